@@ -134,7 +134,7 @@ impl PartialEq for TokenHash {
 }
 
 impl fmt::Display for TokenHash {
-    /// Writes the form of stores.
+    /// Writes the stored form.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&hexadecimal(&self.0))
     }

@@ -214,7 +214,7 @@ impl Serialize for Backoff {
 }
 
 impl fmt::Display for Backoff {
-    /// Writes the form of stores, without blanks: `list:0,120000` or `exp:1000:2:3600000:0.1`, in
+    /// Writes the stored form, without spaces: `list:0,120000` or `exp:1000:2:3600000:0.1`, in
     /// milliseconds. Persisted: must stay readable.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -1,19 +1,21 @@
-//! Headers: pairs of text that a put gives to the consumers of its job.
+//! Headers: pairs of a name and a value that a put attaches to a job for its consumers.
 
 use std::{fmt, str::FromStr};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
-/// The headers of a job, in the order of its put; names keep their case. Most jobs have none.
+/// The headers of a job, in the order in which the put lists them; names keep their case. Most
+/// jobs have none.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Headers(Vec<(String, String)>);
 
-/// Most headers of one job.
+/// Maximum number of headers of a job.
 pub const MAX_HEADERS: usize = 32;
-/// Most bytes of all names and values of one job together.
+/// Maximum size of all names and values of a job together, in bytes.
 pub const MAX_HEADER_BYTES: usize = 8 << 10;
 
-/// Lower-case names that HTTP delivery would need itself; a `*` at the end matches any text.
+/// Names, in lower case, that HTTP delivery of jobs would set itself; a `*` at the end matches any
+/// text.
 pub const RESERVED_NAMES: [&str; 16] = [
     "host",
     "content-length",
@@ -49,13 +51,13 @@ pub enum HeadersError {
     #[error("must not have the name {0:?}, which is reserved")]
     Reserved(String),
     /// Two names that differ at most in case.
-    #[error("must not have the name {0:?} twice; upper and lower case are the same")]
+    #[error("must not have the name {0:?} twice; names that differ only in case are the same")]
     Twice(String),
     /// A value with a character that HTTP does not allow.
-    #[error("must have values of visible ASCII, spaces and tabs; that of {0:?} has others")]
+    #[error("must have values of visible ASCII, spaces and tabs; the value of {0:?} has others")]
     Value(String),
     /// Stored text that this version did not write.
-    #[error("must be the text of headers")]
+    #[error("must be headers as this version stores them")]
     Text,
 }
 
@@ -63,10 +65,10 @@ impl Headers {
     /// No headers.
     pub const NONE: Self = Self(Vec::new());
 
-    /// Checks the headers of a client.
+    /// Creates headers from the pairs that a client sent.
     ///
     /// # Errors
-    /// The first rule that they break.
+    /// The first rule that the pairs break.
     pub fn new(pairs: Vec<(String, String)>) -> Result<Self, HeadersError> {
         if pairs.len() > MAX_HEADERS {
             return Err(HeadersError::Count(pairs.len()));
@@ -78,7 +80,7 @@ impl Headers {
         for (index, (name, value)) in pairs.iter().enumerate() {
             let is_same = |(other, _): &(String, String)| other.eq_ignore_ascii_case(name);
             let shown = || name.chars().take(100).collect();
-            if name.is_empty() || !name.bytes().all(is_token) {
+            if name.is_empty() || !name.bytes().all(is_tchar) {
                 return Err(HeadersError::Name(shown()));
             }
             if is_reserved(name) {
@@ -102,7 +104,7 @@ impl Headers {
 }
 
 /// Returns whether a byte is allowed in a name: `tchar` of RFC 9110, section 5.6.2.
-fn is_token(byte: u8) -> bool {
+fn is_tchar(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
 }
 
@@ -114,7 +116,7 @@ fn is_reserved(name: &str) -> bool {
     })
 }
 
-/// Writes the form of stores: `application/x-www-form-urlencoded`, which has no blanks and no `;`.
+/// Writes the stored form: `application/x-www-form-urlencoded`, which has no spaces and no `;`.
 impl fmt::Display for Headers {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut text = form_urlencoded::Serializer::new(String::new());
@@ -146,7 +148,7 @@ impl<'de> Deserialize<'de> for Headers {
             type Value = Headers;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("an object of texts")
+                f.write_str("an object of text values")
             }
 
             fn visit_map<A: de::MapAccess<'de>>(self, mut map: A) -> Result<Headers, A::Error> {

@@ -1,8 +1,8 @@
 //! Tags that keep clients from computing one reservation from another.
 //!
 //! The reservations of one pop call differ only in a number. Therefore clients get each reservation
-//! followed by a tag, which only servers of the store can compute. Stores keep the key, and
-//! reservations without tags.
+//! followed by a tag, which only servers of the store can compute. A store contains the key, and
+//! reservations without their tags.
 
 use std::{fmt, str::FromStr};
 
@@ -10,7 +10,8 @@ use ring::hmac;
 
 use super::{JobId, Reservation};
 
-const DIGITS: usize = 16;
+/// Hexadecimal digits of a reservation, before its tag.
+const RESERVATION_DIGITS: usize = 16;
 
 /// The secret key for the tags of a store.
 pub struct ReservationKey {
@@ -28,7 +29,7 @@ impl ReservationKey {
         Self::from(rand::random::<[u8; 32]>())
     }
 
-    /// Writes the form of stores: 64 hexadecimal digits and 8 of a CRC-32. Must stay stable.
+    /// Returns the stored form: 64 hexadecimal digits, and the 8 of their CRC-32. Must stay stable.
     pub fn reveal(&self) -> String {
         let digits: String = self.bytes.iter().map(|byte| format!("{byte:02x}")).collect();
         format!("{digits}{:08x}", crc32fast::hash(&self.bytes))
@@ -36,26 +37,29 @@ impl ReservationKey {
 
     /// Returns the reservation of this job with its tag, for a client.
     pub fn tag(&self, id: &JobId, reservation: Reservation) -> TaggedReservation {
-        TaggedReservation(reservation, self.tag_of(id, reservation))
+        TaggedReservation(reservation, self.compute_tag(id, reservation))
     }
 
-    /// Returns the reservation of this job that a client's text represents.
+    /// Parses the reservation that a client sent for this job, and verifies its tag.
     ///
-    /// Without the right tag it is [untagged](Reservation::untagged), and then holds only a job
-    /// that an older version reserved, or that was imported with the tag of another store.
+    /// If the tag is wrong or missing, returns the [untagged](Reservation::untagged) reservation.
+    /// It matches only a job that an older version reserved, or that was imported with the
+    /// reservation of another store.
     pub fn check(&self, id: &JobId, text: &str) -> Reservation {
-        let (reservation, tag) = text.split_at_checked(DIGITS).unwrap_or((text, ""));
+        let (reservation, tag) = text.split_at_checked(RESERVATION_DIGITS).unwrap_or((text, ""));
         let Ok(reservation) = reservation.parse::<Reservation>() else {
             return Reservation::NONE;
         };
-        // Comparing integers takes the same time wherever they differ.
+        // Comparing integers takes the same time whichever digit is wrong, so guessing digit by
+        // digit is not possible.
         match u64::from_str_radix(tag, 16) {
-            Ok(tag) if self.tag_of(id, reservation) == tag => reservation,
+            Ok(tag) if self.compute_tag(id, reservation) == tag => reservation,
             _ => reservation.untagged(),
         }
     }
 
-    fn tag_of(&self, id: &JobId, reservation: Reservation) -> u64 {
+    /// Computes the tag of a reservation of this job.
+    fn compute_tag(&self, id: &JobId, reservation: Reservation) -> u64 {
         let mut context = hmac::Context::with_key(&self.key);
         context.update(&reservation.bits().to_be_bytes());
         context.update(id.as_str().as_bytes());
@@ -73,7 +77,7 @@ impl From<[u8; 32]> for ReservationKey {
 impl FromStr for ReservationKey {
     type Err = ();
 
-    /// Reads the form of stores; damaged text is refused.
+    /// Parses the stored form; refuses damaged text.
     fn from_str(text: &str) -> Result<Self, ()> {
         let mut bytes = [0; 32];
         for (byte, digits) in bytes.iter_mut().zip(text.as_bytes().chunks(2)) {
@@ -115,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn the_text_of_a_key_and_a_tag_are_pinned_and_read_back() {
+    fn the_texts_of_keys_and_tags_never_change_and_are_parsed_back() {
         let key = ReservationKey::from([7; 32]);
         let text = key.reveal();
         assert_eq!(text, format!("{}a3d824cb", "07".repeat(32)));
@@ -130,12 +134,12 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_tag_fits_its_reservation_its_job_and_its_store(random: u64, index in 0..2048_u16, bit in 0..64) {
+        fn a_tag_is_valid_only_for_its_reservation_job_and_store(random: u64, index in 0..2048_u16, bit in 0..64) {
             let (key, other) = (ReservationKey::generate(), ReservationKey::generate());
             let reservation = Nonce::new(random).reservation(index);
             let shown = key.tag(&id("a"), reservation).to_string();
             prop_assert_eq!(key.check(&id("a"), &shown), reservation);
-            let wrong = TaggedReservation(reservation, key.tag_of(&id("a"), reservation) ^ (1_u64 << bit));
+            let wrong = TaggedReservation(reservation, key.compute_tag(&id("a"), reservation) ^ (1_u64 << bit));
             let next = format!("{}{}", Nonce::new(random).reservation(index ^ 1), &shown[16..]);
             let texts = [&wrong.to_string(), &shown[..16], &shown[..31], &format!("{shown}0")];
             for text in texts {
@@ -147,7 +151,7 @@ mod tests {
         }
 
         #[test]
-        fn no_text_is_a_surprise(text in ".{0,40}") {
+        fn any_text_without_a_valid_tag_is_untagged(text in ".{0,40}") {
             prop_assert!(!ReservationKey::from([1; 32]).check(&id("a"), &text).is_tagged());
         }
     }

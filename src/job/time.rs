@@ -23,13 +23,13 @@ pub struct UnixMillis(u64);
 pub struct TimeError(String);
 
 impl UnixMillis {
-    /// Makes the time `millis` milliseconds after the epoch.
+    /// Creates the time `millis` milliseconds after the epoch.
     pub const fn new(millis: u64) -> Self {
         Self(millis)
     }
 
-    /// The latest time of a job, the end of the year 5000. Stores keep times of 14 digits, which
-    /// leaves room for the longest durations after it.
+    /// Latest due time of a job: the end of the year 5000. Stores write times with at most 14
+    /// digits, which leaves room to add the longest durations to this one.
     pub const LAST: Self = Self(95_649_119_999_999);
 
     /// Returns the milliseconds since the epoch.
@@ -42,10 +42,10 @@ impl UnixMillis {
         Self(self.0.saturating_add(span.get()))
     }
 
-    /// Reads a query parameter: the same text as in a body, or 13 digits of Unix milliseconds.
+    /// Parses a query parameter: RFC 3339 text as in a body, or 13 digits of Unix milliseconds.
     ///
     /// # Errors
-    /// The text is neither.
+    /// The text has neither format.
     pub fn from_query(text: &str) -> Result<Self, TimeError> {
         match text.parse() {
             Ok(millis) if text.len() == 13 => Ok(Self(millis)),
@@ -78,7 +78,7 @@ impl std::str::FromStr for UnixMillis {
         let leap = &text[17..19] == "60";
         let text = if leap { format!("{}59{}", &text[..17], &text[19..]) } else { text.to_owned() };
         let time: jiff::Timestamp = text.parse().map_err(|_| refused())?;
-        // A time before 1970 is read as 1970: due now.
+        // A time before 1970 becomes 1970: a job with either is due now.
         let nanos = u128::try_from(time.as_nanosecond()).unwrap_or(0);
         let millis = nanos.div_ceil(1_000_000) + if leap { 1_000 } else { 0 };
         u64::try_from(millis).map(Self).map_err(|_| refused())

@@ -30,7 +30,7 @@ fn each_rule_is_refused_by_name() {
         (r#"{"a":"line\nfeed"}"#, "visible ASCII"),
         (r#"{"a":"ü"}"#, "visible ASCII"),
         (r#"{"a":7}"#, "invalid type"),
-        (r#"["a"]"#, "an object of texts"),
+        (r#"["a"]"#, "an object of text values"),
     ];
     for (json, why) in refused {
         let error = read(json).expect_err(json);

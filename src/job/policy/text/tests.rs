@@ -10,7 +10,7 @@ fn policy(text: &str) -> Policy {
 }
 
 #[test]
-fn texts_are_pinned_since_stored_jobs_are_read_by_them() {
+fn texts_never_change_because_stored_jobs_have_them() {
     assert_eq!(Policy::STANDARD.to_string(), "");
     let text = format!("t=5000;m=3;d=0;p={TRACEPARENT_TEXT};h=a=1&B=2+3;b=list:0,120000");
     assert_eq!(policy(&text).to_string(), text);
@@ -18,7 +18,7 @@ fn texts_are_pinned_since_stored_jobs_are_read_by_them() {
 }
 
 #[test]
-fn the_whole_policy_has_another_value_in_every_field() {
+fn the_example_in_whole_txt_sets_every_field() {
     let text = include_str!("../whole.txt");
     let Policy { ttr, max_attempts, backoff, dead_retention, traceparent, headers } = policy(text);
     let standard = Policy::STANDARD;
@@ -36,7 +36,7 @@ fn texts_of_schema_4_are_read() {
 }
 
 #[test]
-fn other_texts_are_refused() {
+fn invalid_texts_are_refused() {
     for text in
         ["x=1", "t", "t=", "t=a", ";", "t=1;", "b=list:", "p=00", "h=a", ",", "1,2,3", "1,2,3,x"]
     {
@@ -46,7 +46,7 @@ fn other_texts_are_refused() {
 
 proptest! {
     #[test]
-    fn a_policy_survives_its_text(ttr: u32, max_attempts: u32, retention: u32, traced: bool, backoff in proptest::option::of("list:[1-9][0-9]{0,5}|exp:1000:2:60000:0[.]5")) {
+    fn a_policy_equals_the_policy_parsed_from_its_text(ttr: u32, max_attempts: u32, retention: u32, traced: bool, backoff in proptest::option::of("list:[1-9][0-9]{0,5}|exp:1000:2:60000:0[.]5")) {
         let policy = Policy {
             ttr: Millis::new(ttr.into()),
             max_attempts,
