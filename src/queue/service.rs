@@ -28,9 +28,9 @@ use crate::{
 /// Settings of the queue.
 #[derive(Debug, Clone)]
 pub struct QueueSettings {
-    /// Policy of jobs whose put and topic set no other.
+    /// Policy of a job, where neither its put nor its topic sets another one.
     pub defaults: Policy,
-    /// Whether finish, release, touch and bury demand a reservation.
+    /// Whether finish, release, touch and bury require a reservation.
     pub require_reservation: bool,
     /// Longest sleep of the timer.
     pub poll_interval: Duration,
@@ -127,7 +127,7 @@ impl Queue {
 
     async fn start_timers(&self) {
         // Must come first: once the server has joined, no export or import begins.
-        let heard = match self.store.shared() {
+        let hints = match self.store.shared() {
             Some(shared) => shared.join().await,
             None => None,
         };
@@ -139,26 +139,26 @@ impl Queue {
             poll_interval: self.settings.poll_interval,
         };
         self.timers.spawn(timer.run(self.stopping.clone()));
-        let follow = Refresher {
+        let refresher = Refresher {
             store: Arc::clone(&self.store),
             topics: Arc::clone(&self.topics),
             waiters: Arc::clone(&self.waiters),
             pause: self.settings.poll_interval,
         };
-        self.timers.spawn(follow.run(self.stopping.clone()));
-        if let Some(heard) = heard {
-            let listen = HintListener {
-                heard,
+        self.timers.spawn(refresher.run(self.stopping.clone()));
+        if let Some(hints) = hints {
+            let listener = HintListener {
+                hints,
                 store: Arc::clone(&self.store),
                 timer: Arc::clone(&self.timer),
                 waiters: Arc::clone(&self.waiters),
                 topics: Arc::clone(&self.topics),
             };
-            self.timers.spawn(listen.run(self.stopping.clone()));
+            self.timers.spawn(listener.run(self.stopping.clone()));
         }
     }
 
-    /// Ends all waiting pops, and from now on answers every pop at once.
+    /// Ends all waiting pops. From then on, every pop is answered at once.
     pub fn stop_waiting(&self) {
         self.no_waiting.cancel();
     }

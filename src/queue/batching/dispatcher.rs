@@ -10,7 +10,7 @@ use crate::{
     store::{Parts, Store, StoreError, StoreResults},
 };
 
-/// One coalescer for each server of the store, and the choice of the server for each job.
+/// Coalescers of one transition, one for each server of the store.
 pub struct Dispatcher<I, O> {
     /// Returns the bucket that represents the server of a job.
     server_of: Box<dyn Fn(&I) -> Bucket + Send + Sync>,
@@ -47,7 +47,7 @@ impl<I: Send + 'static, O: Send + 'static> Dispatcher<I, O> {
     }
 }
 
-/// The index of the part that each job was put into.
+/// The original order of divided jobs: for each job, the index of its part.
 pub struct Order(Vec<usize>);
 
 /// Divides jobs by bucket; jobs of the same bucket keep their order.

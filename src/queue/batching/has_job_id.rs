@@ -7,7 +7,7 @@ use crate::{
 
 /// A transition of one job.
 pub trait HasJobId {
-    /// The id of the job.
+    /// Returns the id of the job.
     fn id(&self) -> &JobId;
 
     /// Returns whether the transition acts on a reserved job but gives only its id.

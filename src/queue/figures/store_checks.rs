@@ -6,7 +6,7 @@ use tokio::sync::Mutex;
 
 use crate::store::{Store, StoreResult};
 
-/// When the last check began, and its result. Locked while a check runs.
+/// Start and result of the last check. Locked while a check runs.
 #[derive(Default)]
 pub struct StoreChecks(Mutex<Option<(Instant, StoreResult<()>)>>);
 

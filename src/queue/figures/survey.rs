@@ -1,7 +1,7 @@
 //! Survey of the jobs of all topics and buckets, read in the background while clients request it.
 //!
-//! With many topics, reading takes seconds. Therefore an answer shows the previous survey, and
-//! reading takes at most a twentieth of the time, since the store has other work.
+//! With many topics, a survey takes seconds. Therefore an answer shows the previous survey, and
+//! surveys run for at most a twentieth of the time, since the store has other work.
 
 use std::{
     collections::BTreeMap,
@@ -17,24 +17,25 @@ use crate::{
     store::{Clock, Store, StoreError, StoreResult, TopicPage, TopicPeek},
 };
 
-/// Topics read by one call: few enough that a script blocks Redis for some milliseconds at most.
+/// Maximum number of topics that one call reads: a script then blocks Redis for a few milliseconds.
 const TOPICS_PER_CALL: usize = 200;
-/// The pause between two surveys is at least this, and at least `PAUSES` times what one took.
-const FRESH: Duration = Duration::from_secs(1);
-const PAUSES: u32 = 20;
-/// An older survey is no longer shown.
-const STALE: Duration = Duration::from_secs(60);
+/// Minimum pause between two surveys.
+const MIN_PAUSE: Duration = Duration::from_secs(1);
+/// Minimum ratio of the pause to the duration of the last survey.
+const PAUSE_FACTOR: u32 = 20;
+/// Age from which a survey is no longer shown.
+const MAX_AGE: Duration = Duration::from_secs(60);
 /// The same limit for metrics, which may be scraped every two minutes and report the age.
-const STALE_FOR_METRICS: Duration = Duration::from_secs(300);
-/// How long metrics wait for a survey that is due.
-const MOMENT: Duration = Duration::from_millis(50);
+const MAX_AGE_FOR_METRICS: Duration = Duration::from_secs(300);
+/// Time that metrics wait for a survey that is due.
+const METRICS_WAIT: Duration = Duration::from_millis(50);
 
 /// Job counts of all topics that have jobs; the topics were read one after the other.
 #[derive(Debug, Clone)]
 pub struct Survey {
     /// When reading began, by the clock of this machine.
     pub as_of: UnixMillis,
-    /// The topics by name, the buckets of each added up.
+    /// Topics by name, each with the sums over all buckets.
     pub topics: BTreeMap<Topic, TopicPeek>,
     /// Indexes of buckets that could not be read.
     pub unavailable: Vec<usize>,
@@ -52,6 +53,7 @@ pub struct Surveys {
     making: tokio::sync::Mutex<()>,
 }
 
+/// A survey, and when it was completed.
 #[derive(Clone)]
 struct Taken {
     survey: Arc<Survey>,
@@ -60,14 +62,14 @@ struct Taken {
 
 impl Taken {
     fn is_due(&self) -> bool {
-        self.at.elapsed() > FRESH.max(self.survey.took * PAUSES)
+        self.at.elapsed() > MIN_PAUSE.max(self.survey.took * PAUSE_FACTOR)
     }
 }
 
 impl Surveys {
     /// Returns the latest survey for metrics, unless it is too old.
     pub fn latest(&self) -> Option<Arc<Survey>> {
-        let latest = self.lock().clone().filter(|taken| taken.at.elapsed() < STALE_FOR_METRICS);
+        let latest = self.lock().clone().filter(|taken| taken.at.elapsed() < MAX_AGE_FOR_METRICS);
         latest.map(|taken| taken.survey)
     }
 
@@ -81,7 +83,7 @@ impl Surveys {
         store: &Arc<dyn Store>,
         calls: &TaskTracker,
     ) -> StoreResult<Arc<Survey>> {
-        let latest = self.lock().clone().filter(|taken| taken.at.elapsed() < STALE);
+        let latest = self.lock().clone().filter(|taken| taken.at.elapsed() < MAX_AGE);
         let Some(taken) = latest else { return self.make(&**store).await };
         if taken.is_due() && !self.is_being_made() {
             self.begin(store, calls);
@@ -89,16 +91,17 @@ impl Surveys {
         Ok(taken.survey)
     }
 
-    /// Makes a survey if one is due; one that takes longer than [`MOMENT`] is for the next caller.
+    /// Makes a survey if one is due, and waits for it up to [`METRICS_WAIT`]. If the survey takes
+    /// longer, it continues in the background.
     pub async fn refresh(self: &Arc<Self>, store: &Arc<dyn Store>, calls: &TaskTracker) {
         if !self.lock().as_ref().is_none_or(Taken::is_due) {
             return;
         }
         // While the store does not answer, at most one survey is running.
         if self.is_being_made() {
-            let _ = timeout(MOMENT, self.making.lock()).await;
+            let _ = timeout(METRICS_WAIT, self.making.lock()).await;
         } else {
-            let _ = timeout(MOMENT, self.begin(store, calls)).await;
+            let _ = timeout(METRICS_WAIT, self.begin(store, calls)).await;
         }
     }
 
@@ -112,7 +115,8 @@ impl Surveys {
         let asked = Instant::now();
         let _making = self.making.lock().await;
         let latest = self.lock().clone();
-        if let Some(taken) = latest.filter(|taken| taken.at > asked || taken.at.elapsed() < FRESH) {
+        let is_recent = |taken: &Taken| taken.at > asked || taken.at.elapsed() < MIN_PAUSE;
+        if let Some(taken) = latest.filter(is_recent) {
             return Ok(taken.survey);
         }
         let survey = Arc::new(take(store).await?);
@@ -138,14 +142,14 @@ async fn take(store: &dyn Store) -> StoreResult<Survey> {
         servers: None,
         took: Duration::ZERO,
     };
-    let mut refused = None;
+    let mut last_error = None;
     for bucket in store.buckets().all() {
         if let Err(error) = add_bucket(store, bucket, &mut survey.topics).await {
             survey.unavailable.push(bucket.index());
-            refused = Some(error);
+            last_error = Some(error);
         }
     }
-    match refused {
+    match last_error {
         Some(error) if survey.unavailable.len() == usize::from(store.buckets().get()) => Err(error),
         _ => {
             survey.servers = match store.shared() {

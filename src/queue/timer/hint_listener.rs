@@ -13,7 +13,7 @@ use crate::{
 };
 
 pub struct HintListener {
-    pub heard: Subscription,
+    pub hints: Subscription,
     pub store: Arc<dyn Store>,
     pub timer: Arc<TimerHandle>,
     pub waiters: Arc<Waiters>,
@@ -24,7 +24,7 @@ impl HintListener {
     pub async fn run(mut self, stop: CancellationToken) {
         loop {
             let hint = tokio::select! {
-                hint = self.heard.recv() => hint,
+                hint = self.hints.recv() => hint,
                 () = stop.cancelled() => None,
             };
             match hint {
