@@ -15,7 +15,7 @@ use crate::{
         extract::{
             cursor::Cursor,
             input::traceparent,
-            parse::{nothing, parse, parse_or_default},
+            parse::{no_body, parse, parse_or_default},
         },
         problem::Problem,
         routes::{batch, jobs::action, pop, tokens::CreateToken, topics},
@@ -161,7 +161,7 @@ pub fn http_requests(data: &[u8]) {
     if let Some((_, _, range)) = taken(topics::jobs_range(&uri, &topic, bucket)) {
         assert!((1..=1000).contains(&range.limit), "{range:?}");
     }
-    let _ = taken(nothing(content));
+    let _ = taken(no_body(content));
     if let Some(topic_put) = taken(parse::<PutTopic>(content, "")) {
         let defaults = taken(topic_put.valid(&topic, false));
         check_ttr(defaults.and_then(|defaults| defaults.ttr));

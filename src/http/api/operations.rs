@@ -1,4 +1,4 @@
-//! All routes.
+//! The declarations of all routes.
 
 use std::sync::LazyLock;
 

@@ -49,8 +49,8 @@ where
     }
 }
 
-/// Refuses a body that is too large as soon as that is known, often before any of it has arrived;
-/// the connection then discards the rest.
+/// Reads a body of up to `limit` bytes. Refuses a larger one as soon as its size is known, often
+/// before any byte has arrived; the connection then discards the rest.
 async fn read(mut body: Body, limit: usize, memory: &Memory) -> Result<Bytes, Problem> {
     let too_large =
         || Problem::body_too_large(format!("the request must have at most {limit} bytes"));
@@ -61,14 +61,14 @@ async fn read(mut body: Body, limit: usize, memory: &Memory) -> Result<Bytes, Pr
     let mut share = memory.share();
     let mut read: Vec<u8> = Vec::new();
     while let Some(frame) = body.frame().await {
-        let Ok(data) = frame.map_err(|error| broken_off(&error))?.into_data() else { continue };
+        let Ok(data) = frame.map_err(|error| incomplete(&error))?.into_data() else { continue };
         let length = read.len() + data.len();
         if length > limit {
             return Err(too_large());
         }
         share.grow(COPIES * data.len())?;
         if length > read.capacity() {
-            // At most doubles the buffer, whatever length the client claims.
+            // A client may claim any length, so the buffer grows to at most twice its contents.
             let room = if claimed < length { 2 * length } else { claimed.min(2 * length) };
             read.reserve_exact(room - read.len());
         }
@@ -77,12 +77,13 @@ async fn read(mut body: Body, limit: usize, memory: &Memory) -> Result<Bytes, Pr
     Ok(share.hold(read))
 }
 
-fn broken_off(error: &axum::Error) -> Problem {
+/// Returns the problem of a body that did not arrive completely.
+fn incomplete(error: &axum::Error) -> Problem {
     if caused_by_timeout(error) {
         let detail = "the body did not arrive in time (limits.body_timeout)";
         return Problem::new(Code::RequestTimeout, detail);
     }
-    let detail = "the body of the request broke off";
+    let detail = "the body of the request ended early or is malformed";
     Problem::new(Code::InvalidRequest, detail)
 }
 

@@ -5,8 +5,8 @@ use serde::{Deserialize, de::IgnoredAny};
 
 use crate::http::problem::{Code, Problem};
 
-/// Most characters of a refused value that a problem repeats.
-const SHOWN: usize = 300;
+/// Maximum number of characters of a refused value that a problem shows.
+const MAX_SHOWN: usize = 300;
 
 /// Parses a JSON object. `within` is the path of this text in the request (empty, or `jobs[3]`).
 pub fn parse<'a, T: Deserialize<'a>>(json: &'a [u8], within: &str) -> Result<T, Problem> {
@@ -29,7 +29,7 @@ pub fn parse<'a, T: Deserialize<'a>>(json: &'a [u8], within: &str) -> Result<T, 
     })
 }
 
-/// Parses a JSON object; an empty body means all defaults.
+/// Parses a JSON object; returns the default for an empty body.
 pub fn parse_or_default<'a, T>(json: &'a [u8]) -> Result<T, Problem>
 where
     T: Deserialize<'a> + Default,
@@ -37,15 +37,15 @@ where
     if json.iter().all(u8::is_ascii_whitespace) { Ok(T::default()) } else { parse(json, "") }
 }
 
-/// Refuses fields in the body of a route that takes none.
-pub fn nothing(json: &[u8]) -> Result<(), Problem> {
+/// Refuses a body that has fields, for a route that takes no body.
+pub fn no_body(json: &[u8]) -> Result<(), Problem> {
     #[derive(Deserialize, Default)]
     #[serde(deny_unknown_fields)]
     struct Nothing {}
 
-    let no_body = "is not known: this route takes no body, and its options stand in the query";
+    let detail = "is not known: this route takes no body; send its options in the query";
     parse_or_default::<Nothing>(json).map(drop).map_err(|problem| match &problem.field {
-        Some(field) => Problem::field(field, no_body),
+        Some(field) => Problem::field(field, detail),
         None => problem,
     })
 }
@@ -61,16 +61,16 @@ fn explain(error: &serde_path_to_error::Error<serde_json::Error>, within: &str) 
         (within, "") => within.to_owned(),
         (within, path) => format!("{within}.{path}"),
     };
-    // These texts are JSON, although no type can hold their values.
-    let holds = match what {
+    // These texts are valid JSON, but no type can hold their values.
+    let must_be = match what {
         "number out of range" => Some("must be a number that a double can hold"),
         "lone leading surrogate in hex escape" | "unexpected end of hex escape" => {
-            Some("must be text of whole characters: a surrogate without its other half is none")
+            Some("must be text of whole characters, but it has half of a surrogate pair")
         }
         _ => None,
     };
-    match holds {
-        Some(holds) => problem(path, holds),
+    match must_be {
+        Some(must_be) => problem(path, must_be),
         None if error.inner().is_data() => {
             let (field, detail) = readable(what, path);
             problem(field, &detail)
@@ -87,7 +87,8 @@ fn problem(field: String, detail: &str) -> Problem {
     }
 }
 
-/// Rewrites serde's message about the field at `path`, and returns the field, perhaps inside it.
+/// Returns the path of the faulty field, which may be inside `path`, and serde's message `what` in
+/// plain words.
 fn readable(what: &str, path: String) -> (String, String) {
     let within = |field: &str| match path.as_str() {
         "" => field.to_owned(),
@@ -119,7 +120,7 @@ fn readable(what: &str, path: String) -> (String, String) {
     (path, shortened(what))
 }
 
-/// Translates serde's words to those of JSON.
+/// Translates serde's names of types to those of JSON.
 fn in_json(serde: &str) -> &str {
     match serde {
         "map" => "an object",
@@ -130,9 +131,9 @@ fn in_json(serde: &str) -> &str {
     }
 }
 
-/// Returns the first [`SHOWN`] characters of a text.
+/// Returns the first [`MAX_SHOWN`] characters of a text.
 fn shortened(text: &str) -> String {
-    match text.char_indices().nth(SHOWN) {
+    match text.char_indices().nth(MAX_SHOWN) {
         Some((end, _)) => format!("{}…", &text[..end]),
         None => text.to_owned(),
     }

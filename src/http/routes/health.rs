@@ -11,7 +11,7 @@ use crate::{
     queue::Readiness,
 };
 
-/// The process is running.
+/// Answer of a running process.
 #[derive(Serialize, JsonSchema)]
 pub struct Fine {
     /// Always `ok`.
@@ -24,13 +24,13 @@ pub async fn healthz() -> Json<Fine> {
     FINE
 }
 
-/// The server is ready.
+/// Answer of a server that is ready.
 #[derive(Serialize, JsonSchema)]
 pub struct Ready {
-    /// `ok` or `degraded`: only a part of the queue works.
+    /// `ok`, or `degraded` while only a part of the queue works.
     #[schemars(with = "types::Health")]
     status: &'static str,
-    /// Why it is degraded: `buckets_unavailable`, `buckets_replaced`, `store_full`,
+    /// Why the server is degraded: `buckets_unavailable`, `buckets_replaced`, `store_full`,
     /// `writes_refused`, `clock_jumped`, `jobs_unreadable`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     reasons: Vec<&'static str>,
@@ -49,7 +49,7 @@ pub struct Status {
     /// `ok`, `degraded` or `unavailable`.
     #[schemars(with = "types::Health")]
     pub status: &'static str,
-    /// Why it is not `ok`.
+    /// Why the status is not `ok`.
     reasons: Vec<String>,
     /// Numbers of unavailable buckets. Absent if there are none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -59,7 +59,7 @@ pub struct Status {
     buckets_replaced: Vec<usize>,
 }
 
-/// Returns the outcome of [`readyz`] in an answer that succeeds even if the server is not ready.
+/// Returns the readiness as [`readyz`] does, but succeeds even if the server is not ready.
 pub async fn status(app: &App) -> Status {
     match readyz(State(app.clone())).await {
         Ok(Json(Ready { status, reasons, buckets_unavailable, buckets_replaced })) => {
@@ -76,7 +76,7 @@ pub async fn status(app: &App) -> Status {
 }
 
 /// Succeeds while the store is reachable and usable, timers advance, and the server is not shutting
-/// down. Limitations that leave the server usable make it "degraded", which is ready.
+/// down. A server that is usable with limitations is "degraded", which counts as ready.
 pub async fn readyz(State(app): State<App>) -> Result<Json<Ready>, Problem> {
     if app.draining.load(Ordering::SeqCst) {
         return Err(Problem::shutting_down());

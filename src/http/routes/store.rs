@@ -8,7 +8,7 @@ use crate::http::{
     app::App,
     client::identity::Identity,
     edge::log::AuditDetail,
-    extract::{content::Content, input::NoQuery, parse::nothing},
+    extract::{content::Content, input::NoQuery, parse::no_body},
     problem::Problem,
     wire::json::Json,
 };
@@ -27,7 +27,7 @@ pub async fn accept_loss(
     Content(content): Content,
 ) -> Result<(AuditDetail, Json<AcceptedLoss>), Problem> {
     identity.topics()?;
-    nothing(&content)?;
+    no_body(&content)?;
     let buckets = app.queue.accept_loss().await?;
     Ok((
         AuditDetail(format!("loss of jobs accepted in {buckets} buckets")),

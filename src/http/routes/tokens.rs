@@ -13,7 +13,7 @@ use crate::{
         extract::{
             content::Content,
             input::{NoQuery, PathToken},
-            parse::{nothing, parse},
+            parse::{no_body, parse},
         },
         problem::{Code, Problem},
         wire::json::Json,
@@ -122,7 +122,7 @@ pub async fn revoke(
     Content(content): Content,
 ) -> Result<(StatusCode, AuditDetail, ()), Problem> {
     identity.topics()?;
-    nothing(&content)?;
+    no_body(&content)?;
     let detail = AuditDetail(format!("token {name} revoked"));
     app.tokens.revoke(name).await?;
     Ok((StatusCode::NO_CONTENT, detail, ()))

@@ -11,7 +11,7 @@ use crate::{
             content::Content,
             cursor::Cursor,
             input::{NoQuery, PathTopic},
-            parse::{nothing, parse, parse_or_default},
+            parse::{no_body, parse, parse_or_default},
             query::Query,
         },
         problem::Problem,
@@ -164,7 +164,7 @@ pub async fn resume(
     Content(content): Content,
 ) -> Result<(AuditDetail, Json<Paused>), Problem> {
     identity.may(&topic)?;
-    nothing(&content)?;
+    no_body(&content)?;
     app.queue.set_paused(topic.clone(), false).await?;
     Ok((
         AuditDetail("resumed".to_owned()),
@@ -265,7 +265,7 @@ pub async fn purge(
     let mut query = Query::new(&uri);
     let state = query.state()?;
     query.reject_unknown()?;
-    nothing(&content)?;
+    no_body(&content)?;
     let purged = app.queue.purge(&topic, state).await?;
     Ok((AuditDetail(format!("{purged} jobs purged")), Json(Purged { purged })))
 }
@@ -281,7 +281,7 @@ pub async fn kick(
     let mut query = Query::new(&uri);
     let limit = query.limit(1000, MAX_KICK)?;
     query.reject_unknown()?;
-    nothing(&content)?;
+    no_body(&content)?;
     let kicked = app.queue.kick_dead(&topic, limit).await?;
     Ok((AuditDetail(format!("{kicked} jobs kicked")), Json(Kicked { kicked })))
 }

@@ -11,7 +11,7 @@ use crate::{
     store::{self, JobRef, Target},
 };
 
-/// Origin of an action's JSON, and the topics that its caller may reach.
+/// Place of an action in its request, and the topics that its caller may reach.
 pub enum RequestPosition {
     /// A route of one job: the id from the path, and the reservation if it was in the query.
     Path(JobId, Option<String>, Topics),
@@ -19,7 +19,7 @@ pub enum RequestPosition {
     Batch(Topics),
 }
 
-/// Request for an action on one job, the same alone and in a batch.
+/// Request for an action on one job, with the same fields alone and in a batch.
 pub trait ActionRequest: for<'de> Deserialize<'de> + Default {
     /// Request to the queue.
     type Job: HasJobId;
@@ -109,6 +109,7 @@ impl ActionRequest for IdOnly {
     }
 }
 
+/// Builds the reference to a job; refuses fields that are missing or given twice.
 fn held(
     id: Option<JobId>,
     text: Option<String>,
@@ -117,7 +118,7 @@ fn held(
 ) -> Result<JobRef, Problem> {
     let (id, text, topics) = match (position, id) {
         (RequestPosition::Path(..), Some(_)) => {
-            return Err(Problem::field("id", "stands in the path already"));
+            return Err(Problem::field("id", "must not be in the body: the path has it"));
         }
         (RequestPosition::Path(_, Some(_), _), None) if text.is_some() => {
             let detail = "must be given once: in the query or in the body";
@@ -131,6 +132,7 @@ fn held(
     Ok(JobRef { id, reservation, topics })
 }
 
+/// Checks the length of an error text; returns `None` for an empty one.
 fn error(error: Option<String>) -> Result<Option<String>, Problem> {
     match error {
         Some(text) if text.len() > MAX_ERROR_BYTES => {
