@@ -32,7 +32,7 @@ async fn refresh_by<R: Future<Output = StoreResult<Option<StoredTokens>>>>(
     access: &Access,
     read: impl FnOnce(Option<u64>) -> R,
 ) -> StoreResult<()> {
-    let _alone = access.alone().await;
+    let _alone = access.lock_refresh().await;
     let asked = Instant::now();
     match read(access.version()).await? {
         None => access.compared(asked),

@@ -15,7 +15,7 @@ use arc_swap::ArcSwap;
 use super::{Scopes, SecretToken, Token, TokenHash};
 use crate::{job::UnixMillis, store::Clock};
 
-/// Longest age of the known tokens. A token that was revoked on another server is refused within
+/// Maximum age of the known tokens. A token that was revoked on another server is refused within
 /// this time, even if this server cannot reach the store.
 const TRUSTED_FOR: Duration = Duration::from_secs(5);
 /// The name of the bootstrap token, which no store has.
@@ -42,7 +42,7 @@ impl Exposure {
 pub enum Denied {
     /// The request has no token.
     Missing,
-    /// The request has no token that is in force.
+    /// The token of the request is not in force.
     Wrong,
     /// It is unknown whether the token is in force: the store has not answered for too long.
     Unknown,
@@ -57,7 +57,8 @@ pub struct Access {
     /// last token, must not open the server to everyone.
     is_closed: AtomicBool,
     started: Instant,
-    /// Held from reading to replacing, so that an older reading cannot replace a newer one.
+    /// Held from reading the store's tokens to replacing `known`, so that an older reading cannot
+    /// replace a newer one.
     refreshing: tokio::sync::Mutex<()>,
     /// When `known` was last compared with the store, in milliseconds after `started`.
     compared_at: AtomicU64,
@@ -73,10 +74,11 @@ struct Known {
 }
 
 impl Access {
-    /// Makes the access control of a server. If `closed`, it needs tokens even while it has none.
+    /// Creates the access control of a server. If `closed`, requests need a token even while there
+    /// are no tokens.
     pub fn new(bootstrap: Option<&SecretToken>, closed: bool) -> Self {
         let token = |secret: &SecretToken| {
-            let name = BOOTSTRAP.parse().expect("it is a name");
+            let name = BOOTSTRAP.parse().expect("a valid name");
             let made = UnixMillis::new(0);
             Arc::new(Token::new(name, secret.hash(), Scopes::admin(), made, None))
         };
@@ -96,10 +98,11 @@ impl Access {
         self.is_closed.load(Ordering::Relaxed)
     }
 
-    /// Returns the token of an `Authorization`, or `None` if requests need no token.
+    /// Authenticates a request by its `Authorization` header. Returns the token, or `None` if
+    /// requests need no token.
     ///
     /// # Errors
-    /// The request is refused.
+    /// The header has no token in force, or the store has not answered for too long.
     pub fn authenticate(&self, authorization: Option<&[u8]>) -> Result<Option<Arc<Token>>, Denied> {
         if !self.is_closed() {
             return Ok(None);
@@ -135,13 +138,13 @@ impl Access {
         token.cloned().ok_or(Denied::Wrong)
     }
 
-    /// Waits for a running reading of the tokens to end, and excludes others while the guard lives.
-    pub async fn alone(&self) -> tokio::sync::MutexGuard<'_, ()> {
+    /// Locks the known tokens against other refreshes while the guard lives.
+    pub async fn lock_refresh(&self) -> tokio::sync::MutexGuard<'_, ()> {
         self.refreshing.lock().await
     }
 
     /// Replaces the known tokens by those of the store; `asked` is when they were requested.
-    /// Unreadable tokens, too, make requests need a token.
+    /// Requests then need a token, even if the store has only unreadable tokens.
     pub fn replace(
         &self,
         version: u64,
@@ -169,13 +172,13 @@ impl Access {
         self.known.load().version
     }
 
-    /// Returns whether any token is in force, or may be since it cannot be read.
+    /// Returns whether there are tokens, including unreadable ones, which may be in force.
     pub fn has_tokens(&self) -> bool {
         let known = self.known.load();
         self.bootstrap.is_some() || !known.by_hash.is_empty() || known.has_unreadable
     }
 
-    /// Adds the uses that this server knows to `tokens`, which were read from the store.
+    /// Adds the uses that this server has seen to `tokens`, which were read from the store.
     pub fn add_uses(&self, tokens: &[Token]) {
         let known = self.known.load();
         for token in tokens {
@@ -203,7 +206,7 @@ impl Access {
     }
 }
 
-/// Returns the token of an `Authorization` with the scheme `Bearer`.
+/// Parses the token of an `Authorization` header with the scheme `Bearer`.
 fn bearer(authorization: &[u8]) -> Option<SecretToken> {
     let (scheme, rest) = std::str::from_utf8(authorization).ok()?.split_once(' ')?;
     scheme.eq_ignore_ascii_case("bearer").then(|| rest.trim().parse().ok())?

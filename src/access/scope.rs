@@ -1,4 +1,4 @@
-//! Scopes of tokens: kinds of calls, each with the topics it is limited to.
+//! Scopes of tokens: kinds of calls, each limited to certain topics.
 
 use std::fmt;
 
@@ -65,10 +65,10 @@ pub struct Scopes {
 /// Why scopes are invalid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum ScopesError {
-    /// There are none, so the token could do nothing.
+    /// The token would have no scope, so it could do nothing.
     #[error("must have at least one of put, pop, read, manage, admin")]
     None,
-    /// `admin` is limited to topics, but tokens belong to none.
+    /// `admin` is limited to topics, but tokens do not belong to topics.
     #[error("must have admin on \"*\": tokens belong to no topic")]
     AdminOfTopics,
 }

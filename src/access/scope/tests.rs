@@ -5,7 +5,7 @@ fn scopes(text: &str) -> Scopes {
 }
 
 #[test]
-fn a_scope_reaches_its_own_topics_alone() {
+fn a_scope_allows_only_its_own_topics() {
     let scopes = scopes(r#"{"put":["billing.*"],"pop":["mail","sms"],"read":null}"#);
     let topic = |text: &str| text.parse::<Topic>().expect("a topic");
     let allows = |scope, text| scopes.of(scope).is_some_and(|of| of.allows(&topic(text)));
@@ -17,7 +17,7 @@ fn a_scope_reaches_its_own_topics_alone() {
 }
 
 #[test]
-fn a_scope_that_is_missing_is_no_other() {
+fn adding_one_scope_adds_no_other_scope() {
     for only in Scope::ALL {
         let mut scopes = Scopes::default();
         scopes.add(only, vec!["*".parse().expect("a pattern")]);
@@ -27,7 +27,7 @@ fn a_scope_that_is_missing_is_no_other() {
 }
 
 #[test]
-fn scopes_that_make_no_sense_are_refused() {
+fn empty_scopes_unknown_scopes_and_a_limited_admin_are_refused() {
     for text in ["{}", r#"{"put":null}"#] {
         assert_eq!(scopes(text).check(), Err(ScopesError::None), "{text}");
     }
@@ -40,7 +40,7 @@ fn scopes_that_make_no_sense_are_refused() {
 }
 
 #[test]
-fn patterns_add_up() {
+fn patterns_of_repeated_scopes_are_merged() {
     let mut some = Scopes::default();
     let patterns = |texts: &[&str]| -> Vec<TopicPattern> {
         texts.iter().map(|text| text.parse().expect("a pattern")).collect()

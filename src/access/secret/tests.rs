@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn a_token_is_read_back_and_two_are_different() {
+fn a_token_is_parsed_back_and_no_two_are_equal() {
     let (one, other) = (SecretToken::generate(), SecretToken::generate());
     let (one, other) = (one.expect("randomness"), other.expect("randomness"));
     assert_eq!(one.reveal().len(), 75);
@@ -12,14 +12,14 @@ fn a_token_is_read_back_and_two_are_different() {
 }
 
 #[test]
-fn the_form_is_pinned_since_tokens_are_out_there() {
+fn the_format_never_changes_because_clients_have_tokens() {
     let text = format!("dq_{}afd9288c", "0".repeat(64));
     let token: SecretToken = text.parse().expect("a token");
     assert_eq!(token.hash().to_string(), PINNED);
 }
 
 #[test]
-fn what_looks_like_a_token_is_masked() {
+fn text_that_looks_like_a_token_is_masked() {
     let token = SecretToken::generate().expect("randomness");
     let token = token.reveal();
     for (text, shown) in [
@@ -42,7 +42,7 @@ fn what_looks_like_a_token_is_masked() {
 const PINNED: &str = "bf9f067386c8ff59d1df8a907567b6799ae59a8efe787534e3898e396a60c7f9";
 
 #[test]
-fn a_mistyped_token_is_none() {
+fn a_mistyped_token_is_refused() {
     let token = SecretToken::generate().expect("randomness");
     let text = token.reveal();
     for at in 0..text.len() {
