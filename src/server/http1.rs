@@ -26,11 +26,12 @@ use super::{
 };
 use crate::http::{ConnectionError, Peer};
 
-/// Limits for a client that keeps sending after its answer: its longest pause, and its most bytes.
-/// The server reads and discards those bytes: if it closed the socket before, the kernel would
-/// reset the connection, and the answer would be lost on its way.
+/// Longest pause of a client that keeps sending after its answer. The server reads and discards
+/// these bytes: if it closed the socket earlier, the kernel would reset the connection, and the
+/// answer could be lost.
 const LINGER: Duration = Duration::from_secs(1);
-const THROWN_AWAY: usize = 64 << 20;
+/// Maximum number of bytes that the server discards from such a client.
+const MAX_DISCARDED: usize = 64 << 20;
 
 /// Serves a connection until either side closes it.
 pub async fn serve<W, S>(
@@ -64,17 +65,17 @@ pub async fn serve<W, S>(
     });
     let mut stream = Stream { wire, link: Arc::clone(&link) };
     let connection = http1::Builder::new()
-        .max_buf_size(all.head) // also limits how much of a body it buffers for the handler
+        .max_buf_size(all.head) // also limits how much of a body hyper buffers for the handler
         .serve_connection(TokioIo::new(&mut stream), answer);
     let error = tokio::select! {
         ended = connection => match ended {
             Ok(()) => None,
             Err(error) => {
-                tracing::debug!(%error, "a connection broke off");
+                tracing::debug!(%error, "a connection failed");
                 refusal(&error, &link)
             }
         },
-        last = close_when_not_needed(all, &link) => match last {
+        last = until_closing(all, &link) => match last {
             None => return,
             last => last,
         },
@@ -93,7 +94,7 @@ pub async fn refuse_plain<W: Transport>(all: &Connections, link: &Link, mut wire
     }
 }
 
-/// Returns the answer after hyper failed on a connection without a request in flight.
+/// Returns the error to send if hyper could not read a request; `None` after any other failure.
 fn refusal(error: &hyper::Error, link: &Link) -> Option<ConnectionError> {
     let status = link.refused();
     match link.phase() {
@@ -107,8 +108,8 @@ fn refusal(error: &hyper::Error, link: &Link) -> Option<ConnectionError> {
     }
 }
 
-/// Completes when the server must close the connection, with the error for its client.
-async fn close_when_not_needed(all: &Connections, link: &Link) -> Option<ConnectionError> {
+/// Waits until the server must close the connection; returns the error to send to the client.
+async fn until_closing(all: &Connections, link: &Link) -> Option<ConnectionError> {
     tokio::select! {
         () = all.stop.cancelled() => {}
         end = link.ending() => return (end == End::TooSlow).then_some(ConnectionError::TooSlow),
@@ -132,7 +133,7 @@ async fn close_when_not_needed(all: &Connections, link: &Link) -> Option<Connect
     }
 }
 
-/// Sends the error, ends the sending side, and reads until the client has ended its own.
+/// Sends the error, closes the sending side, and discards input until the client closes its side.
 async fn close<W: Transport>(
     wire: &mut W,
     link: &Link,
@@ -148,17 +149,17 @@ async fn close<W: Transport>(
         return;
     }
     tokio::select! {
-        _ = timeout(write_timeout, throw_away(link)) => {}
+        _ = timeout(write_timeout, discard_input(link)) => {}
         _ = link.ending() => {}
     }
 }
 
-/// Reads until the client ends its side, pauses too long, or has sent too much.
-async fn throw_away(link: &Link) {
-    let mut most = THROWN_AWAY;
+/// Discards input until the client closes its side, pauses too long, or has sent too much.
+async fn discard_input(link: &Link) {
+    let mut left = MAX_DISCARDED;
     while let Ok(Ok(())) = timeout(LINGER, link.socket.readable()).await {
-        // `try_reading` also clears the readiness of the runtime.
-        let more = link.socket.try_reading(|| match link.throw_away(&mut most) {
+        // `try_reading` also resets the readiness of the socket in the runtime.
+        let more = link.socket.try_reading(|| match link.discard_input(&mut left) {
             true => Err(ErrorKind::WouldBlock.into()),
             false => Ok(()),
         });

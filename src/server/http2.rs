@@ -1,8 +1,8 @@
 //! HTTP/2 on one connection: concurrent requests, each in a stream.
 //!
-//! Hyper implements the protocol and limits what a client may open. This module ends a connection
-//! that is idle, whose client does not read its answers or cancels its requests, and shuts
-//! connections down with the server.
+//! Hyper implements the protocol and limits the streams of a client. This module closes a
+//! connection that is idle, or whose client does not read its answers or cancels too many requests,
+//! and shuts connections down with the server.
 
 use std::{convert::Infallible, pin::pin, sync::Arc, time::Duration};
 
@@ -25,11 +25,14 @@ use super::{
 };
 use crate::http::{ConnectionError, Peer};
 
-const STREAMS: u32 = 128;
-/// Bytes that a client may send before a handler reads them: of one request, and of a connection.
+/// Maximum number of requests in flight on a connection.
+const MAX_STREAMS: u32 = 128;
+/// Maximum number of bytes that a client may send before a handler reads them: in one request, and
+/// on the connection.
 const STREAM_WINDOW: u32 = 128 << 10;
 const CONNECTION_WINDOW: u32 = 256 << 10;
-/// Bytes of an answer that wait in a stream, in addition to its share of `limits.memory_bytes`.
+/// Maximum number of bytes of an answer that wait in a stream, in addition to its share of
+/// `limits.memory_bytes`.
 const SEND_BUFFER: usize = 64 << 10;
 
 /// Serves a connection until either side closes it.
@@ -59,22 +62,22 @@ where
         }
     });
     let connection = http2::Builder::new(TokioExecutor::new())
-        .max_concurrent_streams(STREAMS)
+        .max_concurrent_streams(MAX_STREAMS)
         .initial_stream_window_size(STREAM_WINDOW)
         .initial_connection_window_size(CONNECTION_WINDOW)
         .max_send_buf_size(SEND_BUFFER)
         .max_header_list_size(u32::try_from(all.head).unwrap_or(u32::MAX))
         .serve_connection(TokioIo::new(wire), answer);
     let mut connection = pin!(connection);
-    let crowded = tokio::select! {
+    let end = tokio::select! {
         ended = connection.as_mut() => return log_end(ended),
         end = link.ending() => Some(end),
         () = all.stop.cancelled() => None,
     };
     connection.as_mut().graceful_shutdown();
-    // Without a request in flight, the client has a moment to acknowledge the shutdown.
+    // The client has `CLOSE_GRACE` after its last request to acknowledge the shutdown.
     let last = async {
-        if let Some(end) = crowded {
+        if let Some(end) = end {
             tracing::debug!(?end, "closing a connection");
             return tokio::time::sleep(CLOSE_GRACE).await;
         }
@@ -91,11 +94,11 @@ where
 
 fn log_end(ended: hyper::Result<()>) {
     if let Err(error) = ended {
-        tracing::debug!(%error, "a connection broke off");
+        tracing::debug!(%error, "a connection failed");
     }
 }
 
-/// Completes when no request has been in flight for `span`.
+/// Waits until no request has been in flight for `span`.
 async fn idle_for(link: &Link, span: Duration) {
     loop {
         let since = link.idle_since().unwrap_or_else(Instant::now);

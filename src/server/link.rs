@@ -223,16 +223,16 @@ impl Link {
         self.phase() == Phase::Waiting && empty()
     }
 
-    /// Discards the bytes in the socket; returns whether more may arrive.
-    pub fn throw_away(&self, most: &mut usize) -> bool {
+    /// Discards the bytes in the socket, at most `left`; returns whether more may arrive.
+    pub fn discard_input(&self, left: &mut usize) -> bool {
         let socket = SockRef::from(&*self.socket);
         let mut socket: &socket2::Socket = &socket;
         let mut scratch = [0; 8192];
         loop {
             match socket.read(&mut scratch) {
                 Ok(0) => return false,
-                Ok(read) if read >= *most => return false,
-                Ok(read) => *most -= read,
+                Ok(read) if read >= *left => return false,
+                Ok(read) => *left -= read,
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) => return error.kind() == ErrorKind::WouldBlock,
             }

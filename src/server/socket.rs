@@ -13,12 +13,13 @@ use tokio::{
     net::{TcpStream, UnixStream},
 };
 
-/// A TCP connection, or one of a Unix socket.
+/// A connection over TCP or a Unix socket.
 pub enum Socket {
     Tcp(TcpStream),
     Unix(UnixStream),
 }
 
+/// Calls a method that both kinds of streams have.
 macro_rules! on {
     ($socket:expr, $stream:ident => $call:expr) => {
         match $socket {
@@ -29,7 +30,7 @@ macro_rules! on {
 }
 
 impl Socket {
-    /// Returns the address of the client; one of a Unix socket has none.
+    /// Returns the address of the client; `None` on a Unix socket.
     pub fn address(&self) -> Option<SocketAddr> {
         match self {
             Self::Tcp(stream) => stream.peer_addr().ok(),
@@ -66,13 +67,13 @@ impl Socket {
         on!(self, stream => stream.readable().await)
     }
 
-    /// Reads at most `most` of the bytes that have arrived; returns whether that may not be all.
+    /// Reads up to `limit` of the bytes that have arrived; returns whether more may have arrived.
     ///
-    /// A read of fewer bytes has emptied the socket, so it also clears the runtime's readiness:
-    /// otherwise the next read, before the client sends more, would be a system call in vain.
-    pub fn try_read_buf(&self, buffer: &mut ReadBuf<'_>, most: usize) -> io::Result<bool> {
+    /// A read of fewer bytes has emptied the socket, so it also resets the runtime's readiness.
+    /// Otherwise the next read would be a useless system call, unless the client has sent more.
+    pub fn try_read_buf(&self, buffer: &mut ReadBuf<'_>, limit: usize) -> io::Result<bool> {
         let mut count = 0;
-        let room = buffer.initialize_unfilled_to(most.min(buffer.remaining()));
+        let room = buffer.initialize_unfilled_to(limit.min(buffer.remaining()));
         let tried = self.try_reading(|| {
             count = (&*SockRef::from(self)).read(room)?;
             match count > 0 && count < room.len() {
@@ -92,7 +93,8 @@ impl Socket {
         on!(self, stream => stream.try_write_vectored(slices))
     }
 
-    /// Reads by another method; a `WouldBlock` error clears the readiness of the runtime.
+    /// Calls `read` if the socket is readable. If `read` fails with `WouldBlock`, the socket counts
+    /// as not readable until more bytes arrive.
     pub fn try_reading<R>(&self, read: impl FnOnce() -> io::Result<R>) -> io::Result<R> {
         on!(self, stream => stream.try_io(Interest::READABLE, read))
     }

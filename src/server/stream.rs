@@ -11,8 +11,8 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::link::Link;
 
-/// A stream over `wire`, plain or with TLS. Hyper's shutdown leaves it open, because how the
-/// connection is closed depends on how it ended.
+/// A stream over `wire`, plain or with TLS. Hyper's shutdown does not close the stream, because
+/// `http1` closes the connection according to the reason for its end.
 pub struct Stream<W> {
     pub wire: W,
     pub link: Arc<Link>,
