@@ -23,7 +23,7 @@ pub fn run(settings: &Settings, repair: bool, accept_loss: bool) -> Result<(), B
     output::line(report.text.trim_end())?;
     match report.problems.len() {
         0 => Ok(()),
-        1 => Err("one thing must be mended (see above)".into()),
-        many => Err(format!("{many} things must be mended (see above)").into()),
+        1 => Err("found 1 problem to repair (see above)".into()),
+        many => Err(format!("found {many} problems to repair (see above)").into()),
     }
 }

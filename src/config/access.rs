@@ -56,7 +56,11 @@ impl ServerSettings {
         let parse = |text: crate::store::redis::Secret| {
             let key = if self.bootstrap_token.is_some() { "server.bootstrap_token" } else { KEY };
             let refused = |error: crate::access::SecretTokenError| {
-                refused(key, &format!("{error} (`delay-queue token generate`)"), "another text")
+                refused(
+                    key,
+                    &format!("{error} (create one with `delay-queue token generate`)"),
+                    "another text",
+                )
             };
             text.0.trim().parse().map_err(refused)
         };

@@ -64,14 +64,14 @@ fn is_of_a_service(name: &str) -> bool {
 /// Returns the advice about a variable that is no setting.
 fn no_setting(name: &str, keys: &[String]) -> String {
     if let Some(new) = renamed::new_name(|old| variable(old) == name) {
-        return format!("is called {} now", variable(new));
+        return format!("was renamed: use {}", variable(new));
     }
     let plain = |name: &str| name[PREFIX.len()..].replace('_', "");
     let near = |right: &String| strsim::normalized_damerau_levenshtein(&plain(name), &plain(right));
     let rights = keys.iter().map(|key| variable(key));
     match rights.max_by(|a, b| near(a).total_cmp(&near(b))).filter(|right| near(right) >= 0.5) {
-        Some(right) => format!("is no setting; is {right} meant?"),
-        None => "is no setting; config/default.toml has them all".to_owned(),
+        Some(right) => format!("is not a setting; did you mean {right}?"),
+        None => "is not a setting; config/default.toml lists all settings".to_owned(),
     }
 }
 

@@ -39,7 +39,7 @@ pub enum SettingsError {
         advice: String,
     },
     /// A setting is given by its former name.
-    #[error("failed to read the settings: {old} is called {new} now")]
+    #[error("failed to read the settings: {old} was renamed: use {new}")]
     Renamed {
         /// The key that was given.
         old: String,

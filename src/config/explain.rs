@@ -102,12 +102,12 @@ pub fn unknown_key(key: &str, known: &[String]) -> String {
         false => suggest::nearest(key, sections()),
     };
     match (meant, of_section.is_empty()) {
-        (Some(meant), _) => format!("is no setting; did you mean {meant}?"),
-        (None, false) => format!("is no setting; [{section}] takes {}", of_section.join(", ")),
+        (Some(meant), _) => format!("is not a setting; did you mean {meant}?"),
+        (None, false) => format!("is not a setting; [{section}] has {}", of_section.join(", ")),
         (None, true) => {
             let mut sections: Vec<&str> = sections().collect();
             sections.dedup();
-            format!("is no setting; the sections are {}", sections.join(", "))
+            format!("is not a setting; the sections are {}", sections.join(", "))
         }
     }
 }

@@ -81,7 +81,7 @@ impl Limits {
 }
 
 fn count(key: &'static str, given: usize) -> Result<(), SettingsError> {
-    within(key, given, 1, 1 << 20, "of them")
+    within(key, given, 1, 1 << 20, "")
 }
 
 fn within(
@@ -93,7 +93,7 @@ fn within(
 ) -> Result<(), SettingsError> {
     match (min..=max).contains(&given) {
         true => Ok(()),
-        false => Err(refused(key, &format!("must be from {min} to {max} {unit}"), given)),
+        false => Err(refused(key, format!("must be from {min} to {max} {unit}").trim_end(), given)),
     }
 }
 

@@ -1,4 +1,4 @@
-//! Former names of settings, which are refused with the current name instead of ignored.
+//! Former names of settings. The server refuses them and names the current setting.
 
 /// Pairs of former and current keys.
 const RENAMED: [(&str, &str); 10] = [
@@ -14,7 +14,7 @@ const RENAMED: [(&str, &str); 10] = [
     ("queue.dead_retention", "job_defaults.dead_retention"),
 ];
 
-/// Returns the current name of a setting whose former name `is_it` accepts.
-pub fn new_name(is_it: impl Fn(&str) -> bool) -> Option<&'static str> {
-    RENAMED.iter().find(|(old, _)| is_it(old)).map(|(_, new)| *new)
+/// Returns the current name of a setting whose former name `is_given` accepts.
+pub fn new_name(is_given: impl Fn(&str) -> bool) -> Option<&'static str> {
+    RENAMED.iter().find(|(old, _)| is_given(old)).map(|(_, new)| *new)
 }

@@ -1,5 +1,5 @@
 //! Sources of settings: default < file < environment < flags. Each value is tried on its own, so
-//! that one run reports all invalid ones.
+//! that one run reports all invalid values.
 
 use std::{fs, path::Path};
 
@@ -27,7 +27,7 @@ pub fn read(flags: &Flags, errors: &mut Vec<SettingsError>) -> Result<Settings, 
             Err(cause) => errors.push(SettingsError::File { file: file.clone(), cause }),
         }
     }
-    let known = serde_json::to_value(with(&defaults, &Given::new())?).unwrap_or_default();
+    let known = serde_json::to_value(merged(&defaults, &Given::new())?).unwrap_or_default();
     let keys = keys(&known);
     environment::read(std::env::vars_os(), &keys, &mut given, errors);
     for (key, flag, value) in
@@ -42,7 +42,7 @@ pub fn read(flags: &Flags, errors: &mut Vec<SettingsError>) -> Result<Settings, 
             errors.push(SettingsError::Renamed { old: key.clone(), new });
             return false;
         }
-        let alone = || with(&defaults, &Given::from([(key.clone(), value.clone())]));
+        let alone = || merged(&defaults, &Given::from([(key.clone(), value.clone())]));
         let within = format!("{key}.");
         let is_section = || keys.iter().any(|known| known.starts_with(&within));
         let is_table = matches!(value.kind, ValueKind::Table(_));
@@ -50,7 +50,7 @@ pub fn read(flags: &Flags, errors: &mut Vec<SettingsError>) -> Result<Settings, 
         let wrong = match is_known.then(alone) {
             None => explain::unknown_key(key, &keys),
             Some(Err(cause)) => explain::wrong_value(&cause),
-            Some(Ok(settings)) => match converted(&settings, key, value) {
+            Some(Ok(settings)) => match conversion_error(&settings, key, value) {
                 None => return true,
                 Some(wrong) => wrong,
             },
@@ -59,7 +59,7 @@ pub fn read(flags: &Flags, errors: &mut Vec<SettingsError>) -> Result<Settings, 
         errors.push(SettingsError::Key { key: key.clone(), wrong, place });
         false
     });
-    with(&defaults, &given)
+    merged(&defaults, &given)
 }
 
 /// Returns the content of a settings file, and the line of each key.
@@ -70,8 +70,9 @@ fn read_file(file: &Path) -> Result<(Map<String, Value>, Lines), String> {
     Ok((content.map_err(|cause| cause.to_string())?, lines))
 }
 
-/// Refuses silent conversions by `config`: numbers to booleans, fractions to whole numbers.
-fn converted(settings: &Settings, key: &str, value: &Value) -> Option<String> {
+/// Returns an error if the crate `config` has silently converted a value: a number to a boolean, or
+/// a fraction to a whole number.
+fn conversion_error(settings: &Settings, key: &str, value: &Value) -> Option<String> {
     let settings = serde_json::to_value(settings).ok()?;
     let taken = settings.pointer(&format!("/{}", key.replace('.', "/")))?;
     let must_be = match value.kind {
@@ -91,7 +92,8 @@ fn place(flags: &Flags, lines: &Lines, key: &str, value: &Value) -> String {
     }
 }
 
-fn with(defaults: &Config, given: &Given) -> Result<Settings, ConfigError> {
+/// Builds the settings from the defaults and the given values.
+fn merged(defaults: &Config, given: &Given) -> Result<Settings, ConfigError> {
     let mut all = Config::builder().add_source(defaults.clone());
     for (key, value) in given {
         all = all.set_override(key, value.clone())?;
@@ -99,7 +101,7 @@ fn with(defaults: &Config, given: &Given) -> Result<Settings, ConfigError> {
     all.build()?.try_deserialize()
 }
 
-/// Adds the values of nested tables with their full keys.
+/// Adds the values of a table and its nested tables, each with its full key.
 fn flatten(within: &str, table: Map<String, Value>, given: &mut Given) {
     for (name, value) in table {
         let key = if within.is_empty() { name } else { format!("{within}.{name}") };

@@ -57,7 +57,7 @@ impl StoreSettings {
         if let Some(path) = text.strip_prefix("file:").filter(|path| !path.is_empty()) {
             if let Some(ack @ (Ack::Replica | Ack::Memory)) = self.ack {
                 let allowed =
-                    "must be \"fsync\", or left out, with a file store: it is always on disk";
+                    "must be \"fsync\", or left out, because a file store always syncs to disk";
                 return Err(refused("store.ack", allowed, format!("{:?}", ack.name())));
             }
             let path = path.strip_prefix("//").unwrap_or(path);
@@ -87,8 +87,8 @@ impl StoreSettings {
             (Some(cert), Some(key)) => Some((cert.clone(), key.clone())),
             (None, None) => None,
             _ => {
-                let allowed = "must be given with store.cert_file, both or none";
-                return Err(refused("store.key_file", allowed, "one of them"));
+                let allowed = "must be set together with store.cert_file";
+                return Err(refused("store.key_file", allowed, "only one of them"));
             }
         };
         let tls = TlsFiles { ca: self.ca_file.clone(), client };
@@ -108,14 +108,14 @@ impl StoreSettings {
     }
 }
 
-/// Returns a value that may be set in one of two places; both are an error.
+/// Returns a value that may be set in the settings or in the URL; refuses a value in both.
 fn one_of<T>(
     key: &'static str,
     own: Option<T>,
     of_url: Option<T>,
 ) -> Result<Option<T>, SettingsError> {
     match (own, of_url) {
-        (Some(_), Some(_)) => Err(refused(key, "must not be given in store.url too", "both")),
+        (Some(_), Some(_)) => Err(refused(key, "must not be set if store.url has it too", "both")),
         (own, of_url) => Ok(own.or(of_url)),
     }
 }
@@ -138,7 +138,7 @@ fn scheme(url: &str) -> String {
     let is_plain = |text: &str| text.bytes().all(|b| b.is_ascii_alphabetic() || b == b'+');
     match url.split_once(':') {
         Some((scheme, _)) if is_plain(scheme) => format!("\"{scheme}:…\""),
-        _ => "something without a scheme".to_owned(),
+        _ => "a text without a scheme".to_owned(),
     }
 }
 
@@ -146,8 +146,8 @@ fn scheme(url: &str) -> String {
 fn with_password(key: &'static str, login: &Login) -> Result<(), SettingsError> {
     match (&login.user, &login.password) {
         (Some(user), None) => {
-            let allowed = "must have its password beside it (\"\" for a user that has none)";
-            Err(refused(key, allowed, format!("{user:?} alone")))
+            let allowed = "must be set together with its password (\"\" for a user without one)";
+            Err(refused(key, allowed, format!("only the user {user:?}")))
         }
         _ => Ok(()),
     }
@@ -161,7 +161,7 @@ pub fn secret(
 ) -> Result<Option<Secret>, SettingsError> {
     let Some(path) = file else { return Ok(own.clone()) };
     if own.is_some() {
-        let allowed = format!("must not be given beside {}", key.trim_end_matches("_file"));
+        let allowed = format!("must not be set together with {}", key.trim_end_matches("_file"));
         return Err(refused(key, &allowed, "both"));
     }
     let text = std::fs::read_to_string(path).map_err(|cause| {
@@ -169,9 +169,11 @@ pub fn secret(
         refused(key, "must name a file that can be read", given)
     })?;
     match text.lines().next().unwrap_or_default() {
-        "" => {
-            Err(refused(key, "must have the password or token as its first line", path.display()))
-        }
+        "" => Err(refused(
+            key,
+            "must name a file whose first line is the password or token",
+            path.display(),
+        )),
         line => Ok(Some(Secret(line.to_owned()))),
     }
 }

@@ -41,12 +41,13 @@ impl TlsSettings {
             })),
             (None, None, None) => Ok(None),
             (None, None, Some(_)) => {
-                let allowed = "must be given with server.tls.cert_file and server.tls.key_file";
-                Err(refused("server.tls.client_ca_file", allowed, "it alone"))
+                let allowed =
+                    "must be set together with server.tls.cert_file and server.tls.key_file";
+                Err(refused("server.tls.client_ca_file", allowed, "only this one"))
             }
             _ => {
-                let allowed = "must be given with server.tls.cert_file, both or none";
-                Err(refused("server.tls.key_file", allowed, "one of them"))
+                let allowed = "must be set together with server.tls.cert_file";
+                Err(refused("server.tls.key_file", allowed, "only one of them"))
             }
         }
     }

@@ -25,8 +25,8 @@ impl TracesSettings {
             Some(endpoint) => ("traces.otlp_endpoint", endpoint),
         };
         if cfg!(not(feature = "otlp")) {
-            let allowed = "needs a program that was built with the feature \"otlp\"";
-            return Err(refused(key, allowed, "one without"));
+            let allowed = "needs a program that was built with `--features otlp`";
+            return Err(refused(key, allowed, "one without this feature"));
         }
         let uri = given.parse::<Uri>().ok();
         let fits = |uri: &Uri| {
@@ -37,9 +37,9 @@ impl TracesSettings {
             return Ok(());
         }
         // The given text is not shown, since it may contain a password.
-        let allowed = "must be a URL such as \"http://127.0.0.1:4318/v1/traces\", by plain HTTP and \
+        let allowed = "must be a URL such as \"http://127.0.0.1:4318/v1/traces\", with plain HTTP and \
                        without a user";
-        Err(refused(key, allowed, "another text"))
+        Err(refused(key, allowed, "another text (not shown: it may have a password)"))
     }
 
     fn share(&self) -> Result<(), SettingsError> {

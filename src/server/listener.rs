@@ -48,12 +48,13 @@ impl Listener {
     /// Listens on the first address of a host that this machine has, or creates a Unix socket.
     ///
     /// # Errors
-    /// No address can be used; or the path has a file that is no socket, or a socket with a server.
+    /// No address can be used. For a Unix socket: the path is a file that is not a socket, or the
+    /// socket of a running server.
     pub async fn bind(on: &Listen, mode: SocketMode) -> io::Result<Self> {
         if let Listen::Unix(path) = on {
             return UnixSocket::bind(path, mode).map(Self::Unix);
         }
-        let mut not_here = io::Error::from(ErrorKind::AddrNotAvailable);
+        let mut unavailable = io::Error::from(ErrorKind::AddrNotAvailable);
         for address in on.addresses()? {
             match TcpListener::bind(address).await {
                 Ok(listener) => {
@@ -61,11 +62,11 @@ impl Listener {
                     return Ok(Self::Tcp(listener));
                 }
                 // A name may have an IPv6 address on a machine without IPv6.
-                Err(cause) if cause.kind() == ErrorKind::AddrNotAvailable => not_here = cause,
+                Err(cause) if cause.kind() == ErrorKind::AddrNotAvailable => unavailable = cause,
                 Err(cause) => return Err(cause),
             }
         }
-        Err(not_here)
+        Err(unavailable)
     }
 
     /// Accepts the next connection.
@@ -76,8 +77,8 @@ impl Listener {
         }
     }
 
-    /// Accepts a connection that the kernel has queued, even if the runtime does not know of it
-    /// yet; otherwise returns `WouldBlock`.
+    /// Accepts a connection that the kernel has queued, even if the runtime has not noticed it yet.
+    /// Fails with `WouldBlock` if there is none.
     pub fn accept_now(&self) -> io::Result<Socket> {
         let (socket, _) = SockRef::from(self).accept()?;
         socket.set_nonblocking(true)?;
@@ -88,7 +89,7 @@ impl Listener {
         })
     }
 
-    /// Returns who can reach the listener; an unknown address counts as reachable by all.
+    /// Returns who can reach the listener; an unknown address counts as open to the network.
     pub fn exposure(&self) -> Exposure {
         match self {
             Self::Tcp(listener) => listener
@@ -153,15 +154,19 @@ impl UnixSocket {
             Err(error) if error.kind() == ErrorKind::NotFound => {}
             Err(error) => return Err(error),
             Ok(file) if !file.file_type().is_socket() => {
-                return Err(io::Error::other("there is a file that is no socket"));
+                return Err(io::Error::other(
+                    "there is a file that is not a socket: remove it, or choose another path",
+                ));
             }
             Ok(_) if has_server(path)? => {
-                return Err(io::Error::other("another server listens there"));
+                return Err(io::Error::other(
+                    "another server is listening on this socket: stop it, or choose another path",
+                ));
             }
-            // The server has ended without removing the file.
+            // A former server has ended without removing its socket.
             Ok(_) => fs::remove_file(path)?,
         }
-        // The file must have its mode from the start: a later chmod would come too late.
+        // The file must have its mode when it is created: clients could connect before a chmod.
         let before = umask(Mode::from_bits_truncate(!mode.bits() & 0o777));
         let bound = UnixListener::bind(path);
         umask(before);
@@ -184,7 +189,7 @@ impl Drop for UnixSocket {
     }
 }
 
-/// Locks the folder, so that no other server checks or changes the path meanwhile.
+/// Locks the folder of a socket, so that no other server checks or changes the path meanwhile.
 fn lock_folder(path: &Path) -> io::Result<OwnedFd> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     let folder = folder.unwrap_or(Path::new("."));

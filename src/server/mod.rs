@@ -57,9 +57,9 @@ pub enum StartError {
     /// Other machines can reach the server, but it has no tokens.
     #[error(
         "failed to listen on {listen} (server.listen): other machines can reach this address, and \
-         there are no tokens that say who may do what; create one (`delay-queue token create`), \
-         set server.bootstrap_token_file, or let every machine do everything by \
-         server.insecure = true"
+         there are no access tokens; create one (`delay-queue token create`), set \
+         server.bootstrap_token_file, or set server.insecure = true to let every machine do \
+         everything"
     )]
     Open {
         /// The address that it would listen on.

@@ -52,8 +52,8 @@ pub async fn log_startup(
         tracing::warn!(
             addresses = open.join(", "),
             "insecure: other machines can reach this server, and it asks for no token, so each of \
-             them may do everything; create tokens (`delay-queue token create`) and take \
-             server.insecure away, or set server.listen and server.admin_listen to 127.0.0.1"
+             them may do everything; create tokens (`delay-queue token create`) and remove \
+             server.insecure, or set server.listen and server.admin_listen to 127.0.0.1"
         );
     }
     Ok(())

@@ -32,7 +32,7 @@ pub enum StoreError {
     },
     /// The store was emptied or replaced by another one.
     #[error(
-        "the store has lost its jobs: it was emptied or replaced. Restore it, or accept the loss (delay-queue doctor --accept-loss); then restart a server on files"
+        "the store has lost its jobs: it was emptied or replaced. Restore it, or accept the loss (delay-queue doctor --accept-loss). A server with a file store must then be restarted"
     )]
     Replaced {
         /// Whether the batch may have been applied.
@@ -98,22 +98,22 @@ pub enum OpenError {
     /// Another process uses the directory, or the database in it.
     #[error(
         "failed to open {dir}: another delay-queue (or a tool that has jobs.db open) is using it; \
-         stop that one, or give this one another directory by store.url"
+         stop that program, or set store.url to another directory"
     )]
     InUse {
         /// Data directory.
         dir: PathBuf,
     },
     /// The store does not exist, and the command does not create one.
-    #[error("failed to open the store: there is none in {what} (store.url)")]
+    #[error("failed to open the store: there is none in {what}; check store.url")]
     Missing {
         /// Data directory, or address of the server.
         what: String,
     },
     /// The store has another layout.
     #[error(
-        "failed to open the store: it was made with {what} = {found}, this start asks for \
-         {asked}; its jobs would not be found. {advice}"
+        "failed to open the store: it was created with {what} = {found}, but this start needs \
+         {asked} and would not find its jobs. {advice}"
     )]
     Layout {
         /// Part of the layout that differs.
@@ -126,7 +126,7 @@ pub enum OpenError {
         advice: &'static str,
     },
     /// This Redis may lose or refuse jobs.
-    #[error("failed to open the store: this Redis is not fit for a queue: {0}")]
+    #[error("failed to open the store: this Redis does not meet the requirements: {0}")]
     Unfit(String),
     /// The store is unavailable; it may become available in a moment.
     #[error("failed to open {what}: {cause}")]
@@ -139,8 +139,9 @@ pub enum OpenError {
     /// The store's files are damaged.
     #[error(
         "failed to open the store in {dir}: {cause}. Nothing was changed. `delay-queue doctor \
-         --repair` puts these files aside and goes on with all that can be read; `delay-queue \
-         export --skip-damaged FILE` writes it into a file. Both say what is missing"
+         --repair` saves these files in another folder and makes a new store of all readable jobs; \
+         `delay-queue export --skip-damaged FILE` writes the readable jobs to a file. Both report \
+         what is missing"
     )]
     Damaged {
         /// Data directory.

@@ -1,4 +1,4 @@
-//! The layout of a store's jobs, written at the first start and compared at every other.
+//! The layout of a store's jobs, written at the first start and compared at every later start.
 
 use crate::job::{Buckets, HASH_NAME};
 
@@ -7,9 +7,9 @@ use super::error::OpenError;
 /// Version of keys, tables and records. Raise it with every change of the persisted formats.
 pub const SCHEMA: u32 = 5;
 
-/// Older version whose stores this program opens: it rewrites the layout alone, and reads the
-/// records of both versions.
-const UPGRADED: u32 = 4;
+/// Older schema whose stores this program can open. It rewrites only their layout, and reads the
+/// records of both schemas.
+const UPGRADABLE: u32 = 4;
 
 /// Layout of a store that this program can use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,7 +39,7 @@ impl Layout {
         format!("schema={} hash={} buckets={}", self.schema, self.hash, self.buckets)
     }
 
-    /// Parses a store's text.
+    /// Inverts [`text`](Self::text).
     fn parse(text: &str) -> Option<Self> {
         let mut fields = text.split(' ');
         let mut field = |name: &str| fields.next()?.strip_prefix(name)?.strip_prefix('=');
@@ -50,8 +50,8 @@ impl Layout {
         })
     }
 
-    /// Parses the text `found` of a store, and checks that this program can use the store and that
-    /// `asked`, the configured number of buckets, agrees.
+    /// Parses `found`, the layout text of a store. Checks that this program can use the store, and
+    /// that `asked`, the configured number of buckets, is that of the store.
     ///
     /// # Errors
     /// [`OpenError::Layout`] names the part that differs and says what to do.
@@ -61,37 +61,38 @@ impl Layout {
         };
         let Some(layout) = Self::parse(found) else {
             let asked = Self::new(asked.unwrap_or(Buckets::ONE)).text();
-            let advice = "Is it a store of delay-queue, and not of a newer version?";
+            let advice = "Check that store.url and store.prefix name a store of delay-queue, and \
+                          that no newer version created it.";
             return differs("layout", format!("{found:?}"), asked, advice);
         };
-        let is_older = layout.schema == UPGRADED;
+        let is_older = layout.schema == UPGRADABLE;
         if layout.schema != SCHEMA && !is_older {
             let advice = match layout.schema < SCHEMA {
                 true => {
-                    "To move its jobs, stop the servers, write them into a file by `delay-queue export FILE` of the \
-                     version that made it, and read that by `delay-queue import FILE` of this version into a new \
-                     store (store.url, or another store.prefix)."
+                    "To move its jobs, stop the servers and run `delay-queue export FILE` of the version that \
+                     created the store. Then set another store.url or store.prefix, and run `delay-queue import \
+                     FILE` of this version."
                 }
-                false => "Use the version of delay-queue that made it, or a newer one.",
+                false => "Use the version of delay-queue that created the store, or a newer one.",
             };
             return differs("schema", layout.schema.to_string(), SCHEMA.to_string(), advice);
         }
         if layout.hash != HASH_NAME {
-            let advice = "Use the version of delay-queue that made it.";
+            let advice = "Use the version of delay-queue that created the store.";
             return differs("hash", layout.hash, HASH_NAME.to_owned(), advice);
         }
         let buckets = Buckets::try_from(layout.buckets).map_err(|error| OpenError::Layout {
             what: "buckets",
             found: layout.buckets.to_string(),
             asked: error.to_string(),
-            advice: "The recorded layout is damaged.",
+            advice: "The recorded layout is damaged: restore it from a backup.",
         })?;
         match asked {
             Some(asked) if asked != buckets => differs(
                 "buckets",
                 buckets.get().to_string(),
                 asked.get().to_string(),
-                "Set store.buckets back (or leave it out, to take what the store has).",
+                "Set store.buckets to the store's number, or remove it: the server then uses the store's.",
             ),
             _ => Ok(Agreed { buckets, is_older }),
         }
@@ -107,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn the_text_is_pinned_and_read_back() {
+    fn the_text_never_changes_and_is_parsed_back() {
         let text = Layout::new(buckets(16)).text();
         assert_eq!(text, "schema=5 hash=xxh3-64 buckets=16");
         let agreed = |is_older| Agreed { buckets: buckets(16), is_older };

@@ -19,16 +19,16 @@ impl Report {
         let _ = writeln!(self.text, "{name:<12}{what}"); // never fails for a String
     }
 
-    /// Adds the last lines: advice and problems.
+    /// Adds the last lines, advice and problems, and keeps the problems.
     pub fn end(mut self, advice: &[String], problems: Vec<String>) -> Self {
         for advice in advice {
             self.line("advice", advice);
         }
         for problem in &problems {
-            self.line("to mend", problem);
+            self.line("to repair", problem);
         }
         if problems.is_empty() {
-            self.line("to mend", "nothing");
+            self.line("to repair", "nothing");
         }
         self.problems = problems;
         self

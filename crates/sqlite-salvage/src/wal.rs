@@ -2,16 +2,17 @@
 //!
 //! SQLite applies a log up to the first frame with a wrong checksum, and silently drops the rest.
 //! After a crash in the middle of a commit this is right. After a flipped byte it loses commits
-//! that were acknowledged. This module finds such damage, after the description of the format at
+//! that were acknowledged. This module finds such damage. The format is described at
 //! <https://www.sqlite.org/fileformat2.html#the_write_ahead_log>.
 //!
-//! **How damage differs from a torn end.** With `synchronous=FULL` a commit ends with a sync of its
-//! frames, and only then does the next transaction write. A crash can therefore leave wrong frames
-//! in the last transaction alone, in any order if the power failed. A frame's checksum continues
-//! that of the frame before it. So a frame that follows from a commit frame was written after that
-//! commit was synced, when every frame up to that commit was whole: a wrong one among them is
-//! certainly damaged. Frames of a failed or rolled back transaction that remain behind a shorter
-//! one do not follow from it, and prove nothing.
+//! **How damage differs from a torn end.** With `synchronous=FULL`, a commit ends with a sync of
+//! its frames, and only then does the next transaction write. Therefore a crash can leave wrong
+//! frames only in the last transaction, and anywhere in it if the power failed. The checksum of a
+//! frame continues that of the frame before. So if a frame's checksum continues that of a commit
+//! frame, the frame was written after that commit was synced. All frames up to that commit were
+//! whole then, and a wrong one among them is certainly damaged. A failed or rolled back transaction
+//! may leave frames after the end of a shorter one. Their checksums do not continue those of the
+//! shorter one, so they prove nothing.
 //!
 //! Known limits: damage within the last transaction looks like a torn end; so does damage in the
 //! transaction before it, if it hits the field that marks the commit.
@@ -28,7 +29,7 @@ use crate::is_page_size;
 
 const HEADER: usize = 32;
 const FRAME_HEADER: usize = 24;
-/// Magic number of the header without its last bit, which says the byte order of checksums.
+/// Magic number of the header, without its last bit, which gives the byte order of checksums.
 const MAGIC: u32 = 0x377f_0682;
 type Sum = (u32, u32);
 
@@ -38,9 +39,9 @@ struct Frame {
     page: u32,
     /// In the last frame of a transaction, the number of pages of the database after it; else 0.
     commit: u32,
-    /// Whether the frame belongs to this log, and is not left from an earlier one.
+    /// Whether the frame belongs to this log, not to an earlier one in the same file.
     current: bool,
-    /// Whether the checksum follows from the frame before.
+    /// Whether the checksum continues that of the frame before.
     follows: bool,
 }
 
@@ -74,8 +75,8 @@ impl fmt::Display for Damage {
         let Self { offset, frames, commits } = self;
         write!(
             f,
-            "it is damaged at byte {offset}, and {commits} acknowledged commits ({frames} pages) \
-             stand there and behind it"
+            "damaged at byte {offset}, which affects {commits} acknowledged commits ({frames} \
+             pages)"
         )
     }
 }
@@ -90,7 +91,7 @@ pub enum Version {
 }
 
 impl Log {
-    /// Reads and checks a log. None if the file is missing, or has nothing but zeros.
+    /// Reads and checks a log. Returns `None` if the file is missing, or has only zeros.
     ///
     /// # Errors
     /// The file cannot be opened or read.
@@ -124,7 +125,7 @@ impl Log {
         let mut is_unused = header == [0; HEADER];
         while fill(&mut input, &mut frame)? {
             if frame == zeros {
-                // Reserved and unused room.
+                // Reserved space that was never used.
                 frames.push(Frame { page: 0, commit: 0, current: false, follows: false });
                 before = [(0, 0); 2];
                 continue;
@@ -158,7 +159,7 @@ impl Log {
         self.frames.iter().position(|frame| !frame.is_sound()).unwrap_or(self.frames.len())
     }
 
-    /// Returns the last commit, from the first wrong frame on, that was certainly synced.
+    /// Returns the last commit after the first wrong frame that was certainly synced.
     fn last_certain(&self) -> Option<usize> {
         let wrong = self.first_wrong();
         let certain = |pair: &[Frame]| pair[0].commit > 0 && pair[1].is_sound();
@@ -166,7 +167,7 @@ impl Log {
         Some(wrong + place)
     }
 
-    /// Returns the certain damage; none for a sound log, or one with a torn end.
+    /// Returns the certain damage; `None` for a sound log, or one with a torn end.
     pub fn damage(&self) -> Option<Damage> {
         let (wrong, end) = (self.first_wrong(), self.end()?);
         self.last_certain()?;
@@ -195,8 +196,8 @@ impl Log {
         (HEADER + frame * (FRAME_HEADER + self.page_size)) as u64
     }
 
-    /// Returns the places of the pages in the log, and the number of pages of the database. The
-    /// page of a damaged frame is lost, unless a later frame has it again.
+    /// Returns the place of each page in the log, and the number of pages of the database. The page
+    /// of a damaged frame is lost, unless a later frame has the page again.
     pub fn pages(&self) -> (HashMap<u32, Version>, Option<u32>) {
         let Some(end) = self.end() else { return (HashMap::new(), None) };
         let mut pages = HashMap::new();
@@ -246,7 +247,7 @@ fn be(bytes: &[u8]) -> u32 {
     bytes.first_chunk().map_or(0, |word| u32::from_be_bytes(*word))
 }
 
-/// Fills `bytes`; returns false if the input ends before.
+/// Fills `bytes`; returns false if the input is too short.
 fn fill(input: &mut impl Read, bytes: &mut [u8]) -> io::Result<bool> {
     match input.read_exact(bytes) {
         Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(false),

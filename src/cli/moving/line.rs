@@ -1,9 +1,9 @@
 //! The format of an export: lines of JSON, each an object with one key that names its kind.
 //!
-//! A head; for each bucket, in order, its jobs and a section line with their count and checksum;
-//! topic settings; a total. A CRC-32 or a comparison covers every byte, so that a cut or a flipped
-//! bit is found before the file is used. Persisted: another form of any line needs another
-//! [`VERSION`].
+//! An export begins with a head. The jobs of each bucket follow, in the order of the buckets, each
+//! with a section line that has their count and checksum. Then come topic settings and a total. A
+//! CRC-32 or a comparison covers every byte, so that an import detects a truncated file or a
+//! flipped bit before it uses the file. Persisted: a change of any line needs another [`VERSION`].
 
 use std::fmt;
 
@@ -32,13 +32,13 @@ pub enum Line<'a> {
 pub struct Head {
     pub format: String,
     pub version: u32,
-    /// The source of the jobs, without a password; an export that continues must have the same.
+    /// The source of the jobs, without a password. An export resumes only from the same source.
     pub store: String,
     /// Number of sections that follow.
     pub buckets: u16,
 }
 
-/// Follows the jobs of a bucket.
+/// The line after the jobs of a bucket.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Section {
@@ -68,7 +68,7 @@ pub struct Total {
     pub crc32: String,
 }
 
-/// The fields of the head in every version, enough to refuse other versions by name.
+/// The fields that the head has in every version: enough to name an unsupported version.
 #[derive(Deserialize)]
 pub struct AnyHead {
     pub head: AnyVersion,
@@ -94,6 +94,7 @@ impl fmt::Display for Total {
     }
 }
 
+/// Formats the CRC-32 of everything hashed so far.
 pub fn sum(of: &crc32fast::Hasher) -> String {
     format!("{:08x}", of.clone().finalize())
 }

@@ -1,7 +1,7 @@
 //! `delay-queue export` and `import`: write all jobs of a store to a file, and back into any store.
 //!
-//! They move jobs between stores, also with different numbers of buckets. Both access the store
-//! without a server, and no server may use it meanwhile.
+//! They move jobs between stores, which may differ in their number of buckets. Both commands access
+//! a store directly, and no server may use the store meanwhile.
 
 mod export;
 #[cfg(any(test, fuzzing))]
@@ -69,7 +69,7 @@ fn is_standard(file: &Path) -> bool {
     file.as_os_str() == "-"
 }
 
-/// Runs a command to its end, with a log of warnings only, such as those about damage in a store.
+/// Runs a command to its end. Logs only warnings, such as those about damage in a store.
 fn work(
     settings: &Settings,
     work: impl Future<Output = Result<(), Box<dyn Error>>>,

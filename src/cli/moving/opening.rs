@@ -21,7 +21,7 @@ pub struct Salvage {
 }
 
 impl Salvage {
-    /// Removes the copy and reports what is missing.
+    /// Reports what is missing, and removes the copy.
     pub fn end(self) -> StoreResult<()> {
         eprintln!("the store is damaged: {}", self.found);
         Ok(fs::remove_dir_all(self.dir)?)
@@ -48,14 +48,16 @@ pub async fn open(
         if !arguments.skip_damaged {
             return Err(format!(
                 "failed to export: {count} rows or pages of the store cannot be read, with all \
-                 jobs on them; leave damaged ones out by --skip-damaged"
+                 jobs on them; add --skip-damaged to leave these jobs out"
             )
             .into());
         }
     }
     let location = settings.store.location()?;
     let Some(dir) = location.directory() else {
-        return Err("only a file store can be damaged as a whole".into());
+        return Err("failed to export: --skip-damaged can open a damaged file store, but not a \
+                    damaged store on Redis"
+            .into());
     };
     let copy = copy_path(arguments);
     if copy.exists() {
@@ -67,7 +69,7 @@ pub async fn open(
     Ok((Arc::new(store), Some(Salvage { found, dir: copy })))
 }
 
-/// Returns the path of the copy: the disk with room for the export should have room for it too.
+/// Returns the path of the copy: next to the export, whose disk should also have room for the copy.
 fn copy_path(arguments: &Export) -> PathBuf {
     if is_standard(&arguments.file) {
         return std::env::temp_dir().join(format!("delay-queue-{}", std::process::id()));

@@ -1,6 +1,7 @@
-//! Keeps exports and imports apart from servers: moving jobs would be missed or doubled.
+//! Ensures that no server uses the store during an export or import: jobs that change meanwhile
+//! would be missed or duplicated.
 //!
-//! A file store has a lock for this. On Redis each server renews a lease every second.
+//! A file store has a lock for this. On Redis, each server renews a lease every second.
 
 use std::{
     error::Error,
@@ -9,11 +10,12 @@ use std::{
 
 use crate::store::{Lease, Store, StoreResult};
 
-/// Wait for a killed server's lease: three seconds, or longer if Redis's clock was set back.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// Maximum wait for the lease of a killed server to end. A lease lasts three seconds, or longer if
+/// the clock of Redis was set back.
+const MAX_WAIT: Duration = Duration::from_secs(5);
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Proof that no server was at work when the export or import began.
+/// Proof that no server was using the store when the export or import began.
 pub struct NoServers {
     /// Leases that did not end, although no server renews them.
     abandoned: Vec<Lease>,
@@ -26,16 +28,14 @@ impl NoServers {
     /// A server has renewed or taken a lease, or the leases cannot be read.
     pub async fn wait(store: &dyn Store) -> Result<Self, Box<dyn Error>> {
         let mut leases = read(store).await?;
-        let (first, end) = (leases.clone(), Instant::now() + PATIENCE);
+        let (first, end) = (leases.clone(), Instant::now() + MAX_WAIT);
         while !leases.is_empty() && Instant::now() < end {
             tokio::time::sleep(POLL_INTERVAL).await;
             leases = read(store).await?;
             if leases.iter().any(|lease| !first.contains(lease)) {
                 return Err(match leases.len() {
-                    1 => "a server is at work on this store: stop it first".into(),
-                    _ => "servers are at work on this store: stop all of them first"
-                        .to_owned()
-                        .into(),
+                    1 => "a server is using this store: stop it first".into(),
+                    _ => "servers are using this store: stop all of them first".to_owned().into(),
                 });
             }
         }

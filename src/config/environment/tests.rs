@@ -24,11 +24,11 @@ fn a_misspelt_variable_is_told_with_the_right_spelling() {
     ] {
         let message = message(wrong).expect(wrong);
         assert!(
-            message.contains(wrong) && message.contains(&format!("is {right} meant?")),
+            message.contains(wrong) && message.contains(&format!("did you mean {right}?")),
             "{message}"
         );
     }
-    let message = message("DELAY_QUEUE_XYZZY").expect("it is no setting");
+    let message = message("DELAY_QUEUE_XYZZY").expect("it is not a setting");
     assert!(message.contains("config/default.toml"), "{message}");
 }
 

@@ -49,9 +49,9 @@ fn a_mode_is_octal() {
 }
 
 #[test]
-fn a_name_has_its_addresses_once_each() {
+fn a_name_resolves_to_each_address_once() {
     let listen = Listen::try_from("localhost:9277".to_owned()).expect("a name");
-    let addresses = listen.addresses().expect("every machine knows it");
+    let addresses = listen.addresses().expect("every machine resolves localhost");
     assert!(addresses.iter().all(|address| address.ip().is_loopback()), "{addresses:?}");
     let mut once = addresses.clone();
     once.sort();

@@ -6,7 +6,7 @@ use super::{FileStore, directory, repair, repair::Repaired, room};
 use crate::store::{Counts, JobReads, OpenError, Options, Report, Store, TopicPage};
 
 /// Maximum number of topics per bucket whose jobs are counted.
-const TOPICS: usize = 100_000;
+const MAX_TOPICS: usize = 100_000;
 
 /// Examines the store in `dir`; repairs it if `is_repair` and it is damaged.
 pub async fn report(
@@ -18,19 +18,19 @@ pub async fn report(
     report.line("store", format_args!("file:{}", dir.display()));
     report.line("ack", "on disk: every answer waits for fsync");
     if !dir.join("jobs.db").exists() {
-        report.line("layout", "no store there yet: the first start makes it");
+        report.line("layout", "no store there yet: the first start creates it");
         return Ok(report.end(&[], Vec::new()));
     }
-    let mut opened = examined(dir, options.clone()).await;
+    let mut opened = examine(dir, options.clone()).await;
     if is_repair && !matches!(&opened, Ok((_, wrong)) if wrong.is_empty()) {
         if let Ok((store, _)) = opened {
             store.close().await;
         }
         opened = match repair::repair(dir, &options) {
-            Ok(Repaired { aside, salvaged }) => {
+            Ok(Repaired { saved, salvaged }) => {
                 report.line("repaired", format_args!("{salvaged}"));
-                report.line("", format_args!("the files as they were: {}", aside.display()));
-                examined(dir, options.clone()).await
+                report.line("", format_args!("the damaged files are in {}", saved.display()));
+                examine(dir, options.clone()).await
             }
             Err(error) => Err(error),
         };
@@ -38,23 +38,23 @@ pub async fn report(
     let (store, wrong) = match opened {
         Ok(opened) => opened,
         Err(OpenError::InUse { .. }) => {
-            report.line("servers", "1 is at work on it, so its jobs are not counted here");
+            report.line("servers", "1 is using the store: stop it to examine the jobs");
             return Ok(report.end(&[], Vec::new()));
         }
         Err(error) => {
-            let advice = if is_repair { no_room(dir) } else { None };
+            let advice = if is_repair { advice_if_no_room(dir) } else { None };
             return Ok(report.end(&advice.into_iter().collect::<Vec<_>>(), vec![error.to_string()]));
         }
     };
     let mut sum = Counts::default();
     for bucket in store.buckets().all() {
-        let page = TopicPage { prefix: String::new(), after: None, limit: TOPICS };
+        let page = TopicPage { prefix: String::new(), after: None, limit: MAX_TOPICS };
         for (_, peek) in store.topics(bucket, page).await? {
             sum = sum.plus(peek.counts);
         }
     }
     if store.condition().is_full {
-        report.line("disk", "full: puts are refused; finishing, deleting and purging go on");
+        report.line("disk", "full: puts are refused; finish, delete and purge still work");
     }
     report.line("buckets", store.buckets().get());
     report.jobs(sum);
@@ -62,7 +62,7 @@ pub async fn report(
     let advice = match wrong.is_empty() {
         true => Vec::new(),
         false => {
-            vec!["`doctor --repair` leaves out what cannot be read, and mends the rest".into()]
+            vec!["`doctor --repair` leaves out unreadable rows, and repairs the rest".into()]
         }
     };
     Ok(report.end(&advice, wrong))
@@ -70,14 +70,14 @@ pub async fn report(
 
 /// Returns advice if a repair lacks room: it writes all jobs again before it removes the old
 /// files.
-fn no_room(dir: &Path) -> Option<String> {
+fn advice_if_no_room(dir: &Path) -> Option<String> {
     let needed = fs::metadata(dir.join("jobs.db")).ok()?.len() + room::LOG_BYTES;
     let free = directory::room(dir).ok()?.free;
     let mib = |bytes: u64| bytes.div_ceil(1 << 20);
     (free < needed).then(|| {
         format!(
-            "a repair writes all jobs anew and may need {} MiB; {} MiB are free on the disk. Give it \
-             more, or save what can be read elsewhere: `delay-queue export --skip-damaged FILE`",
+            "a repair writes all jobs again and may need {} MiB, but {} MiB are free on the disk. Free \
+             space, or save the readable jobs to another disk: `delay-queue export --skip-damaged FILE`",
             mib(needed),
             mib(free)
         )
@@ -85,7 +85,7 @@ fn no_room(dir: &Path) -> Option<String> {
 }
 
 /// Opens the store and lists the faults of its file.
-async fn examined(dir: &Path, options: Options) -> Result<(FileStore, Vec<String>), OpenError> {
+async fn examine(dir: &Path, options: Options) -> Result<(FileStore, Vec<String>), OpenError> {
     let store = FileStore::open(dir, options)?;
     let wrong = store.examine().await.unwrap_or_else(|error| vec![error.to_string()]);
     Ok((store, wrong))

@@ -20,19 +20,19 @@ use crate::store::OpenError;
 
 pub use super::salvage::Salvaged;
 
-/// Name of the mark. While it exists, `jobs.db` and its log may not belong together.
+/// Name of the mark file. While it exists, `jobs.db` and its log may not belong together.
 const MARK: &str = "repairing";
 const NEW: &str = "jobs.db.new";
 const NEW_LOG: &str = "jobs.db.new-wal";
 /// Files of SQLite that belong to `jobs.db`.
-const BESIDE: [&str; 2] = ["jobs.db-wal", "jobs.db-shm"];
+const SQLITE_FILES: [&str; 2] = ["jobs.db-wal", "jobs.db-shm"];
 
 /// Result of a repair.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Repaired {
     /// Folder of the damaged files.
-    pub aside: PathBuf,
-    /// Counts of rows in the new store and of lost rows.
+    pub saved: PathBuf,
+    /// Numbers of rows in the new store, and of lost rows.
     pub salvaged: Salvaged,
 }
 
@@ -42,20 +42,20 @@ pub fn check(dir: &Path) -> Result<(), OpenError> {
     if dir.join(MARK).exists() {
         return Err(OpenError::Damaged {
             dir: dir.to_owned(),
-            cause: "a repair of it was interrupted".to_owned(),
+            cause: "an earlier repair was interrupted".to_owned(),
         });
     }
     let wal = dir.join("jobs.db-wal");
     if let Some(log) = Log::read(&wal, PAGE).map_err(|cause| engine(&wal, &cause))? {
         if let Some(damage) = log.damage() {
-            let cause = format!("its log jobs.db-wal: {damage}");
+            let cause = format!("its log jobs.db-wal is {damage}");
             return Err(OpenError::Damaged { dir: dir.to_owned(), cause });
         }
         if log.torn() > 0 {
             let frames = log.torn();
             tracing::warn!(
                 frames,
-                "dropped a commit that a crash has cut short; it was not answered"
+                "dropped an incomplete commit at the end of the log; it was not acknowledged"
             );
         }
     }
@@ -72,10 +72,10 @@ fn check_tables(dir: &Path) -> Result<(), OpenError> {
     let mut pages = Pages::open(&file, PAGE).map_err(|cause| engine(&file, &cause))?;
     for (table, root) in ROOTS {
         // Loading skips damaged pages of these two.
-        let is_read_around = ["pool", "attempts"].contains(&table);
-        let unreadable = (!is_read_around && !pages.is_root(root)).then_some(root);
+        let is_skipped = ["pool", "attempts"].contains(&table);
+        let unreadable = (!is_skipped && !pages.is_root(root)).then_some(root);
         if let Some(page) = unreadable.or_else(|| pages.unsound(root)) {
-            let cause = format!("jobs.db: page {page}, of `{table}`, does not add up");
+            let cause = format!("jobs.db: page {page} of the table `{table}` is inconsistent");
             return Err(OpenError::Damaged { dir: dir.to_owned(), cause });
         }
     }
@@ -86,7 +86,7 @@ fn check_tables(dir: &Path) -> Result<(), OpenError> {
 /// which is not changed and must not be open.
 ///
 /// # Errors
-/// Another process has the store open, or one of the two cannot be opened.
+/// Another process has the store open, or one of the two directories cannot be used.
 pub fn salvage_into(dir: &Path, into: &Path, options: &Options) -> Result<Salvaged, OpenError> {
     let _lock = Lock::take(dir)?;
     directory::make_new(into).map_err(|cause| engine(into, &cause))?;
@@ -94,7 +94,7 @@ pub fn salvage_into(dir: &Path, into: &Path, options: &Options) -> Result<Salvag
     salvage(&dir.join("jobs.db"), &into.join("jobs.db"), options.buckets, now)
 }
 
-/// Keeps the files of the store in a folder in `dir`, and replaces them by a new store of all
+/// Saves the files of the store in a new folder in `dir`, and replaces them by a new store of all
 /// readable rows.
 ///
 /// # Errors
@@ -104,28 +104,28 @@ pub fn repair(dir: &Path, options: &Options) -> Result<Repaired, OpenError> {
     let failed = |cause: io::Error| engine(dir, &cause);
     let (mark, new) = (dir.join(MARK), dir.join(NEW));
     if mark.exists() && !new.exists() {
-        // Only the mark is left of an interrupted repair.
+        // The interrupted repair had replaced the file; only its mark is left.
         fs::remove_file(&mark).and_then(|()| directory::sync(dir)).map_err(failed)?;
-        return Ok(Repaired { aside: dir.to_owned(), salvaged: Salvaged::default() });
+        return Ok(Repaired { saved: dir.to_owned(), salvaged: Salvaged::default() });
     }
     let now = options.clock.now().floor;
-    let aside = dir.join(format!("damaged-{}", now.get()));
+    let saved = dir.join(format!("damaged-{}", now.get()));
     let salvaged = if mark.exists() {
         Salvaged::default()
     } else {
-        keep(dir, &aside).map_err(failed)?;
-        // Left by an unfinished repair; SQLite would take the log for that of the new file.
+        save_files(dir, &saved).map_err(failed)?;
+        // An unfinished repair may have left these; SQLite would apply the log to the new file.
         for name in [NEW_LOG, NEW] {
             remove(&dir.join(name)).map_err(failed)?;
         }
-        let salvaged = salvage(&aside.join("jobs.db"), &new, options.buckets, now)?;
-        belong_alike(&new, &dir.join("jobs.db")).map_err(failed)?;
+        let salvaged = salvage(&saved.join("jobs.db"), &new, options.buckets, now)?;
+        copy_owner_and_mode(&new, &dir.join("jobs.db")).map_err(failed)?;
         fs::File::open(&new).and_then(|file| file.sync_all()).map_err(failed)?;
         directory::create(&mark).and_then(|_| directory::sync(dir)).map_err(failed)?;
         salvaged
     };
     replace(dir, &new, &mark).map_err(failed)?;
-    Ok(Repaired { aside, salvaged })
+    Ok(Repaired { saved, salvaged })
 }
 
 /// Removes a file, if it is there.
@@ -136,23 +136,23 @@ fn remove(file: &Path) -> io::Result<()> {
     }
 }
 
-/// Links or copies the files into the folder `aside`.
-fn keep(dir: &Path, aside: &Path) -> io::Result<()> {
-    directory::make_new(aside)?;
+/// Links or copies the files into the new folder `saved`.
+fn save_files(dir: &Path, saved: &Path) -> io::Result<()> {
+    directory::make_new(saved)?;
     for name in ["jobs.db", "jobs.db-wal"] {
-        let (from, to) = (dir.join(name), aside.join(name));
+        let (from, to) = (dir.join(name), saved.join(name));
         if from.exists() && fs::hard_link(&from, &to).is_err() {
             fs::copy(&from, &to)?;
             fs::File::open(&to)?.sync_all()?;
         }
     }
-    directory::sync(aside)?;
+    directory::sync(saved)?;
     directory::sync(dir)
 }
 
 /// Gives the new file the owner and the mode of the old one: a repair by root must neither lock
 /// the server out nor let others read the jobs.
-fn belong_alike(new: &Path, old: &Path) -> io::Result<()> {
+fn copy_owner_and_mode(new: &Path, old: &Path) -> io::Result<()> {
     let old = match fs::metadata(old) {
         Err(cause) if cause.kind() == io::ErrorKind::NotFound => return Ok(()),
         old => old?,
@@ -165,10 +165,10 @@ fn belong_alike(new: &Path, old: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Removes the old log and renames the new file to `jobs.db`, then removes the mark, which
-/// refuses starts in between.
+/// Removes the old log and renames the new file to `jobs.db`, then removes the mark, which prevents
+/// starts in between.
 fn replace(dir: &Path, new: &Path, mark: &Path) -> io::Result<()> {
-    for name in BESIDE {
+    for name in SQLITE_FILES {
         remove(&dir.join(name))?;
     }
     directory::sync(dir)?;

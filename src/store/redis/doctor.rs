@@ -30,7 +30,7 @@ use crate::{
     store::{Layout, OpenError},
 };
 
-/// Least reported difference between a server's clock and this machine's.
+/// Difference between a server's clock and this machine's from which it is reported.
 const CLOCK_MILLIS: f64 = 1_000.0;
 /// Age from which an unpromoted deadline is reported.
 const OVERDUE_MILLIS: f64 = 5_000.0;
@@ -108,8 +108,9 @@ pub async fn examine(options: &RedisOptions, mend: bool) -> Result<Examined, Ope
             let found = preflight.found_incarnations(host, connection, 1).await;
             if found.is_ok_and(|found| !found.is_empty()) {
                 examined.problems.push(format!(
-                    "{host}: there are buckets of a store, and its layout ({key}) is lost: set \
-                     store.buckets to the number it had and run doctor --accept-loss"
+                    "{host}: there are buckets of a store, but its layout ({}) is lost: set \
+                     store.buckets to the number it had and run doctor --accept-loss",
+                    keys::layout(&options.prefix)
                 ));
             }
         }
@@ -130,7 +131,7 @@ pub async fn examine(options: &RedisOptions, mend: bool) -> Result<Examined, Ope
             match contents(&options.prefix, &mut connection, &own, mend).await {
                 Ok(found) => findings.join(found),
                 Err(cause) if cause.code() == Some("NOPERM") => {
-                    let advice = "its jobs were not examined: this user may not (+hscan is needed)";
+                    let advice = "its jobs were not examined: grant this user +hscan";
                     examined.advice.push(format!("{host}: {advice}"));
                 }
                 Err(cause) => examined.problems.push(preflight.engine(&host, &cause).to_string()),
@@ -185,7 +186,10 @@ impl Examined {
         self.problems = distinct(mem::take(&mut self.problems).into_iter());
         let reached: usize = self.servers.iter().map(|server| server.buckets.len()).sum();
         if self.problems.is_empty() && reached < buckets {
-            self.problems.push("some buckets are on no server that answers".to_owned());
+            self.problems.push(
+                "some buckets are on no server that answers: check the nodes of the cluster"
+                    .to_owned(),
+            );
         }
     }
 }
@@ -218,11 +222,12 @@ async fn inspect(
         ("clock", clock.map_or("?".to_owned(), |millis| format!("{millis:+.1} ms"))),
     ];
     if clock.is_some_and(|millis| millis.abs() > CLOCK_MILLIS) {
-        let advice = "its clock differs from this machine's: due_at is judged by its clock";
+        let advice = "its clock differs from this machine's, and due_at is compared with its clock: \
+                      synchronise both";
         examined.advice.push(format!("{host}: {advice}"));
     }
     if field("connected_slaves") == "0" {
-        let advice = "no replica: if its machine is lost, so are its jobs";
+        let advice = "no replica: if its machine is lost, its jobs are lost too";
         examined.advice.push(format!("{host}: {advice}"));
     }
     if let Some((_, keys)) = own.first() {
@@ -246,13 +251,14 @@ async fn inspect(
     }
     if without_incarnation > 0 && examined.layout.is_some() {
         let problem = "buckets have no incarnation: they were emptied since the store was made. \
-                       Restore them, or accept the loss by doctor --accept-loss";
+                       Restore them, or accept the loss with doctor --accept-loss";
         examined.problems.push(format!("{host}: {without_incarnation} {problem}"));
     }
     if server.overdue > OVERDUE_MILLIS {
         let seconds = server.overdue / 1_000.0;
-        let problem = "due jobs do not move: is a server at work?";
-        examined.problems.push(format!("{host}: {problem} (the oldest since {seconds:.1} s)"));
+        examined.problems.push(format!(
+            "{host}: due jobs are not promoted (the oldest for {seconds:.1} s): start a server"
+        ));
     }
     server
 }

@@ -109,7 +109,7 @@ impl RedisStore {
     fn absent_key_on(&self, master: &Arc<Master>) -> Option<String> {
         let of_buckets = self.keys.iter().map(|keys| keys.absent.clone());
         of_buckets
-            .chain(keys::beside_buckets(&self.prefix))
+            .chain(keys::outside_buckets(&self.prefix))
             .find(|key| self.nodes.of(keys::slot(key)).is_ok_and(|of| Arc::ptr_eq(&of, master)))
     }
 }

@@ -132,7 +132,7 @@ impl Home {
 
 /// Returns a key in each slot that the store uses for other things than buckets. A cluster may have
 /// any of these slots on a master without buckets.
-pub fn beside_buckets(prefix: &str) -> impl Iterator<Item = String> + '_ {
+pub fn outside_buckets(prefix: &str) -> impl Iterator<Item = String> + '_ {
     Home::ALL.iter().map(|home| home.key(prefix, "any"))
 }
 

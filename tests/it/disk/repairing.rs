@@ -66,5 +66,5 @@ async fn a_repair_that_finds_no_room_leaves_all_jobs_for_the_next() {
     let said = text(&repair(&disk).output().expect("the program runs"));
     // One page of the log is damaged; the pages before and after it are read.
     let ready = (JOBS - 10..=JOBS).any(|n| said.contains(&format!(" {n} ready")));
-    assert!(ready && said.contains("to mend     nothing"), "{said}");
+    assert!(ready && said.contains("to repair   nothing"), "{said}");
 }

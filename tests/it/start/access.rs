@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use crate::{
-    start::outputs::{Logged, Place, store, text, untouched},
+    start::outputs::{Logged, WorkDir, store, text, untouched},
     support::{
         Redis,
         process::Process,
@@ -43,7 +43,7 @@ fn words(rule: &str) -> Vec<&str> {
 
 #[test]
 fn a_wrong_password_is_refused_and_no_password_is_shown() {
-    let (place, redis) = (Place::new(), Redis::start());
+    let (place, redis) = (WorkDir::new(), Redis::start());
     let set = ask(redis.port(), &["CONFIG", "SET", "requirepass", RIGHT]).expect("an answer");
     assert_eq!(set.text(), "OK");
     let file = |name: &str, password: &str| place.file(name, &format!("{password}\nmore\n"));
@@ -114,7 +114,7 @@ fn ask_with(redis: &Redis, words: &[&str]) -> Reply {
 
 #[test]
 fn each_command_that_an_acl_forbids_is_named() {
-    let (place, redis) = (Place::new(), Redis::start());
+    let (place, redis) = (WorkDir::new(), Redis::start());
     for command in words(COMMANDS).into_iter().skip(1) {
         let name = command.trim_start_matches('+');
         // All commands but this one, once by a rule that forbids and once by a rule that allows.
@@ -122,7 +122,10 @@ fn each_command_that_an_acl_forbids_is_named() {
         let allowed = others.join(" ");
         for rule in [format!("~* &* +@all -{name}"), format!("{KEYS} {CHANNELS} {allowed}")] {
             let settings = store(&user(&redis, &rule), "");
-            place.refused(&settings, &["its ACL forbids this user what the queue needs", name]);
+            place.refused(
+                &settings,
+                &["its ACL denies this user permissions that the queue needs", name],
+            );
             untouched(&redis);
         }
     }
@@ -140,7 +143,7 @@ fn each_command_that_an_acl_forbids_is_named() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn keys_that_do_not_fit_the_prefix_are_refused() {
-    let (place, redis) = (Place::new(), Redis::start());
+    let (place, redis) = (WorkDir::new(), Redis::start());
     for keys in [
         "~dq:*",
         "~{dq:*",
@@ -211,13 +214,13 @@ pub async fn use_all(server: &Process) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_smallest_acl_is_enough_for_everything() {
-    let (place, redis) = (Place::new(), Redis::start());
+    let (place, redis) = (WorkDir::new(), Redis::start());
     let url = user(&redis, &smallest());
     let file = place.file("least.toml", &store(&url, ""));
     let server = Process::start(place.path(), &["--config", &file]).await;
     let other = Process::start(place.path(), &["--config", &file]).await;
     use_all(&server).await;
-    place.well(&store(&url, ""), &["servers     2 of delay-queue at work", "appendfsync ?"]);
+    place.well(&store(&url, ""), &["servers     2 of delay-queue running", "appendfsync ?"]);
     drop((server, other));
     for command in [&["export", "all.ndjson"], &["import", "all.ndjson"]] {
         let output = place.run(&store(&url, ""), &[], command);
@@ -233,7 +236,7 @@ async fn the_smallest_acl_is_enough_for_everything() {
 
 #[test]
 fn rights_that_are_taken_away_are_missed_at_the_next_connection() {
-    let (place, redis) = (Place::new(), Redis::start());
+    let (place, redis) = (WorkDir::new(), Redis::start());
     let rule = format!("{KEYS} {CHANNELS} {COMMANDS} {HINTS}");
     let server = Logged::start(&place, &store(&user(&redis, &rule), ""));
     let lost = [("-zadd", "allow +zadd"), ("resetkeys", "on the keys ~dq:layout ~{dq:*")];
@@ -252,7 +255,7 @@ fn rights_that_are_taken_away_are_missed_at_the_next_connection() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn on_a_cluster_the_smallest_acl_has_two_commands_more() {
-    let (place, cluster) = (Place::new(), shared_cluster::shared());
+    let (place, cluster) = (WorkDir::new(), shared_cluster::shared());
     let prefix = shared_cluster::prefix();
     let rule = smallest().replace("dq:", &format!("{prefix}:"));
     let set = |more: &str| {
@@ -272,12 +275,12 @@ async fn on_a_cluster_the_smallest_acl_has_two_commands_more() {
     let file = place.file("least.toml", &settings);
     let server = Process::start(place.path(), &["--config", &file]).await;
     use_all(&server).await;
-    place.well(&settings, &["servers     1 of delay-queue at work"]);
+    place.well(&settings, &["servers     1 of delay-queue running"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn without_channels_a_server_warns_once_and_polls() {
-    let (place, redis) = (Place::new(), Redis::start());
+    let (place, redis) = (WorkDir::new(), Redis::start());
     let url = user(&redis, &format!("{KEYS} resetchannels +@all"));
     let settings = store(&url, "");
     let deaf = Logged::start(&place, &settings);

@@ -3,7 +3,7 @@
 use crate::{
     start::{
         connections::ask,
-        outputs::{Logged, Place},
+        outputs::{Logged, WorkDir},
     },
     support::{free_port, process::program},
 };
@@ -15,7 +15,7 @@ fn status(address: &str, path: &str) -> u16 {
 
 #[test]
 fn metrics_and_readiness_are_offered_there_and_nothing_else_is() {
-    let place = Place::new();
+    let place = WorkDir::new();
     let admin = format!("127.0.0.1:{}", free_port());
     let server = Logged::start(&place, &format!("[server]\nadmin_listen = \"{admin}\"\n"));
     let public = server.base.trim_start_matches("http://").to_owned();
@@ -44,9 +44,9 @@ fn metrics_and_readiness_are_offered_there_and_nothing_else_is() {
 
 #[test]
 fn an_unusable_address_is_refused_with_its_setting() {
-    let place = Place::new();
+    let place = WorkDir::new();
     let file = place.file("file", "");
     let taken = format!("[server]\nadmin_listen = \"unix:{file}\"\n");
-    place.refused(&taken, &["server.admin_listen", "no socket"]);
+    place.refused(&taken, &["server.admin_listen", "not a socket"]);
     place.refused("[server]\nadmin_listen = \"x\"\n", &["server.admin_listen"]);
 }

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::{
     https::https,
-    outputs::{Logged, Place, one_line, text},
+    outputs::{Logged, WorkDir, one_line, text},
     tls::Authority,
 };
 use crate::{
@@ -117,7 +117,7 @@ async fn a_bench_against_nothing_or_a_wrong_address_says_so() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_behind_tls_that_asks_for_a_token_is_measured() {
-    let place = Place::new();
+    let place = WorkDir::new();
     let root = SecretToken::generate().expect("randomness");
     let admin = place.file("root", root.reveal());
     let (ours, other) = (Authority::new(&place, "ours"), Authority::new(&place, "other"));

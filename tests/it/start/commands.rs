@@ -5,14 +5,14 @@ use std::process::{Command, Stdio};
 
 use super::{
     https::https,
-    outputs::{Logged, Place, one_line, store, text, untouched},
+    outputs::{Logged, WorkDir, one_line, store, text, untouched},
     tls::Files,
 };
 use crate::support::{Redis, process::program};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_token_for_a_store_in_use_is_asked_of_its_server() {
-    let place = Place::new();
+    let place = WorkDir::new();
     let server = Logged::start(&place, "");
     server.wait_for("serving");
     for act in [&["create", "--name", "a", "--scope", "admin"][..], &["list"], &["revoke", "a"]] {
@@ -23,10 +23,10 @@ async fn a_token_for_a_store_in_use_is_asked_of_its_server() {
 
 #[test]
 fn a_command_that_only_looks_makes_no_store() {
-    let (place, redis) = (Place::new(), Redis::start());
+    let (place, redis) = (WorkDir::new(), Redis::start());
     let on_redis = store(&redis.url(), "");
     for arguments in [&["token", "list"][..], &["token", "revoke", "a"], &["export", "jobs"]] {
-        one_line(&place.run("", &[], arguments), &["there is none in ./data (store.url)"]);
+        one_line(&place.run("", &[], arguments), &["there is none in ./data; check store.url"]);
         assert!(!place.path().join("data").exists(), "{arguments:?}");
         one_line(&place.run(&on_redis, &[], arguments), &["there is none in Redis at 127.0.0.1"]);
         untouched(&redis);
@@ -35,7 +35,7 @@ fn a_command_that_only_looks_makes_no_store() {
 
 #[test]
 fn a_lifetime_without_a_unit_is_refused() {
-    let place = Place::new();
+    let place = WorkDir::new();
     let create = ["token", "create", "--name", "a", "--scope", "admin", "--expires", "90"];
     let output = place.run("", &[], &create);
     let said = text(&output.stderr);
@@ -46,7 +46,7 @@ fn a_lifetime_without_a_unit_is_refused() {
 
 #[test]
 fn a_reader_that_closes_the_pipe_is_no_failure() {
-    let place = Place::new();
+    let place = WorkDir::new();
     for arguments in [&["--check-config"][..], &["token", "generate"]] {
         let mut command = program(place.path(), arguments);
         let mut child = command
@@ -61,14 +61,14 @@ fn a_reader_that_closes_the_pipe_is_no_failure() {
     }
 }
 
-fn openssl(place: &Place, arguments: &[&str]) {
+fn openssl(place: &WorkDir, arguments: &[&str]) {
     let output = Command::new("openssl").args(arguments).current_dir(place.path()).output();
     let output = output.expect("openssl runs");
     assert!(output.status.success(), "{}", text(&output.stderr));
 }
 
 /// Makes a self-signed `<name>.pem` and `<name>.key`, with further options of `openssl req -x509`.
-fn certificate(place: &Place, name: &str, more: &[&str]) -> (String, String) {
+fn certificate(place: &WorkDir, name: &str, more: &[&str]) -> (String, String) {
     let (cert, key) = (format!("{name}.pem"), format!("{name}.key"));
     let made = ["req", "-x509", "-nodes", "-days", "2", "-subj", "/CN=127.0.0.1", "-out", &cert];
     let kind = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256"];
@@ -93,7 +93,7 @@ async fn a_wrong_certificate_is_explained_in_one_sentence() {
         ("weak", [&own[..], &name[..], &["-sha1"]].concat(), "RSA of 2048 bits or more"),
         ("right", [&own[..], &name[..]].concat(), ""),
     ] {
-        let place = Place::new();
+        let place = WorkDir::new();
         let (cert, key) = certificate(&place, kind, &more);
         let server = Logged::start(&place, &https(&Files { cert: cert.clone(), key }, ""));
         let url = server.base.replace("http://", "https://");
@@ -116,7 +116,7 @@ async fn a_wrong_certificate_is_explained_in_one_sentence() {
 
 #[test]
 fn tls_to_a_plain_redis_is_refused_with_advice() {
-    let (place, redis) = (Place::new(), Redis::start());
+    let (place, redis) = (WorkDir::new(), Redis::start());
     let settings = store(&redis.url().replace("redis://", "rediss://"), "");
     let words = ["does not speak TLS", "begin store.url with redis instead of rediss"];
     // The program must not wait for a store that will never speak TLS.

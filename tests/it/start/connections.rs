@@ -21,7 +21,7 @@ use crate::support::patience::patience;
 use crate::{
     start::{
         memory::freeze,
-        outputs::{Logged, Place, store},
+        outputs::{Logged, WorkDir, store},
     },
     support::{Redis, events::until_read, process::Process},
 };
@@ -79,7 +79,7 @@ fn address(base: &str) -> String {
 
 #[test]
 fn a_burst_of_connections_waits_for_a_server_that_is_busy() {
-    let place = Place::new();
+    let place = WorkDir::new();
     let server = Logged::start(&place, "");
     let at = address(&server.base);
     server.signal("-STOP");
@@ -153,7 +153,7 @@ async fn a_stop_under_load_leaves_no_request_unanswered() {
 const LARGE: &str = "[limits]\nmax_body_bytes = 33554432\nrequest_bytes = 35651584\n";
 
 /// Starts a server with a job of 32 MB.
-async fn with_a_large_job(place: &Place, more: &str) -> Process {
+async fn with_a_large_job(place: &WorkDir, more: &str) -> Process {
     let file = place.file("large.toml", &format!("{LARGE}{more}"));
     let server = Process::start(place.path(), &["--config", &file]).await;
     let body = "x".repeat(32_000_000);
@@ -166,7 +166,7 @@ const LOOK: &[u8] = b"GET /jobs/large HTTP/1.1\r\nHost: localhost\r\n\r\n";
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_stopping_server_completes_answers_it_has_begun() {
-    let place = Place::new();
+    let place = WorkDir::new();
     let mut server = with_a_large_job(&place, "[server]\nshutdown_grace = \"60s\"\n").await;
     let mut reader = slow_reader(&address(&server.base));
     reader.write_all(LOOK).expect("sent");
@@ -184,7 +184,7 @@ async fn a_stopping_server_completes_answers_it_has_begun() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_client_that_does_not_read_its_answer_is_cut() {
-    let place = Place::new();
+    let place = WorkDir::new();
     let server = with_a_large_job(&place, "write_timeout = \"1s\"\n").await;
     let mut reader = slow_reader(&address(&server.base));
     reader.write_all(LOOK).expect("sent");
@@ -233,7 +233,7 @@ async fn a_stopping_server_answers_requests_on_idle_connections() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_request_that_is_not_done_when_the_grace_is_over_is_told_so() {
-    let (place, redis) = (Place::new(), Redis::start());
+    let (place, redis) = (WorkDir::new(), Redis::start());
     let file =
         place.file("grace.toml", &(store(&redis.url(), "") + "[server]\nshutdown_grace = 0\n"));
     let mut server = Process::start(place.path(), &["--config", &file]).await;
@@ -262,7 +262,7 @@ async fn a_request_that_is_not_done_when_the_grace_is_over_is_told_so() {
 
 #[test]
 fn idle_connections_make_room_when_descriptors_run_out() {
-    let place = Place::new();
+    let place = WorkDir::new();
     let server = Logged::within(&place, "", &["prlimit", "--nofile=64:64"]);
     let address = address(&server.base);
     let idle: Vec<_> = (0..200).map(|_| TcpStream::connect(&address).expect("connected")).collect();
@@ -314,7 +314,7 @@ async fn an_accept_that_fails_for_want_of_descriptors_makes_room() {
 
 #[test]
 fn the_limit_of_open_files_is_raised_as_far_as_it_goes() {
-    let place = Place::new();
+    let place = WorkDir::new();
     let server = Logged::within(&place, "", &["prlimit", "--nofile=64:512"]);
     let limits = std::fs::read_to_string(format!("/proc/{}/limits", server.id())).expect("it runs");
     let line = limits.lines().find(|line| line.starts_with("Max open files")).expect("a line");
@@ -323,7 +323,7 @@ fn the_limit_of_open_files_is_raised_as_far_as_it_goes() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_no_request_is_refused_as_every_request_is() {
-    let place = Place::new();
+    let place = WorkDir::new();
     let file = place.file("timeout.toml", "[limits]\nheader_timeout = \"1s\"\n");
     let server = Process::start(place.path(), &["--config", &file]).await;
     let long = "x".repeat(200_000);
@@ -382,7 +382,7 @@ async fn a_request_that_says_it_is_too_large_is_refused_at_once() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_client_that_sends_on_for_ever_after_its_answer_is_cut() {
-    let place = Place::new();
+    let place = WorkDir::new();
     let file = place.file("cut.toml", "[limits]\nwrite_timeout = \"1s\"\n");
     let server = Process::start(place.path(), &["--config", &file]).await;
     let mut stream = TcpStream::connect(address(&server.base)).expect("connected");

@@ -14,7 +14,7 @@ use crate::support::patience::patience;
 use crate::{
     start::{
         access::{smallest, use_all},
-        outputs::{Logged, Place, store},
+        outputs::{Logged, WorkDir, store},
     },
     support::{Redis, file_log::flip_the_middle, free_port, process::Process},
 };
@@ -171,7 +171,7 @@ impl Drop for Stopped {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_certificate_by_the_recipe_is_trusted_when_it_is_named() {
-    let place = Place::new();
+    let place = WorkDir::new();
     run(place.path(), &lines(section(OPERATIONS, "TLS")), "");
     let tls = "[server.tls]\ncert_file = \"server.pem\"\nkey_file = \"server.key\"\n";
     let server = Logged::start(&place, tls);
@@ -318,7 +318,7 @@ fn the_other_commands_of_the_pages_are_understood() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_documented_acl_command_works_and_suffices() {
-    let (place, redis) = (Place::new(), Redis::start());
+    let (place, redis) = (WorkDir::new(), Redis::start());
     let [command] = &blocks(section(REDIS, "ACL"), "sh")[..] else { panic!("one command") };
     let words = command.replace(['\'', '\\'], " ");
     let words: Vec<&str> = words.split_whitespace().collect();

@@ -9,12 +9,12 @@ use serde_json::json;
 
 use crate::support::patience::patience;
 use crate::{
-    start::outputs::{Place, one_line, store, untouched},
+    start::outputs::{WorkDir, one_line, store, untouched},
     support::{Redis, free_port, process::Process, resp::ask, shared_cluster},
 };
 
 /// Makes a store with one job and no server.
-async fn filled(place: &Place, settings: &str) {
+async fn filled(place: &WorkDir, settings: &str) {
     let file = place.file("filled.toml", settings);
     let mut server = Process::start(place.path(), &["--config", &file]).await;
     let put = json!({"topic": "t", "id": "a", "delay": "1h"});
@@ -36,7 +36,7 @@ fn dump(redis: &Redis) -> Vec<(String, String)> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_fit_redis_without_a_store_and_with_one() {
-    let (place, redis) = (Place::new(), Redis::start());
+    let (place, redis) = (WorkDir::new(), Redis::start());
     let settings = store(&redis.url(), "");
     let said = place.well(&settings, &["no store there yet", "1 bucket (0)", "servers     0"]);
     assert!(said.contains("appendfsync everysec") && said.contains("no replica"), "{said}");
@@ -59,12 +59,12 @@ async fn a_fit_redis_without_a_store_and_with_one() {
 
     let file = place.file("serve.toml", &settings);
     let _server = Process::start(place.path(), &["--config", &file]).await;
-    place.well(&settings, &["servers     1 of delay-queue at work"]);
+    place.well(&settings, &["servers     1 of delay-queue running"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cluster_with_every_master_and_how_buckets_spread() {
-    let (place, cluster) = (Place::new(), shared_cluster::shared());
+    let (place, cluster) = (WorkDir::new(), shared_cluster::shared());
     let prefix = shared_cluster::prefix();
     let settings = store(&cluster.url(), &format!("prefix = \"{prefix}\""));
     let check = |words: &[&str]| {
@@ -100,7 +100,7 @@ async fn a_cluster_with_every_master_and_how_buckets_spread() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_redis_with_something_to_mend() {
-    let place = Place::new();
+    let place = WorkDir::new();
     let no_aof = Redis::with(&["--appendonly", "no"]);
     place.ill(&store(&no_aof.url(), ""), &["appendonly is off", "accept_data_loss"]);
     place.well(&store(&no_aof.url(), "accept_data_loss = true"), &["aof_enabled 0"]);
@@ -122,9 +122,9 @@ async fn a_redis_with_something_to_mend() {
     let bucket = before.iter().find(|(key, _)| key.ends_with(":bucket")).expect("a bucket");
     let late = ask(redis.port(), &["ZADD", &bucket.0, "1", "delayed:t"]).expect("an answer");
     assert_eq!(late, crate::support::resp::Reply::Number(0), "it had another time");
-    place.ill(&settings, &["due jobs do not move", "is a server at work?"]);
+    place.ill(&settings, &["due jobs are not promoted", "start a server"]);
     drop(ask(redis.port(), &["ZADD", &bucket.0, "99999999999999", "delayed:t"]));
-    place.ill(&settings, &["1 sets are unknown to the timer, or known too late"]);
+    place.ill(&settings, &["1 sets are unknown to the timer, or have too late a deadline"]);
     assert!(place.run(&settings, &[], &["doctor", "--repair"]).status.success());
     place.well(&settings, &[]);
 
@@ -155,7 +155,7 @@ async fn a_redis_with_something_to_mend() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_file_store_that_is_not_there_there_in_use_or_damaged() {
-    let place = Place::new();
+    let place = WorkDir::new();
     let settings = store("file:./data", "");
     place.well(&settings, &["no store there yet"]);
     assert!(!place.path().join("data").exists(), "it makes none");
@@ -164,7 +164,7 @@ async fn a_file_store_that_is_not_there_there_in_use_or_damaged() {
     place.ill(&store("file:./data", "buckets = 2"), &["buckets = 1", "2"]);
     let file = place.file("serve.toml", &settings);
     let mut server = Process::start(place.path(), &["--config", &file]).await;
-    place.well(&settings, &["servers     1 is at work"]);
+    place.well(&settings, &["servers     1 is using"]);
     assert_eq!(server.get("/jobs/a").await.1["state"], "delayed", "it goes on");
     server.kill();
     place.well(&settings, &["jobs        1 delayed"]);
@@ -174,7 +174,7 @@ async fn a_file_store_that_is_not_there_there_in_use_or_damaged() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn doctor_finds_and_mends_misplaced_jobs() {
-    let (place, redis) = (Place::new(), Redis::start());
+    let (place, redis) = (WorkDir::new(), Redis::start());
     let settings = store(&redis.url(), "buckets = 1");
     filled(&place, &settings).await;
     let ask = |line: &str| {
@@ -183,7 +183,7 @@ async fn doctor_finds_and_mends_misplaced_jobs() {
     };
     let tag = ask("KEYS *:pool").texts()[0].trim_end_matches(":pool").to_owned();
     let all = |line: &str| ask(&line.replace("TAG", &tag));
-    place.well(&settings, &["to mend     nothing"]);
+    place.well(&settings, &["to repair   nothing"]);
 
     // Jobs in no set, in two, without a record, unknown to the timer; a topic missing among the
     // names.
@@ -195,14 +195,14 @@ async fn doctor_finds_and_mends_misplaced_jobs() {
         ("HSET TAG:attempts nothing x", "1 ids have no record"),
         ("ZREM TAG:bucket delayed:t", "1 sets are unknown to the timer"),
         ("ZADD TAG:bucket 99999999999999 delayed:t", "1 sets are unknown to the timer"),
-        ("ZREM TAG:topics t", "1 topics are not among the names"),
+        ("ZREM TAG:topics t", "1 topics are missing from the list"),
     ] {
         drop(all(damage));
         place.ill(&settings, &[found, "doctor --repair"]);
         let output = place.run(&settings, &[], &["doctor", "--repair"]);
         let said = String::from_utf8_lossy(&output.stdout).into_owned();
-        assert!(output.status.success() && said.contains("mended      1 "), "{damage}: {said}");
-        place.well(&settings, &["to mend     nothing"]);
+        assert!(output.status.success() && said.contains("repaired    1 "), "{damage}: {said}");
+        place.well(&settings, &["to repair   nothing"]);
         // Makes the job delayed again for the next damage.
         drop(all("ZREM TAG:ready:t a"));
         drop(all("ZREM TAG:dead:t a"));
@@ -212,12 +212,12 @@ async fn doctor_finds_and_mends_misplaced_jobs() {
     place.well(&settings, &["1 delayed, 0 ready, 0 reserved, 0 dead"]);
 
     drop(all("RENAME TAG:pool elsewhere"));
-    place.ill(&settings, &["no pool", "nothing is mended"]);
+    place.ill(&settings, &["no pool", "nothing is repaired"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn doctor_finds_and_buries_jobs_without_their_long_body() {
-    let (place, redis) = (Place::new(), Redis::start());
+    let (place, redis) = (WorkDir::new(), Redis::start());
     let settings = store(&redis.url(), "buckets = 1");
     let file = place.file("long.toml", &settings);
     let mut server = Process::start(place.path(), &["--config", &file]).await;
@@ -240,8 +240,8 @@ async fn doctor_finds_and_buries_jobs_without_their_long_body() {
     place.ill(&settings, &["4 long bodies are missing", "doctor --repair"]);
     let output = place.run(&settings, &[], &["doctor", "--repair"]);
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert!(output.status.success() && said.contains("mended      4 long bodies"), "{said}");
-    place.well(&settings, &["to mend     nothing", "0 delayed, 1 ready, 1 reserved, 3 dead"]);
+    assert!(output.status.success() && said.contains("repaired    4 long bodies"), "{said}");
+    place.well(&settings, &["to repair   nothing", "0 delayed, 1 ready, 1 reserved, 3 dead"]);
 
     let ids = |answer: serde_json::Value, part: &str| -> Vec<String> {
         let all = answer[part].as_array().expect("a list").clone();
@@ -260,12 +260,12 @@ async fn doctor_finds_and_buries_jobs_without_their_long_body() {
     assert_eq!(ids(server.get("/topics/t/pop?count=9").await.1, "jobs"), [""; 0]);
     server.signal("-TERM");
     assert_eq!(server.wait(), Some(0));
-    place.well(&settings, &["to mend     nothing", "0 delayed, 0 ready, 1 reserved, 3 dead"]);
+    place.well(&settings, &["to repair   nothing", "0 delayed, 0 ready, 1 reserved, 3 dead"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn doctor_mends_keys_of_a_wrong_type_and_bad_scores() {
-    let (place, redis) = (Place::new(), Redis::start());
+    let (place, redis) = (WorkDir::new(), Redis::start());
     let settings = store(&redis.url(), "buckets = 1");
     filled(&place, &settings).await;
     let ask = |line: &str| {
@@ -285,11 +285,11 @@ async fn doctor_mends_keys_of_a_wrong_type_and_bad_scores() {
         let named = format!("{tag}:{key} is a string and must be a sorted set");
         place.ill(&settings, &[&named, "doctor --repair deletes it"]);
         let (is_well, said) = repair();
-        assert!(is_well && said.contains(&format!("mended      {named}")), "{said}");
+        assert!(is_well && said.contains(&format!("repaired    {named}")), "{said}");
         place.well(&settings, &["1 delayed, 0 ready, 0 reserved, 0 dead"]);
     }
     for (damage, found) in [
-        ("ZADD TAG:bucket -inf delayed:t", "1 sets have a score that is no time"),
+        ("ZADD TAG:bucket -inf delayed:t", "1 sets have a score that is not a time"),
         ("ZADD TAG:bucket +inf delayed:t", "1 sets are unknown to the timer"),
     ] {
         drop(all(damage));
@@ -321,7 +321,7 @@ async fn doctor_mends_keys_of_a_wrong_type_and_bad_scores() {
         place.well(&settings, &["1 delayed, 0 ready, 0 reserved, 0 dead"]);
     }
     drop(all("ZADD TAG:delayed:t 1e300 a"));
-    place.ill(&settings, &["1 sets have a score that is no time"]);
+    place.ill(&settings, &["1 sets have a score that is not a time"]);
     assert!(repair().0);
     let score: f64 = all("ZSCORE TAG:delayed:t a").text().parse().expect("a number");
     assert!(score > 1e12 && score < 1e13, "it is due now: {score}");
@@ -329,7 +329,7 @@ async fn doctor_mends_keys_of_a_wrong_type_and_bad_scores() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn servers_resume_an_emptied_store_once_accepted() {
-    let (place, redis) = (Place::new(), Redis::start());
+    let (place, redis) = (WorkDir::new(), Redis::start());
     let settings = store(&redis.url(), "buckets = 16");
     let file = place.file("serve.toml", &settings);
     let server = Process::start(place.path(), &["--config", &file]).await;
@@ -356,7 +356,7 @@ async fn servers_resume_an_emptied_store_once_accepted() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lost_layout_is_rewritten_with_the_set_number_of_buckets() {
-    let (place, redis) = (Place::new(), Redis::start());
+    let (place, redis) = (WorkDir::new(), Redis::start());
     let with = |buckets: &str| store(&redis.url(), buckets);
     filled(&place, &with("buckets = 5")).await;
     let keys = ask(redis.port(), &["KEYS", "*:incarnation"]).expect("an answer").texts();

@@ -2,12 +2,12 @@
 
 use delay_queue::access::SecretToken;
 
-use super::outputs::{Logged, Place, one_line};
+use super::outputs::{Logged, WorkDir, one_line};
 use crate::support::free_port;
 
 #[test]
 fn a_server_that_others_can_reach_does_not_start_without_tokens() {
-    let place = Place::new();
+    let place = WorkDir::new();
     for listen in ["0.0.0.0:0", "[::]:0"] {
         let output = super::output(place.path(), &["--listen", listen]);
         one_line(&output, &[listen, "server.listen", "token create", "server.insecure"]);
@@ -28,7 +28,7 @@ fn a_server_that_others_can_reach_does_not_start_without_tokens() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_insecure_server_says_so_at_every_start() {
-    let place = Place::new();
+    let place = WorkDir::new();
     for _ in 0..2 {
         let server = Logged::start_on(&place, "0.0.0.0", "[server]\ninsecure = true\n");
         let log = server.wait_for("insecure");
@@ -42,7 +42,7 @@ async fn an_insecure_server_says_so_at_every_start() {
 
 #[test]
 fn the_warning_names_every_address_that_others_can_reach() {
-    let place = Place::new();
+    let place = WorkDir::new();
     let port = free_port();
     let warning = |host: &str, admin: &str| {
         let settings = format!("[server]\ninsecure = true\nadmin_listen = \"{admin}:{port}\"\n");
@@ -60,7 +60,7 @@ fn the_warning_names_every_address_that_others_can_reach() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_bootstrap_token_lets_its_holder_in_and_no_one_else() {
-    let place = Place::new();
+    let place = WorkDir::new();
     let token = SecretToken::generate().expect("randomness");
     let file = place.file("token", &format!("{}\n", token.reveal()));
     let settings = format!("[server]\nbootstrap_token_file = {file:?}\n");
@@ -92,7 +92,7 @@ async fn a_bootstrap_token_lets_its_holder_in_and_no_one_else() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_with_hosts_answers_to_no_other_name() {
-    let place = Place::new();
+    let place = WorkDir::new();
     let token = SecretToken::generate().expect("randomness");
     let with_token = format!("bootstrap_token = \"{}\"\n", token.reveal());
     for more in ["insecure = true\n", &with_token] {

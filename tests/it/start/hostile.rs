@@ -17,7 +17,7 @@ use super::{
     connections::ask,
     https::address,
     memory::resident_of,
-    outputs::{Logged, Place, text},
+    outputs::{Logged, WorkDir, text},
 };
 use crate::support::patience::patience;
 
@@ -44,7 +44,7 @@ fn endless_heads_take_bounded_memory_and_are_dropped() {
     let mut files = getrlimit(Resource::Nofile);
     files.current = files.maximum;
     setrlimit(Resource::Nofile, files).expect("raised");
-    let place = Place::new();
+    let place = WorkDir::new();
     let limits = "[limits]\nconnections_per_address = 6000\nheader_timeout = \"5s\"\n";
     let server = Logged::start(&place, limits);
     let (address, before) = (address(&server), resident_of(server.id()));
@@ -77,7 +77,7 @@ fn endless_heads_take_bounded_memory_and_are_dropped() {
 
 #[test]
 fn an_ambiguous_request_is_the_last_of_its_connection() {
-    let place = Place::new();
+    let place = WorkDir::new();
     let server = Logged::start(&place, "");
     let smuggled = "GET /topics/smuggled HTTP/1.1\r\nHost: localhost\r\n\r\n";
     let length = smuggled.len() + 5;
@@ -111,7 +111,7 @@ fn an_ambiguous_request_is_the_last_of_its_connection() {
 
 #[test]
 fn a_transfer_encoding_other_than_chunked_is_not_implemented() {
-    let place = Place::new();
+    let place = WorkDir::new();
     let server = Logged::start(&place, "");
     for (coding, status) in [("gzip, chunked", 501), ("Chunked", 200), ("chunked, chunked", 501)] {
         let mut stream = TcpStream::connect(address(&server)).expect("connected");
@@ -129,7 +129,7 @@ fn a_transfer_encoding_other_than_chunked_is_not_implemented() {
 
 #[test]
 fn an_endless_chunked_body_is_refused_in_bounded_memory() {
-    let place = Place::new();
+    let place = WorkDir::new();
     let server = Logged::start(&place, "[limits]\nbody_timeout = \"5s\"\n");
     let before = resident_of(server.id());
     let head = "POST /jobs HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n";
@@ -194,7 +194,7 @@ fn puts(address: &str, span: Duration) -> Vec<Duration> {
 
 #[test]
 fn others_are_served_while_slowhttptest_attacks() {
-    let place = Place::new();
+    let place = WorkDir::new();
     let times = "header_timeout = \"3s\"\nbody_timeout = \"3s\"\nwrite_timeout = \"3s\"\n";
     let server = Logged::start(&place, &format!("[limits]\nidle_timeout = \"3s\"\n{times}"));
     let address = address(&server);

@@ -18,7 +18,7 @@ use serde_json::json;
 use super::{
     https::{Curl, address, https},
     memory::resident_of,
-    outputs::{Logged, Place, text},
+    outputs::{Logged, WorkDir, text},
     tls::Authority,
 };
 use crate::support::{events::waiting_pops, patience::patience, process::Process};
@@ -93,7 +93,7 @@ fn flood(stream: &mut Tls, most: usize, mut next: impl FnMut(usize) -> Vec<u8>) 
 #[tokio::test(flavor = "multi_thread")]
 async fn answers_over_http_2_that_are_not_read_are_bounded() {
     const LIMIT: u64 = 64;
-    let place = Place::new();
+    let place = WorkDir::new();
     // Long names make a list of topics that is long and takes no memory before a request.
     let jobs: Vec<_> = (0..1_000)
         .map(|n| json!({"topic": format!("{n:0>128}"), "delay": "1h"}))
@@ -138,7 +138,7 @@ async fn answers_over_http_2_that_are_not_read_are_bounded() {
 
 #[test]
 fn abuses_of_http_2_end_their_connection() {
-    let place = Place::new();
+    let place = WorkDir::new();
     let authority = Authority::new(&place, "ours");
     let limits = "[limits]\nwrite_timeout = \"2s\"\nidle_timeout = \"5s\"\n";
     let server = Logged::start(&place, &https(&authority.sign(&place, "127.0.0.1"), limits));
@@ -193,7 +193,7 @@ fn abuses_of_http_2_end_their_connection() {
 
 #[test]
 fn a_stopping_server_answers_http_2_requests_in_flight() {
-    let place = Place::new();
+    let place = WorkDir::new();
     let authority = Authority::new(&place, "ours");
     let server = Logged::start(&place, &https(&authority.sign(&place, "127.0.0.1"), ""));
     let curl = Arc::new(Curl::new(&server, &authority));

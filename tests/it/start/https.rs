@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use crate::{
     start::{
         connections::ask,
-        outputs::{Logged, Place, text},
+        outputs::{Logged, WorkDir, text},
         tls::{Authority, Files},
     },
     support::process::program,
@@ -69,7 +69,7 @@ impl Curl {
 
 #[test]
 fn jobs_go_through_by_http_1_and_2_over_tls() {
-    let place = Place::new();
+    let place = WorkDir::new();
     let authority = Authority::new(&place, "ours");
     let server = Logged::start(&place, &https(&authority.sign(&place, "127.0.0.1"), ""));
     let curl = Curl::new(&server, &authority);
@@ -103,7 +103,7 @@ fn jobs_go_through_by_http_1_and_2_over_tls() {
 }
 
 /// Runs `delay-queue health` with the settings of a server.
-fn health(place: &Place, server: &Logged) -> Output {
+fn health(place: &WorkDir, server: &Logged) -> Output {
     let file = place.path().join("logged.toml").display().to_string();
     let arguments = ["--config", &file, "--listen", &address(server), "health"];
     program(place.path(), &arguments).output().expect("the program runs")
@@ -120,7 +120,7 @@ fn handshake(server: &Logged, arguments: &[&str]) -> (bool, String) {
 
 #[test]
 fn only_tls_1_2_and_1_3_with_sound_suites_are_spoken() {
-    let place = Place::new();
+    let place = WorkDir::new();
     let authority = Authority::new(&place, "ours");
     let server = Logged::start(&place, &https(&authority.sign(&place, "127.0.0.1"), ""));
     const ALL: &str = "ALL:eNULL:@SECLEVEL=0";
@@ -156,7 +156,7 @@ fn only_tls_1_2_and_1_3_with_sound_suites_are_spoken() {
 
 #[test]
 fn client_certificates_of_other_authorities_are_refused() {
-    let place = Place::new();
+    let place = WorkDir::new();
     let (ours, others) = (Authority::new(&place, "ours"), Authority::new(&place, "others"));
     let client_ca = format!("client_ca_file = \"{}\"", ours.file);
     let server = Logged::start(&place, &https(&others.sign(&place, "127.0.0.1"), &client_ca));
@@ -175,7 +175,7 @@ fn client_certificates_of_other_authorities_are_refused() {
 
 #[test]
 fn unusable_tls_files_are_refused_with_their_setting() {
-    let place = Place::new();
+    let place = WorkDir::new();
     let authority = Authority::new(&place, "ours");
     let (one, other) = (authority.sign(&place, "127.0.0.1"), authority.sign(&place, "127.0.0.1"));
     let dated = |from: i32, until: i32| {
@@ -205,7 +205,10 @@ fn unusable_tls_files_are_refused_with_their_setting() {
     refused(&pair(&one.cert, &no_pem), &["server.tls.key_file", "no.pem"]);
     refused(&client_ca(&no_pem), &["server.tls.client_ca_file", "no.pem"]);
     let alone = |key: &str| format!("[server.tls]\n{key} = \"{}\"\n", one.cert);
-    refused(&alone("cert_file"), &["server.tls.key_file", "both or none"]);
+    refused(
+        &alone("cert_file"),
+        &["server.tls.key_file", "set together with server.tls.cert_file"],
+    );
     refused(&alone("client_ca_file"), &["server.tls.client_ca_file"]);
 }
 
@@ -242,7 +245,7 @@ fn shown(server: &Logged) -> String {
 
 #[test]
 fn renewed_certificates_take_effect_under_load() {
-    let place = Place::new();
+    let place = WorkDir::new();
     let authority = Authority::new(&place, "ours");
     let sign = || authority.sign(&place, "127.0.0.1");
     let files = sign();

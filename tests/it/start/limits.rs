@@ -14,7 +14,7 @@ use crate::{
     start::{
         connections::{Answer, ask, read_answer},
         memory::freeze,
-        outputs::{Logged, Place, store},
+        outputs::{Logged, WorkDir, store},
     },
     support::{
         Redis,
@@ -23,7 +23,7 @@ use crate::{
     },
 };
 
-async fn with(place: &Place, settings: &str) -> Process {
+async fn start_with(place: &WorkDir, settings: &str) -> Process {
     let file = place.file("limits.toml", settings);
     Process::start(place.path(), &["--config", &file]).await
 }
@@ -57,15 +57,15 @@ fn refused(answer: &Answer, status: u16, code: &str) {
     assert!(answer.head.contains("retry-after: 1"), "{}", answer.head);
 }
 
-/// Reports whether the server closes the connection soon, without an answer.
+/// Returns whether the server closes the connection within 20 s, without an answer.
 fn is_closed(mut stream: TcpStream) -> bool {
     stream.set_read_timeout(Some(Duration::from_secs(20))).expect("set");
     matches!(stream.read(&mut [0]), Ok(0) | Err(_))
 }
 
-/// Sends a pop until it is the `count`th that waits: it is refused while another request is in
-/// flight.
-async fn waits(server: &Process, pop: &[u8], count: usize) -> TcpStream {
+/// Sends a pop, again after each refusal, until it is the `count`th one that waits. The server
+/// refuses the pop while another request is in flight.
+async fn begin_waiting(server: &Process, pop: &[u8], count: usize) -> TcpStream {
     let end = Instant::now() + patience();
     loop {
         let stream = begin(server, pop);
@@ -74,24 +74,24 @@ async fn waits(server: &Process, pop: &[u8], count: usize) -> TcpStream {
             if waiting_pops(&server.text("/metrics").await) >= count {
                 return stream;
             }
-            assert!(Instant::now() < end, "it neither waits nor is refused");
+            assert!(Instant::now() < end, "the pop neither waits nor is refused");
         }
-        assert!(Instant::now() < end, "it is always refused");
+        assert!(Instant::now() < end, "the pop is always refused");
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn slow_bodies_and_waiting_pops_are_not_in_flight() {
-    let (place, redis) = (Place::new(), Redis::start());
+    let (place, redis) = (WorkDir::new(), Redis::start());
     let limit = "[limits]\nrequests_in_flight = 1\n";
-    let server = with(&place, &(store(&redis.url(), "") + limit)).await;
+    let server = start_with(&place, &(store(&redis.url(), "") + limit)).await;
     let whole = put("t");
     let half = &whole[..whole.len() - 5];
     let slow: Vec<_> = (0..3).map(|_| begin(&server, half)).collect();
     let pop = b"GET /topics/other/pop?wait=60s HTTP/1.1\r\nHost: localhost\r\n\r\n";
     let mut waiting = Vec::new();
     for count in 1..=3 {
-        waiting.push(waits(&server, pop, count).await);
+        waiting.push(begin_waiting(&server, pop, count).await);
     }
     slow.iter().for_each(until_read);
     let mut status = 0;
@@ -116,9 +116,9 @@ async fn slow_bodies_and_waiting_pops_are_not_in_flight() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_caller_has_so_many_waiting_pops_and_puts_a_second() {
-    let place = Place::new();
-    let server = with(&place, "[limits]\nwaiting_pops = 2\nputs_per_second = 4\n").await;
+async fn waiting_pops_and_puts_per_second_are_limited_per_caller() {
+    let place = WorkDir::new();
+    let server = start_with(&place, "[limits]\nwaiting_pops = 2\nputs_per_second = 4\n").await;
     let pop = b"GET /topics/t/pop?wait=60s HTTP/1.1\r\nHost: localhost\r\n\r\n";
     let one = begin(&server, pop);
     let _two = begin(&server, pop);
@@ -138,7 +138,7 @@ async fn a_caller_has_so_many_waiting_pops_and_puts_a_second() {
         assert!(Instant::now() < end, "the place is not given back");
     };
 
-    // A batch is not split, and the next put waits until the ten seconds are over.
+    // A batch is not split: 40 jobs use up ten seconds of the limit, and the next put is refused.
     let jobs: Vec<_> = (0..40).map(|_| json!({"topic": "other"})).collect();
     let batch = server.post("/batch/jobs", json!({"jobs": jobs})).await.expect("an answer");
     assert_eq!((batch.0, &batch.1["results"][39]["status"]), (200, &201.into()), "{}", batch.1);
@@ -146,13 +146,13 @@ async fn a_caller_has_so_many_waiting_pops_and_puts_a_second() {
     refused(&answer, 429, "too_many_requests");
     let end = Instant::now() + patience();
     while ask(&address(&server), &put("other")).expect("an answer").status != 201 {
-        assert!(Instant::now() < end, "it is still refused");
+        assert!(Instant::now() < end, "the put is still refused");
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn each_token_has_its_own_waiting_pops_and_puts() {
-    let place = Place::new();
+async fn each_token_has_its_own_limits_of_waiting_pops_and_puts() {
+    let place = WorkDir::new();
     let root = SecretToken::generate().expect("randomness");
     let settings = format!(
         "[server]\nbootstrap_token = \"{}\"\n[limits]\nwaiting_pops = 1\nputs_per_second = 1\n",
@@ -207,11 +207,11 @@ async fn each_token_has_its_own_waiting_pops_and_puts() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_topic_has_so_many_jobs() {
+async fn the_jobs_of_a_topic_are_limited() {
     let redis = Redis::start();
     for url in ["file:./data", &redis.url()] {
-        let place = Place::new();
-        let server = with(&place, &(store(url, "") + "[limits]\ntopic_jobs = 3\n")).await;
+        let place = WorkDir::new();
+        let server = start_with(&place, &(store(url, "") + "[limits]\ntopic_jobs = 3\n")).await;
         let one = json!({"topic": "t", "id": "a", "delay": "1h"});
         assert_eq!(server.post("/jobs", one).await.expect("an answer").0, 201);
         let jobs: Vec<_> = (0..4).map(|_| json!({"topic": "t"})).collect();
@@ -222,11 +222,11 @@ async fn a_topic_has_so_many_jobs() {
         refused(&ask(&address(&server), &put("t")).expect("an answer"), 429, "topic_full");
         assert_eq!(ask(&address(&server), &put("u")).expect("an answer").status, 201);
         let _ = server.post("/jobs/a/kick", json!({})).await;
-        let gone = b"DELETE /jobs/a HTTP/1.1\r\nHost: localhost\r\n\r\n";
-        assert_eq!(ask(&address(&server), gone).expect("an answer").status, 200);
+        let delete = b"DELETE /jobs/a HTTP/1.1\r\nHost: localhost\r\n\r\n";
+        assert_eq!(ask(&address(&server), delete).expect("an answer").status, 200);
         eventually_blocking!(
             ask(&address(&server), &put("t")).expect("an answer").status == 201,
-            "it is still full"
+            "the topic is still full"
         );
         refused(&ask(&address(&server), &put("t")).expect("an answer"), 429, "topic_full");
     }
@@ -241,11 +241,12 @@ fn wait_for(server: &Process, request: &[u8], status: u16) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_topic_has_so_many_bytes_and_its_jobs_can_always_go() {
+async fn the_bytes_of_a_topic_are_limited_but_jobs_can_be_removed() {
     let redis = Redis::start();
     for url in ["file:./data", &redis.url()] {
-        let place = Place::new();
-        let server = with(&place, &(store(url, "") + "[limits]\ntopic_bytes = 20000\n")).await;
+        let place = WorkDir::new();
+        let server =
+            start_with(&place, &(store(url, "") + "[limits]\ntopic_bytes = 20000\n")).await;
         let job =
             |id: &str, bytes: usize| json!({"topic": "t", "id": id, "body": "x".repeat(bytes)});
         assert_eq!(server.post("/jobs", job("a", 8_000)).await.expect("an answer").0, 201);
@@ -264,7 +265,7 @@ async fn a_topic_has_so_many_bytes_and_its_jobs_can_always_go() {
         let answer = ask(&address(&server), &patch(&larger)).expect("an answer");
         refused(&answer, 429, "topic_full");
         assert_eq!(ask(&address(&server), &patch("{\"ttr\":9}")).expect("an answer").status, 200);
-        // The pop may ask any bucket first: it pops all jobs, and then a large one is finished.
+        // A pop may start with any bucket, so it pops all jobs; then a large one is finished.
         let popped = server.get("/topics/t/pop?count=3").await.1;
         assert_eq!(popped["jobs"].as_array().map(Vec::len), Some(3), "{popped}");
         let finished = server.post("/jobs/b/finish", json!({})).await;
@@ -277,7 +278,7 @@ async fn a_topic_has_so_many_bytes_and_its_jobs_can_always_go() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_store_has_so_many_jobs_and_bytes_and_they_can_always_go() {
+async fn jobs_and_bytes_of_the_store_are_limited_but_can_be_removed() {
     let redis = Redis::start();
     for (url, limit) in [
         ("file:./data", "store_jobs = 2"),
@@ -286,8 +287,8 @@ async fn the_store_has_so_many_jobs_and_bytes_and_they_can_always_go() {
         (&*redis.url(), "store_bytes = 1000000"),
     ] {
         redis.command("FLUSHALL").expect("an answer");
-        let place = Place::new();
-        let server = with(&place, &(store(url, "") + "[limits]\n" + limit + "\n")).await;
+        let place = WorkDir::new();
+        let server = start_with(&place, &(store(url, "") + "[limits]\n" + limit + "\n")).await;
         let one = json!({"topic": "t", "id": "a", "delay": "1h"});
         let (status, answer) = server.post("/jobs", one).await.expect("an answer");
         if limit.starts_with("store_jobs") {
@@ -297,8 +298,8 @@ async fn the_store_has_so_many_jobs_and_bytes_and_they_can_always_go() {
             let status = |number: usize| batch["results"][number]["status"].as_u64();
             assert_eq!((status(0), status(1)), (Some(201), Some(507)), "{batch}");
             assert_eq!(batch["results"][1]["code"], "store_full");
-            let gone = b"DELETE /jobs/a HTTP/1.1\r\nHost: localhost\r\n\r\n";
-            assert_eq!(ask(&address(&server), gone).expect("an answer").status, 200);
+            let delete = b"DELETE /jobs/a HTTP/1.1\r\nHost: localhost\r\n\r\n";
+            assert_eq!(ask(&address(&server), delete).expect("an answer").status, 200);
             wait_for(&server, &put("w"), 201);
         }
         let answer = ask(&address(&server), &put("x")).expect("an answer");
@@ -311,8 +312,8 @@ async fn the_store_has_so_many_jobs_and_bytes_and_they_can_always_go() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn connections_per_address_are_limited_and_idle_ones_yield() {
-    let place = Place::new();
-    let server = with(&place, "[limits]\nconnections_per_address = 3\n").await;
+    let place = WorkDir::new();
+    let server = start_with(&place, "[limits]\nconnections_per_address = 3\n").await;
     let end = Instant::now() + patience();
     // The test's own client, which waited for the server to start, has the third connection.
     let mut open: Vec<TcpStream> = (0..2).map(|_| begin(&server, b"")).collect();
@@ -326,8 +327,8 @@ async fn connections_per_address_are_limited_and_idle_ones_yield() {
         assert!(Instant::now() < end, "no place is given back");
     }
 
-    let place = Place::new();
-    let server = with(&place, "[limits]\nconnections = 8\n").await;
+    let place = WorkDir::new();
+    let server = start_with(&place, "[limits]\nconnections = 8\n").await;
     let idle: Vec<_> = (0..40).map(|_| begin(&server, b"")).collect();
     for _ in 0..10 {
         assert_eq!(ask(&address(&server), HEALTH).expect("an answer").status, 200);
@@ -336,9 +337,9 @@ async fn connections_per_address_are_limited_and_idle_ones_yield() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_idle_or_slow_connection_is_ended() {
-    let place = Place::new();
-    let server = with(
+async fn idle_and_slow_connections_are_closed() {
+    let place = WorkDir::new();
+    let server = start_with(
         &place,
         "[limits]\nidle_timeout = \"1s\"\nheader_timeout = \"2s\"\nheader_bytes = 8192\n",
     )
@@ -350,14 +351,14 @@ async fn an_idle_or_slow_connection_is_ended() {
 
     let mut slow = begin(&server, b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n");
     slow.set_read_timeout(Some(Duration::from_millis(200))).expect("set");
-    let begun = Instant::now();
+    let began = Instant::now();
     while slow.peek(&mut [0]).is_err() {
-        assert!(begun.elapsed() < patience(), "it is still waited for");
+        assert!(began.elapsed() < patience(), "the server still waits for the head");
         let _ = slow.write_all(b"x"); // the peek makes the pause
     }
     let answer = read_answer(&mut slow).expect("an answer");
     assert_eq!((answer.status, answer.json()["code"].as_str()), (408, Some("request_timeout")));
-    assert!(begun.elapsed() > Duration::from_millis(1_900), "{:?}", begun.elapsed());
+    assert!(began.elapsed() > Duration::from_millis(1_900), "{:?}", began.elapsed());
 
     let large =
         format!("GET /healthz HTTP/1.1\r\nHost: localhost\r\nA: {}\r\n\r\n", "x".repeat(9_000));

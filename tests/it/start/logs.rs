@@ -9,7 +9,7 @@ use delay_queue::access::SecretToken;
 use serde_json::{Value, json};
 
 use crate::{
-    start::outputs::{Logged, Place, store},
+    start::outputs::{Logged, WorkDir, store},
     support::{Redis, signal::Frozen},
 };
 
@@ -36,7 +36,7 @@ async fn send(server: &Logged, method: &str, path: &str, body: Value) -> u16 {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_start_says_in_one_line_what_serves() {
-    let (place, redis) = (Place::new(), Redis::start());
+    let (place, redis) = (WorkDir::new(), Redis::start());
     let version = concat!("version=\"", env!("CARGO_PKG_VERSION"), "\"");
     let server = Logged::start(&place, "");
     let address = format!("address={} ", server.base.trim_start_matches("http://"));
@@ -67,7 +67,7 @@ async fn the_start_says_in_one_line_what_serves() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn repeated_failed_requests_are_summed_up_in_the_log() {
-    let (place, mut redis) = (Place::new(), Redis::start());
+    let (place, mut redis) = (WorkDir::new(), Redis::start());
     let server = Logged::start(&place, &store(&redis.url(), ""));
     redis.kill();
     let put = json!({"topic": "t", "id": "x", "body": "a-secret"});
@@ -100,7 +100,7 @@ async fn repeated_failed_requests_are_summed_up_in_the_log() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_operators_acts_on_topics_leave_a_trail() {
-    let place = Place::new();
+    let place = WorkDir::new();
     let server = Logged::start(&place, "");
     assert_eq!(send(&server, "POST", "/topics/t/pause", json!({})).await, 200);
     let log = server.wait_for("/topics/t/pause");
@@ -125,7 +125,7 @@ const JSON_LOG: &str = "[log]\nformat = \"json\"\n";
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_log_of_json_lines_has_one_schema() {
-    let place = Place::new();
+    let place = WorkDir::new();
     let server = Logged::start(&place, JSON_LOG);
     let log = server.wait_for("serving");
     for line in log.lines() {
@@ -171,7 +171,7 @@ async fn a_log_of_json_lines_has_one_schema() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn at_debug_each_request_has_a_line_without_its_body_and_query() {
-    let place = Place::new();
+    let place = WorkDir::new();
     let server = Logged::start(&place, "[log]\nfilter = \"debug\"\n");
     let put = json!({"topic": "t", "id": "one", "body": "a-secret"});
     assert_eq!(send(&server, "POST", "/jobs", put).await, 201);
@@ -185,7 +185,7 @@ async fn at_debug_each_request_has_a_line_without_its_body_and_query() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_act_whose_client_hangs_up_leaves_a_line_all_the_same() {
-    let (place, redis) = (Place::new(), Redis::start());
+    let (place, redis) = (WorkDir::new(), Redis::start());
     let root = SecretToken::generate().expect("randomness");
     let bootstrap = format!("{JSON_LOG}[server]\nbootstrap_token = \"{}\"\n", root.reveal());
     let server = Logged::start(&place, &format!("{bootstrap}{}", store(&redis.url(), "")));
@@ -227,7 +227,7 @@ async fn an_act_whose_client_hangs_up_leaves_a_line_all_the_same() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_token_that_was_sent_in_the_wrong_place_is_in_no_line() {
-    let (place, secret) = (Place::new(), SecretToken::generate().expect("randomness"));
+    let (place, secret) = (WorkDir::new(), SecretToken::generate().expect("randomness"));
     let server = Logged::start(&place, &format!("{JSON_LOG}filter = \"debug\"\n"));
     let secret = secret.reveal();
     let put = json!({"topic": "t", "id": "a"});

@@ -14,7 +14,7 @@ use crate::support::patience::patience;
 use crate::{
     start::{
         connections::{ask, slow_reader},
-        outputs::{Place, store},
+        outputs::{WorkDir, store},
     },
     support::{Redis, process::Process, signal::Frozen},
 };
@@ -54,7 +54,7 @@ fn large_put() -> Vec<u8> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn puts_that_wait_for_the_store_are_bounded() {
-    let (place, redis) = (Place::new(), Redis::start());
+    let (place, redis) = (WorkDir::new(), Redis::start());
     let limit = "[limits]\nmemory_bytes = 67108864\nbody_timeout = \"10m\"\n";
     let file = place.file("bounded.toml", &(store(&redis.url(), "") + limit));
     let server = Process::start(place.path(), &["--config", &file]).await;
@@ -117,7 +117,7 @@ async fn a_length_that_is_claimed_takes_no_memory() {
 #[tokio::test(flavor = "multi_thread")]
 async fn answers_that_are_not_read_are_bounded() {
     const LIMIT: u64 = 128;
-    let place = Place::new();
+    let place = WorkDir::new();
     let limits = "[limits]\nmax_body_bytes = 16000000\nrequest_bytes = 17000000\n\
                   memory_bytes = 134217728\nwrite_timeout = \"1h\"\n";
     let file = place.file("bounded.toml", limits);
@@ -176,7 +176,7 @@ async fn answers_that_are_not_read_are_bounded() {
 }
 
 async fn jobs_come_though_all_of_them_do_not_fit_into_one_answer(store: &str) {
-    let place = Place::new();
+    let place = WorkDir::new();
     let limits =
         "[limits]\nmax_body_bytes = 900000\nrequest_bytes = 1000000\nmemory_bytes = 4194304\n";
     let file = place.file("bounded.toml", &format!("[store]\nurl = \"{store}\"\n{limits}"));

@@ -20,10 +20,10 @@ use crate::{
     },
 };
 
-/// Folder with the settings files of a case.
-struct Place(tempfile::TempDir);
+/// Temporary folder of a test, with its settings files, stores and exports.
+struct WorkDir(tempfile::TempDir);
 
-impl Place {
+impl WorkDir {
     fn new() -> Self {
         Self(tempfile::tempdir().expect("a temporary folder"))
     }
@@ -145,7 +145,7 @@ fn jobs_of(file: &Path) -> Vec<String> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_reservation_of_the_old_store_holds_in_the_new_one() {
-    let (place, redis) = (Place::new(), Redis::start());
+    let (place, redis) = (WorkDir::new(), Redis::start());
     let url = redis.url();
     let server = Process::start(place.path(), &[]).await;
     server.post("/batch/jobs", json!({"jobs": [{"topic": "t"}, {"topic": "t"}]})).await;
@@ -165,7 +165,7 @@ async fn a_reservation_of_the_old_store_holds_in_the_new_one() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn everything_moves_between_files_and_redis() {
-    let (place, redis) = (Place::new(), Redis::start());
+    let (place, redis) = (WorkDir::new(), Redis::start());
     let url = redis.url();
     let before = place.fill(&[]).await;
     assert!(before[0].1.contains(&format!("\"body\":{BODY}")), "{}", before[0].1);
@@ -206,7 +206,7 @@ async fn everything_moves_between_files_and_redis() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_import_resumes_no_topic_and_takes_no_defaults_away() {
-    let place = Place::new();
+    let place = WorkDir::new();
     place.fill(&[]).await;
     place.done(&["export", "a.ndjson"], &["the settings of 3 topics"]);
     let other = ["--store", "file:./other"];
@@ -243,7 +243,7 @@ async fn an_import_resumes_no_topic_and_takes_no_defaults_away() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn everything_moves_through_a_pipe() {
-    let (place, redis) = (Place::new(), Redis::start());
+    let (place, redis) = (WorkDir::new(), Redis::start());
     let before = place.fill(&[]).await;
     place.done(&["export", "a.ndjson"], &[]);
     let file = fs::read(place.file("a.ndjson")).expect("an export");
@@ -279,7 +279,7 @@ async fn everything_moves_through_a_pipe() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cut_or_damaged_export_is_refused_untouched() {
-    let place = Place::new();
+    let place = WorkDir::new();
     place.fill(&[]).await;
     place.done(&["export", "good.ndjson"], &[]);
     let good = fs::read_to_string(place.file("good.ndjson")).expect("an export");
@@ -327,7 +327,7 @@ fn sealed(jobs: &[&str]) -> String {
 
 #[test]
 fn impossible_jobs_in_an_export_are_refused_by_line() {
-    let place = Place::new();
+    let place = WorkDir::new();
     let line = |id: &str, more: &str| {
         let rest = r#""topic":"t","body":"1","created_at":1,"due_at":2,"max_attempts":1"#;
         let rest = format!(r#"{rest},"ttr_ms":1000,"dead_retention_ms":5"#);
@@ -374,7 +374,7 @@ fn impossible_jobs_in_an_export_are_refused_by_line() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_export_writes_over_nothing_and_makes_no_store() {
-    let place = Place::new();
+    let place = WorkDir::new();
     place.refused(&["export", "a.ndjson"], &["there is none in", "data"]);
     assert!(!place.file("data").exists() && !place.file("a.ndjson.part").exists());
     let server = Process::start(place.path(), &[]).await;
@@ -397,7 +397,7 @@ async fn an_export_writes_over_nothing_and_makes_no_store() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_export_that_was_interrupted_goes_on_where_it_was() {
-    let (place, redis) = (Place::new(), Redis::start());
+    let (place, redis) = (WorkDir::new(), Redis::start());
     let url = redis.url();
     let store = ["--store", url.as_str()];
     place.fill(&store).await;
@@ -427,7 +427,7 @@ async fn an_export_that_was_interrupted_goes_on_where_it_was() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_damaged_job_is_left_out_only_if_that_is_asked_for() {
-    let place = Place::new();
+    let place = WorkDir::new();
     place.fill(&[]).await;
     let file = rusqlite::Connection::open(place.file("data/jobs.db")).expect("opened");
     let damaged = file.execute("UPDATE pool SET body = x'00' WHERE id = 'm7'", ());
@@ -442,7 +442,7 @@ async fn a_damaged_job_is_left_out_only_if_that_is_asked_for() {
 }
 
 /// Makes an export that takes a while to import.
-async fn large(place: &Place, jobs: usize) {
+async fn large(place: &WorkDir, jobs: usize) {
     let server = Process::start(place.path(), &[]).await;
     for first in (0..jobs).step_by(1000) {
         let job = |n| json!({"topic": "t", "delay": "1h", "id": format!("j{n}"), "body": n});
@@ -457,7 +457,7 @@ async fn large(place: &Place, jobs: usize) {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_killed_import_continues_when_run_again() {
     const JOBS: usize = 30_000;
-    let (place, redis) = (Place::new(), Redis::start());
+    let (place, redis) = (WorkDir::new(), Redis::start());
     large(&place, JOBS).await;
     let count = "local n = 0 for _, key in ipairs(redis.call('KEYS', '*:pool')) do \
                  n = n + redis.call('HLEN', key) end return n";
@@ -483,7 +483,7 @@ async fn a_killed_import_continues_when_run_again() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_import_continues_when_a_full_redis_has_room() {
-    let (place, redis) = (Place::new(), Redis::start());
+    let (place, redis) = (WorkDir::new(), Redis::start());
     place.fill(&[]).await;
     place.done(&["export", "a.ndjson"], &[]);
     let url = redis.url();
@@ -497,13 +497,13 @@ async fn an_import_continues_when_a_full_redis_has_room() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_may_not_subscribe_still_blocks_moves() {
-    let (place, redis) = (Place::new(), Redis::start());
+    let (place, redis) = (WorkDir::new(), Redis::start());
     place.fill(&[]).await;
     place.done(&["export", "a.ndjson"], &["exported 305 jobs"]);
     redis.command("ACL SETUSER quiet on nopass ~* resetchannels +@all").expect("an answer");
     let (url, quiet) = (redis.url(), format!("redis://quiet:x@127.0.0.1:{}/", redis.port()));
     let mut server = Process::start(place.path(), &["--store", &quiet]).await;
-    let words = ["a server is at work on this store", "stop it first"];
+    let words = ["a server is using this store", "stop it first"];
     place.refused(&["--store", &url, "export", "b.ndjson"], &words);
     place.refused(&["--store", &url, "import", "a.ndjson"], &words);
     // The import waits until the killed server's lease ends.
@@ -523,7 +523,7 @@ fn failed(mut child: Child) -> String {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_starts_during_a_move_is_noticed() {
     const JOBS: usize = 30_000;
-    let (place, redis) = (Place::new(), Redis::start());
+    let (place, redis) = (WorkDir::new(), Redis::start());
     large(&place, JOBS).await;
     let url = redis.url();
     let store = ["--store", url.as_str()];

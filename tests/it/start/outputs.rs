@@ -13,10 +13,10 @@ use std::{
 use crate::support::patience::patience;
 use crate::support::{Redis, free_port, process::program};
 
-/// Folder to run in, with settings files.
-pub struct Place(tempfile::TempDir);
+/// Temporary folder in which the program runs, with its settings files.
+pub struct WorkDir(tempfile::TempDir);
 
-impl Place {
+impl WorkDir {
     pub fn new() -> Self {
         Self(tempfile::tempdir().expect("a temporary folder"))
     }
@@ -63,10 +63,10 @@ impl Place {
     #[track_caller]
     pub fn ill(&self, settings: &str, words: &[&str]) -> String {
         let output = self.run(settings, &[], &["doctor"]);
-        one_line(&output, &["must be mended"]);
+        one_line(&output, &["to repair (see above)"]);
         let said = text(&output.stdout);
         let mend = |line: &str| {
-            line.starts_with("to mend ") && words.iter().all(|word| line.contains(word))
+            line.starts_with("to repair ") && words.iter().all(|word| line.contains(word))
         };
         assert!(said.lines().any(mend), "{words:?} not in {said}");
         said
@@ -79,7 +79,7 @@ impl Place {
         let said = text(&output.stdout);
         assert_eq!(output.status.code(), Some(0), "{said}{}", text(&output.stderr));
         assert!(output.stderr.is_empty(), "{}", text(&output.stderr));
-        for word in [words, &["to mend     nothing"]].concat() {
+        for word in [words, &["to repair   nothing"]].concat() {
             assert!(said.contains(word), "no {word:?} in {said}");
         }
         said
@@ -123,29 +123,29 @@ pub struct Logged {
 
 impl Logged {
     /// Starts a server and waits until it serves.
-    pub fn start(place: &Place, settings: &str) -> Self {
+    pub fn start(place: &WorkDir, settings: &str) -> Self {
         Self::start_on(place, "127.0.0.1", settings)
     }
 
     /// Starts a server that listens on this host, and waits until it serves.
-    pub fn start_on(place: &Place, host: &str, settings: &str) -> Self {
+    pub fn start_on(place: &WorkDir, host: &str, settings: &str) -> Self {
         let logged = Self::spawn(place, host, settings, &[]);
         logged.wait_for("serving");
         logged
     }
 
-    pub fn begin(place: &Place, settings: &str) -> Self {
+    pub fn begin(place: &WorkDir, settings: &str) -> Self {
         Self::spawn(place, "127.0.0.1", settings, &[])
     }
 
     /// Starts a server through the program `wrapper`, and waits until it serves.
-    pub fn within(place: &Place, settings: &str, wrapper: &[&str]) -> Self {
+    pub fn within(place: &WorkDir, settings: &str, wrapper: &[&str]) -> Self {
         let logged = Self::spawn(place, "127.0.0.1", settings, wrapper);
         logged.wait_for("serving");
         logged
     }
 
-    fn spawn(place: &Place, host: &str, settings: &str, wrapper: &[&str]) -> Self {
+    fn spawn(place: &WorkDir, host: &str, settings: &str, wrapper: &[&str]) -> Self {
         let (log, file) = (place.path().join("log"), place.file("logged.toml", settings));
         let port = free_port();
         let listen = format!("{host}:{port}");

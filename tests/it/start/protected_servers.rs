@@ -5,7 +5,7 @@ use std::process::Child;
 use serde_json::json;
 
 use crate::{
-    start::outputs::{Place, store},
+    start::outputs::{WorkDir, store},
     support::{
         Redis, free_port,
         process::Process,
@@ -25,7 +25,7 @@ struct Guarded {
 }
 
 impl Guarded {
-    fn start(place: &Place) -> Self {
+    fn start(place: &WorkDir) -> Self {
         let all = ["--appendonly", "yes", "--masterauth", OF_REDIS];
         let master = Redis::with(&[&all[..], &["--repl-diskless-sync-delay", "0"]].concat());
         let set = ["CONFIG", "SET", "requirepass", OF_REDIS];
@@ -85,7 +85,7 @@ fn wait(what: &str, done: impl Fn() -> bool) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn sentinels_and_redis_each_get_their_own_password() {
-    let place = Place::new();
+    let place = WorkDir::new();
     let guarded = Guarded::start(&place);
     let url = format!("redis+sentinel://127.0.0.1:{}/main", guarded.port);
     let own = format!("sentinel_password = \"{OF_SENTINELS}\"");

@@ -114,8 +114,8 @@ fn settings_that_are_unknown_or_out_of_range() {
         ("[job_defaults]\nttr = 0\n", "job_defaults.ttr"),
         ("[job_defaults]\nttr = \"30\"\n", "lacks a unit"),
         ("[job_defaults]\ndead_retention = \"1M\"\n", "\"M\" is no unit"),
-        ("[timer]\nmax_sleep = \"1s\"\n", "timer.max_sleep is called timer.poll_interval now"),
-        ("[queue]\nttr = 30\n", "queue.ttr is called job_defaults.ttr now"),
+        ("[timer]\nmax_sleep = \"1s\"\n", "timer.max_sleep was renamed: use timer.poll_interval"),
+        ("[queue]\nttr = 30\n", "queue.ttr was renamed: use job_defaults.ttr"),
         ("[store]\nprefix = \"a{b}\"\n", "store.prefix"),
         ("[store]\nbuckets = 0\n", "store.buckets"),
         ("[store]\nurl = \"mysql://x\"\n", "store.url"),
@@ -137,7 +137,10 @@ fn settings_that_are_unknown_or_out_of_range() {
         ("[limits]\nheader_timeout = 0\n", "limits.header_timeout"),
         ("[limits]\nbody_timeout = 0\n", "limits.body_timeout"),
         ("[limits]\nidle_timeout = 0\n", "limits.idle_timeout"),
-        ("[server]\nbody_timeout = 1\n", "server.body_timeout is called limits.body_timeout now"),
+        (
+            "[server]\nbody_timeout = 1\n",
+            "server.body_timeout was renamed: use limits.body_timeout",
+        ),
         ("[log]\nfilter = \"a=b=c\"\n", "log.filter"),
         ("[log]\nformat = \"xml\"\n", "format"),
         ("nonsense", "line 1, column 9: key with no value"),
@@ -194,5 +197,5 @@ fn flags_override_the_environment_which_overrides_files() {
     assert!(!unknown.expect("the program runs").status.success());
     let old = program(dir.path(), &["--check-config"]).env("DELAY_QUEUE__QUEUE__TTR", "1").output();
     let old = old.expect("the program runs");
-    one_line(&old, &["is called DELAY_QUEUE__JOB_DEFAULTS__TTR now"]);
+    one_line(&old, &["was renamed: use DELAY_QUEUE__JOB_DEFAULTS__TTR"]);
 }

@@ -12,7 +12,7 @@ use serde_json::json;
 use super::{
     http2::{END_HEADERS, END_STREAM, Tls, frame, get, http2, next_frame},
     https::{Curl, https},
-    outputs::{Logged, Place, text},
+    outputs::{Logged, WorkDir, text},
     tls::Authority,
 };
 use crate::support::{events::waiting_pops, patience::patience};
@@ -28,7 +28,7 @@ fn window(bytes: u32) -> Vec<u8> {
 }
 
 struct Stage {
-    place: Place,
+    place: WorkDir,
     authority: Authority,
     server: Logged,
     curl: Curl,
@@ -36,7 +36,7 @@ struct Stage {
 
 impl Stage {
     fn new() -> Self {
-        let place = Place::new();
+        let place = WorkDir::new();
         let authority = Authority::new(&place, "ours");
         let server = Logged::start(&place, &https(&authority.sign(&place, "127.0.0.1"), ""));
         let curl = Curl::new(&server, &authority);

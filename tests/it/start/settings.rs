@@ -3,11 +3,11 @@
 use std::process::Output;
 
 use crate::{
-    start::outputs::{Logged, Place, text},
+    start::outputs::{Logged, WorkDir, text},
     support::{Redis, process::program},
 };
 
-fn checked(place: &Place, settings: &str, with: &[(&str, &str)]) -> Output {
+fn checked(place: &WorkDir, settings: &str, with: &[(&str, &str)]) -> Output {
     let file = place.file("checked.toml", settings);
     let mut command = program(place.path(), &["--check-config", "--config", &file]);
     command.envs(with.iter().copied()).output().expect("the program runs")
@@ -15,7 +15,7 @@ fn checked(place: &Place, settings: &str, with: &[(&str, &str)]) -> Output {
 
 #[test]
 fn all_that_is_wrong_is_named_at_once() {
-    let place = Place::new();
+    let place = WorkDir::new();
     let settings = "[server]\nlisten = \"nowhere\"\nlisen = 1\n[job_defaults]\nttr = 0\n\
                     [timer]\npoll_interval = \"soon\"\n[log]\nformat = \"xml\"\n[sevrer]\n";
     let variables =
@@ -26,7 +26,7 @@ fn all_that_is_wrong_is_named_at_once() {
     assert!(output.stdout.is_empty(), "{output:?}");
     let named = [
         "server.listen must be",
-        "server.lisen is no setting",
+        "server.lisen is not a setting",
         "job_defaults.ttr",
         "timer.poll_interval",
         "log.format",
@@ -45,7 +45,7 @@ fn all_that_is_wrong_is_named_at_once() {
 
 #[test]
 fn a_wrong_setting_is_explained_once_with_the_line_it_stands_on() {
-    let place = Place::new();
+    let place = WorkDir::new();
     for (settings, said) in [
         (
             "[queue]\nrequire_reservation = 3\n",
@@ -65,13 +65,13 @@ fn a_wrong_setting_is_explained_once_with_the_line_it_stands_on() {
         ),
         (
             "[servr]\nlisten = 1\n",
-            "servr.listen is no setting; did you mean server.listen? (checked.toml, line 2)",
+            "servr.listen is not a setting; did you mean server.listen? (checked.toml, line 2)",
         ),
         (
             "[queue]\nx = 1\n",
-            "queue.x is no setting; [queue] takes require_reservation (checked.toml, line 2)",
+            "queue.x is not a setting; [queue] has require_reservation (checked.toml, line 2)",
         ),
-        ("[x]\ny = 1\n", "x.y is no setting; the sections are "),
+        ("[x]\ny = 1\n", "x.y is not a setting; the sections are "),
         ("server = 3\n", "server must be a table of settings: [server] (checked.toml, line 1)"),
         ("# a\nnonsense\n", "checked.toml: line 2, column 9: key with no value"),
     ] {
@@ -91,7 +91,7 @@ fn a_wrong_setting_is_explained_once_with_the_line_it_stands_on() {
 
 #[test]
 fn a_misspelt_variable_stops_the_start() {
-    let place = Place::new();
+    let place = WorkDir::new();
     for (name, right) in [
         ("DELAY_QUEUE_STORE_URL", "DELAY_QUEUE__STORE__URL"),
         ("DELAY_QUEUE__STOR__URL", "DELAY_QUEUE__STORE__URL"),
@@ -109,7 +109,7 @@ fn a_misspelt_variable_stops_the_start() {
 
 #[test]
 fn shown_settings_have_no_secrets_and_work_as_a_file() {
-    let (place, redis) = (Place::new(), Redis::start());
+    let (place, redis) = (WorkDir::new(), Redis::start());
     let settings = format!(
         "[server]\nlisten = \"localhost:1234\"\n[store]\nurl = \"redis://127.0.0.1:{}/3\"\n\
          password = \"s3cret\"\nsentinel_password = \"s3cret\"\nack = \"replica\"\n\
@@ -143,7 +143,7 @@ fn shown_settings_have_no_secrets_and_work_as_a_file() {
 
 #[test]
 fn a_server_listens_on_a_name_and_serve_is_a_word() {
-    let place = Place::new();
+    let place = WorkDir::new();
     let server = Logged::start_on(&place, "localhost", "");
     let name = server.base.replace("http://127.0.0.1", "localhost");
     let run =

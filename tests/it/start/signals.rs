@@ -12,7 +12,7 @@ use crate::support::patience::scaled;
 use crate::{
     start::{
         output,
-        outputs::{Logged, Place},
+        outputs::{Logged, WorkDir},
     },
     support::{
         events::{until_pops_wait, until_read},
@@ -63,7 +63,7 @@ async fn a_client_that_sends_half_a_request_does_not_hold_up_the_end() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_was_started_with_nohup_outlives_its_terminal() {
-    let place = Place::new();
+    let place = WorkDir::new();
     let server = Logged::within(&place, "", &["nohup"]);
     server.signal("-HUP");
     // The log would show a stop.

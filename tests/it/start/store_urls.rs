@@ -8,13 +8,13 @@ use std::{
 };
 
 use crate::{
-    start::outputs::{Place, one_line, store, untouched},
+    start::outputs::{WorkDir, one_line, store, untouched},
     support::{Redis, free_port, process::Process, resp::ask, shared_cluster},
 };
 
 #[test]
 fn urls_that_are_none() {
-    let place = Place::new();
+    let place = WorkDir::new();
     for (url, words) in [
         ("mysql://u:secret@h", ["redis+cluster://", "\"mysql:…\""]),
         ("redis:u:secret@h", ["redis://<host>:<port>/<db>", "\"redis:…\""]),
@@ -35,7 +35,7 @@ fn urls_that_are_none() {
 
 #[test]
 fn settings_that_do_not_go_together() {
-    let place = Place::new();
+    let place = WorkDir::new();
     let file = place.file("password", "secret\nmore\n");
     let empty = place.file("empty", "\n");
     let redis = |more: &str| store("redis://127.0.0.1:1/", more);
@@ -50,25 +50,37 @@ fn settings_that_do_not_go_together() {
         (file_store("ack = \"memory\""), ["store.ack", "file store"]),
         (
             redis(&format!("password = \"secret\"\npassword_file = \"{file}\"")),
-            ["store.password_file", "beside store.password"],
+            ["store.password_file", "together with store.password"],
         ),
         (
             redis(&format!("sentinel_password = \"secret\"\nsentinel_password_file = \"{file}\"")),
-            ["store.sentinel_password_file", "beside store.sentinel_password"],
+            ["store.sentinel_password_file", "together with store.sentinel_password"],
         ),
-        (store("redis://:secret@h", "password = \"secret\""), ["store.password", "store.url too"]),
+        (
+            store("redis://:secret@h", "password = \"secret\""),
+            ["store.password", "store.url has it too"],
+        ),
         (
             store("redis://:secret@h", &format!("password_file = \"{file}\"")),
-            ["store.password", "store.url too"],
+            ["store.password", "store.url has it too"],
         ),
-        (store("redis://me:secret@h", "username = \"me\""), ["store.username", "store.url too"]),
-        (redis("username = \"me\""), ["store.username", "\"me\" alone"]),
-        (store("redis://me@h", ""), ["store.username", "\"me\" alone"]),
-        (redis("sentinel_username = \"me\""), ["store.sentinel_username", "\"me\" alone"]),
+        (
+            store("redis://me:secret@h", "username = \"me\""),
+            ["store.username", "store.url has it too"],
+        ),
+        (redis("username = \"me\""), ["store.username", "only the user \"me\""]),
+        (store("redis://me@h", ""), ["store.username", "only the user \"me\""]),
+        (redis("sentinel_username = \"me\""), ["store.sentinel_username", "only the user \"me\""]),
         (redis("password_file = \"nowhere\""), ["store.password_file", "nowhere"]),
         (redis(&format!("password_file = \"{empty}\"")), ["store.password_file", "first line"]),
-        (store("rediss://h", "cert_file = \"x\""), ["store.key_file", "both or none"]),
-        (store("rediss://h", "key_file = \"x\""), ["store.key_file", "both or none"]),
+        (
+            store("rediss://h", "cert_file = \"x\""),
+            ["store.key_file", "set together with store.cert_file"],
+        ),
+        (
+            store("rediss://h", "key_file = \"x\""),
+            ["store.key_file", "set together with store.cert_file"],
+        ),
         (redis("ca_file = \"x\""), ["store.url", "must begin with rediss"]),
         (redis("cert_file = \"x\"\nkey_file = \"x\""), ["store.url", "must begin with rediss"]),
     ] {
@@ -85,7 +97,7 @@ fn settings_that_do_not_go_together() {
 
 #[test]
 fn a_file_that_cannot_be_read_is_told_of_without_its_lines() {
-    let place = Place::new();
+    let place = WorkDir::new();
     for settings in [
         "[store]\npassword = \"secret\n",
         "[store]\npassword = \"secret\" x\n",
@@ -103,13 +115,13 @@ fn a_file_that_cannot_be_read_is_told_of_without_its_lines() {
 
 #[test]
 fn another_kind_of_redis_than_the_url_says() {
-    let (place, redis) = (Place::new(), Redis::start());
+    let (place, redis) = (WorkDir::new(), Redis::start());
     let cluster = shared_cluster::shared();
     let nodes = cluster.url();
     let node = nodes.trim_start_matches("redis+cluster://").split(',').next().expect("a node");
 
     let as_cluster = store(&format!("redis+cluster://127.0.0.1:{}", redis.port()), "");
-    place.refused(&as_cluster, &["no node of a cluster", "begin store.url with redis://"]);
+    place.refused(&as_cluster, &["not a node of a cluster", "begin store.url with redis://"]);
     place.ill(&as_cluster, &["begin store.url with redis://"]);
     untouched(&redis);
 
@@ -167,16 +179,16 @@ fn strict(redis: &Redis) -> u16 {
 
 #[test]
 fn a_server_that_wants_every_key_declared() {
-    let (place, redis) = (Place::new(), Redis::start());
+    let (place, redis) = (WorkDir::new(), Redis::start());
     let settings = store(&format!("redis://127.0.0.1:{}", strict(&redis)), "");
-    place.refused(&settings, &["wants every key of a script declared", "undeclared key"]);
+    place.refused(&settings, &["requires scripts to declare every key", "undeclared key"]);
     untouched(&redis);
-    place.ill(&settings, &["wants every key of a script declared"]);
+    place.ill(&settings, &["requires scripts to declare every key"]);
 }
 
 #[test]
 fn a_replica_is_no_place_to_write_to() {
-    let (place, master) = (Place::new(), Redis::start());
+    let (place, master) = (WorkDir::new(), Redis::start());
     let of = format!("127.0.0.1 {}", master.port());
     let replica = Redis::with(&["--appendonly", "yes", "--replicaof", &of]);
     let settings = store(&replica.url(), "");
@@ -187,7 +199,7 @@ fn a_replica_is_no_place_to_write_to() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_level_of_ack_that_this_redis_cannot_give() {
-    let (place, redis) = (Place::new(), Redis::start());
+    let (place, redis) = (WorkDir::new(), Redis::start());
     let replica = store(&redis.url(), "ack = \"replica\"");
     place.refused(&replica, &["store.ack = \"replica\" needs a connected replica"]);
     place.ill(&replica, &["store.ack = \"replica\" needs a connected replica"]);

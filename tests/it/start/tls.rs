@@ -7,7 +7,7 @@ use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, 
 use serde_json::json;
 
 use crate::{
-    start::outputs::{Place, store},
+    start::outputs::{WorkDir, store},
     support::{Redis, free_port, process::Process, redis_server, resp::ask},
 };
 
@@ -23,7 +23,7 @@ pub struct Files {
 }
 
 impl Authority {
-    pub fn new(place: &Place, name: &str) -> Self {
+    pub fn new(place: &WorkDir, name: &str) -> Self {
         let mut params = CertificateParams::new(Vec::new()).expect("parameters");
         params.distinguished_name.push(DnType::CommonName, name);
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -34,14 +34,14 @@ impl Authority {
         Self { file, issuer: Issuer::new(params, key) }
     }
 
-    pub fn sign(&self, place: &Place, host: &str) -> Files {
+    pub fn sign(&self, place: &WorkDir, host: &str) -> Files {
         self.sign_with(place, host, |_| {})
     }
 
     /// Signs a certificate with changed parameters, such as other times.
     pub fn sign_with(
         &self,
-        place: &Place,
+        place: &WorkDir,
         host: &str,
         change: impl FnOnce(&mut CertificateParams),
     ) -> Files {
@@ -83,7 +83,7 @@ struct Secure {
 }
 
 impl Secure {
-    fn start(place: &Place, authority: &Authority, host: &str, asks_clients: &str) -> Self {
+    fn start(place: &WorkDir, authority: &Authority, host: &str, asks_clients: &str) -> Self {
         let (port, files) = (free_port(), authority.sign(place, host));
         let text = port.to_string();
         let dir = place.path().display().to_string();
@@ -111,7 +111,7 @@ impl Drop for Secure {
 }
 
 /// Serves with these settings, and requires that a job is due and delivered.
-async fn works(place: &Place, settings: &str) {
+async fn works(place: &WorkDir, settings: &str) {
     place.well(settings, &[]);
     let file = place.file("works.toml", settings);
     let server = Process::start(place.path(), &["--config", &file]).await;
@@ -120,12 +120,12 @@ async fn works(place: &Place, settings: &str) {
     assert_eq!(status, 201);
     let (_, popped) = server.get("/topics/t/pop?wait=10s").await;
     assert_eq!(popped["jobs"][0]["body"], "safe", "{popped}");
-    place.well(settings, &["of delay-queue at work"]);
+    place.well(settings, &["of delay-queue running"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn only_a_trusted_certificate_of_the_host_is_accepted() {
-    let place = Place::new();
+    let place = WorkDir::new();
     let (ours, others) = (Authority::new(&place, "ours"), Authority::new(&place, "others"));
     let redis = Secure::start(&place, &ours, "127.0.0.1", "no");
     works(&place, &store(&redis.url, &ca(&ours))).await;
@@ -157,7 +157,7 @@ async fn only_a_trusted_certificate_of_the_host_is_accepted() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_redis_that_wants_to_know_its_clients() {
-    let place = Place::new();
+    let place = WorkDir::new();
     let (ours, others) = (Authority::new(&place, "ours"), Authority::new(&place, "others"));
     let redis = Secure::start(&place, &ours, "127.0.0.1", "yes");
     let known = ca(&ours) + &ours.sign(&place, "client").settings();
@@ -172,7 +172,7 @@ async fn a_redis_that_wants_to_know_its_clients() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn sentinels_and_the_master_that_they_name() {
-    let place = Place::new();
+    let place = WorkDir::new();
     let authority = Authority::new(&place, "ours");
     let files = authority.sign(&place, "127.0.0.1");
     let port = free_port().to_string();
@@ -210,7 +210,7 @@ async fn sentinels_and_the_master_that_they_name() {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_nodes_of_a_cluster() {
     const NODES: usize = 3;
-    let place = Place::new();
+    let place = WorkDir::new();
     let authority = Authority::new(&place, "ours");
     let files = authority.sign(&place, "127.0.0.1");
     let ports: Vec<[String; 2]> =

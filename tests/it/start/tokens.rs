@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::{
     https::https,
-    outputs::{Logged, Place, one_line, store, text},
+    outputs::{Logged, WorkDir, one_line, store, text},
     tls::Authority,
 };
 use crate::support::{Redis, resp::ask as ask_redis};
@@ -37,7 +37,7 @@ async fn wait_for(base: &str, path: &str, token: Option<&str>, status: u16) {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_token_of_the_command_line_works_on_every_server() {
     let redis = Redis::start();
-    let (place, other_place) = (Place::new(), Place::new());
+    let (place, other_place) = (WorkDir::new(), WorkDir::new());
     let settings = store(&redis.url(), "");
     let (one, other) = (Logged::start(&place, &settings), Logged::start(&other_place, &settings));
     let run = |arguments: &[&str]| place.run(&settings, &[], &[&["token"], arguments].concat());
@@ -78,7 +78,7 @@ async fn a_token_of_the_command_line_works_on_every_server() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_token_of_a_later_version_keeps_the_server_closed() {
     let redis = Redis::start();
-    let place = Place::new();
+    let place = WorkDir::new();
     let settings = store(&redis.url(), "");
     drop(Logged::start(&place, &settings)); // the store exists
     let hash = "0".repeat(64);
@@ -100,7 +100,7 @@ async fn a_token_of_a_later_version_keeps_the_server_closed() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn administrators_make_and_revoke_tokens_over_http() {
-    let place = Place::new();
+    let place = WorkDir::new();
     let root = SecretToken::generate().expect("randomness");
     let file = place.file("root", root.reveal());
     let server = Logged::start(&place, &format!("[server]\nbootstrap_token_file = {file:?}\n"));
@@ -139,7 +139,7 @@ async fn administrators_make_and_revoke_tokens_over_http() {
 
 #[test]
 fn the_token_command_checks_the_certificate_of_the_server() {
-    let place = Place::new();
+    let place = WorkDir::new();
     let root = SecretToken::generate().expect("randomness");
     let file = place.file("root", root.reveal());
     let (ours, other) = (Authority::new(&place, "ours"), Authority::new(&place, "other"));
@@ -176,7 +176,7 @@ fn the_token_command_checks_the_certificate_of_the_server() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_guessing_address_waits_but_the_right_token_passes() {
-    let place = Place::new();
+    let place = WorkDir::new();
     let root = SecretToken::generate().expect("randomness");
     let settings = format!("[server]\nbootstrap_token = \"{}\"\n", root.reveal());
     let server = Logged::start(&place, &settings);
@@ -206,7 +206,7 @@ async fn a_guessing_address_waits_but_the_right_token_passes() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn limits_and_audit_see_clients_of_trusted_proxies() {
-    let place = Place::new();
+    let place = WorkDir::new();
     let root = SecretToken::generate().expect("randomness");
     let wrong = SecretToken::generate().expect("randomness");
     let start = |more: &str| {
@@ -243,7 +243,7 @@ async fn limits_and_audit_see_clients_of_trusted_proxies() {
 #[tokio::test(flavor = "multi_thread")]
 async fn no_log_shows_a_secret_however_much_it_tells() {
     const SECRET: &str = "5eed-of-a-secret";
-    let place = Place::new();
+    let place = WorkDir::new();
     let root = SecretToken::generate().expect("randomness");
     let settings =
         format!("[server]\nbootstrap_token = \"{}\"\n[log]\nfilter = \"debug\"\n", root.reveal());

@@ -10,7 +10,7 @@ use opentelemetry_proto::tonic::{
 use prost::Message;
 use serde_json::{Value, json};
 
-use crate::start::outputs::{Logged, Place};
+use crate::start::outputs::{Logged, WorkDir};
 
 const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
 const PARENT: &str = "00f067aa0ba902b7";
@@ -53,7 +53,7 @@ fn named<'a>(spans: &'a [Span], name: &str) -> &'a Span {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_put_joins_the_callers_trace_and_a_pop_links_to_it() {
     let (url, got) = collector().await;
-    let place = Place::new();
+    let place = WorkDir::new();
     let server = Logged::start(&place, &format!("[traces]\notlp_endpoint = {url:?}"));
     let caller = format!("00-{TRACE}-{PARENT}-01");
     call(&server, "/jobs", Some(&caller), json!({"topic": "t", "id": "a"})).await;
@@ -104,7 +104,7 @@ async fn a_put_joins_the_callers_trace_and_a_pop_links_to_it() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_unsampled_request_is_exported_only_for_its_caller() {
     let (url, got) = collector().await;
-    let place = Place::new();
+    let place = WorkDir::new();
     let settings = format!("[traces]\notlp_endpoint = {url:?}\nsampled = 0.0");
     let server = Logged::start(&place, &settings);
     let caller = format!("00-{TRACE}-{PARENT}-01");
@@ -124,7 +124,7 @@ async fn an_unsampled_request_is_exported_only_for_its_caller() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_unavailable_collector_delays_no_request() {
-    let place = Place::new();
+    let place = WorkDir::new();
     let port = crate::support::free_port();
     let settings = format!("[traces]\notlp_endpoint = \"http://127.0.0.1:{port}/v1/traces\"");
     let server = Logged::start(&place, &settings);
@@ -138,7 +138,7 @@ async fn an_unavailable_collector_delays_no_request() {
 
 #[test]
 fn an_endpoint_that_is_no_url_is_refused() {
-    let place = Place::new();
+    let place = WorkDir::new();
     for endpoint in ["collector:4318", "https://127.0.0.1:4318", "http://me:secret@host", ""] {
         let line = place
             .refused(&format!("[traces]\notlp_endpoint = {endpoint:?}"), &["traces.otlp_endpoint"]);

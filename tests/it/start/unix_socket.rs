@@ -14,7 +14,7 @@ use std::{
 use serde_json::{Value, json};
 
 use crate::{
-    start::outputs::{Place, one_line, text},
+    start::outputs::{WorkDir, one_line, text},
     support::process::program,
 };
 
@@ -30,7 +30,7 @@ impl Drop for Server {
 
 const SOCKET: &str = "unix:dq.sock";
 
-fn start(place: &Place, store: &str, arguments: &[&str]) -> Server {
+fn start(place: &WorkDir, store: &str, arguments: &[&str]) -> Server {
     let all = [&["--listen", SOCKET, "--store", store], arguments].concat();
     let mut command = program(place.path(), &all);
     let server = Server(command.stderr(Stdio::null()).spawn().expect("the program runs"));
@@ -38,12 +38,12 @@ fn start(place: &Place, store: &str, arguments: &[&str]) -> Server {
     server
 }
 
-fn is_alive(place: &Place) -> bool {
+fn is_alive(place: &WorkDir) -> bool {
     let health = program(place.path(), &["--listen", SOCKET, "health"]).output();
     health.expect("the program runs").status.success()
 }
 
-fn curl(place: &Place, path: &str, arguments: &[&str]) -> Value {
+fn curl(place: &WorkDir, path: &str, arguments: &[&str]) -> Value {
     let socket = place.path().join("dq.sock").display().to_string();
     let mut curl = Command::new("curl");
     curl.args(["-s", "-m", "30", "--fail-with-body", "--unix-socket", &socket]).args(arguments);
@@ -58,14 +58,14 @@ fn stop(server: &mut Server) {
     assert_eq!(server.0.wait().expect("it ends").code(), Some(0));
 }
 
-fn refused(place: &Place, words: &[&str]) {
+fn refused(place: &WorkDir, words: &[&str]) {
     let output = program(place.path(), &["--listen", SOCKET]).output().expect("the program runs");
     one_line(&output, &[&["failed to listen on unix:dq.sock (server.listen)"], words].concat());
 }
 
 #[test]
 fn a_unix_socket_has_its_mode_and_goes_with_the_server() {
-    let place = Place::new();
+    let place = WorkDir::new();
     let socket = place.path().join("dq.sock");
     let file = place.file("mode.toml", "[server]\nunix_socket_mode = \"0600\"\n");
     for (arguments, mode) in [(&["--config", &file][..], 0o600), (&[], 0o660)] {
@@ -90,10 +90,10 @@ fn a_unix_socket_has_its_mode_and_goes_with_the_server() {
 
 #[test]
 fn only_an_abandoned_socket_is_replaced() {
-    let place = Place::new();
+    let place = WorkDir::new();
     let socket = place.path().join("dq.sock");
     let mut first = start(&place, "file:./data", &[]);
-    refused(&place, &["another server listens there"]);
+    refused(&place, &["another server is listening"]);
     assert!(is_alive(&place), "the first one goes on");
     // A killed server leaves its socket file behind.
     first.0.kill().expect("the process is ours");
@@ -108,9 +108,9 @@ fn only_an_abandoned_socket_is_replaced() {
 
     fs::remove_file(&socket).expect("removed");
     fs::write(&socket, "mine").expect("written");
-    refused(&place, &["there is a file that is no socket"]);
+    refused(&place, &["there is a file that is not a socket"]);
     assert_eq!(fs::read_to_string(&socket).expect("text"), "mine");
     fs::remove_file(&socket).expect("removed");
     std::os::unix::fs::symlink(Path::new("elsewhere"), &socket).expect("a link");
-    refused(&place, &["there is a file that is no socket"]);
+    refused(&place, &["there is a file that is not a socket"]);
 }

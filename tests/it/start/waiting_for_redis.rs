@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use crate::{
-    start::outputs::{Logged, Place, one_line, store},
+    start::outputs::{Logged, WorkDir, one_line, store},
     support::{Redis, free_port, process::Process, redis_server, resp::ask},
 };
 
@@ -12,7 +12,7 @@ const AOF: [&str; 2] = ["--appendonly", "yes"];
 
 #[test]
 fn a_redis_that_comes_later_is_waited_for() {
-    let (place, mut redis) = (Place::new(), Redis::later(&AOF));
+    let (place, mut redis) = (WorkDir::new(), Redis::later(&AOF));
     let server = Logged::begin(&place, &store(&redis.url(), ""));
     let said = server.wait_for("waiting for the store");
     assert!(said.contains("refused") && said.contains("store.connect_timeout"), "{said}");
@@ -26,7 +26,7 @@ fn one_that_loads_its_data_is_waited_for_and_judged_then() {
     // Each key of an AOF takes this many microseconds to load; Redis serves clients every 1,024
     // keys.
     let slow = ["--key-load-delay", "500", "--maxmemory-policy", "allkeys-lru"];
-    let (place, mut redis) = (Place::new(), Redis::with(&[&AOF[..], &slow].concat()));
+    let (place, mut redis) = (WorkDir::new(), Redis::with(&[&AOF[..], &slow].concat()));
     let fill = "for i = 1, 8000 do redis.call('SET', 'other:' .. i, '1') end";
     ask(redis.port(), &["EVAL", fill, "0"]).expect("an answer");
     redis.kill();
@@ -45,7 +45,7 @@ fn one_that_loads_its_data_is_waited_for_and_judged_then() {
 
 #[test]
 fn the_start_waits_for_a_replica_that_answers_need() {
-    let (place, redis) = (Place::new(), Redis::start());
+    let (place, redis) = (WorkDir::new(), Redis::start());
     let server = Logged::begin(&place, &store(&redis.url(), "ack = \"replica\""));
     let said = server.wait_for("waiting for the store");
     assert!(said.contains("needs a connected replica"), "{said}");
@@ -56,7 +56,7 @@ fn the_start_waits_for_a_replica_that_answers_need() {
 
 #[test]
 fn when_the_time_is_over_the_last_reason_is_told() {
-    let place = Place::new();
+    let place = WorkDir::new();
     let nowhere = store(&format!("redis://127.0.0.1:{}/", free_port()), "connect_timeout = \"1s\"");
     let (code, said) = Logged::begin(&place, &nowhere).ended();
     let last = said.lines().last().unwrap_or_default();
@@ -69,12 +69,12 @@ fn when_the_time_is_over_the_last_reason_is_told() {
     let said = String::from_utf8_lossy(&export.stderr).into_owned();
     assert!(said.contains("waiting for the store") && said.contains("refused"), "{said}");
     let hour = [("DELAY_QUEUE__STORE__CONNECT_TIMEOUT", "1h")];
-    one_line(&place.run(&nowhere, &hour, &["doctor"]), &["must be mended"]);
+    one_line(&place.run(&nowhere, &hour, &["doctor"]), &["to repair"]);
 }
 
 #[test]
 fn one_that_is_unfit_is_refused_at_once() {
-    let (place, hour) = (Place::new(), [("DELAY_QUEUE__STORE__CONNECT_TIMEOUT", "1h")]);
+    let (place, hour) = (WorkDir::new(), [("DELAY_QUEUE__STORE__CONNECT_TIMEOUT", "1h")]);
     let refused = |redis: &Redis, word: &str| {
         one_line(&place.run(&store(&redis.url(), ""), &hour, &[]), &[word]);
     };
@@ -93,7 +93,7 @@ fn one_that_is_unfit_is_refused_at_once() {
 #[test]
 fn a_signal_ends_the_waiting_in_order() {
     for signal in ["-TERM", "-INT"] {
-        let place = Place::new();
+        let place = WorkDir::new();
         let url = format!("redis://127.0.0.1:{}/", free_port());
         let server = Logged::begin(&place, &store(&url, "connect_timeout = \"1h\""));
         server.wait_for("waiting for the store");
@@ -105,7 +105,7 @@ fn a_signal_ends_the_waiting_in_order() {
 
 #[test]
 fn the_start_waits_for_sentinels_and_their_master() {
-    let (place, redis, port) = (Place::new(), Redis::start(), free_port());
+    let (place, redis, port) = (WorkDir::new(), Redis::start(), free_port());
     let url = format!("redis+sentinel://127.0.0.1:{port}/main");
     let server = Logged::begin(&place, &store(&url, ""));
     server.wait_for("waiting for the store");
@@ -133,7 +133,7 @@ impl Drop for Ended {
 async fn a_cluster_without_its_slots_is_waited_for() {
     let bus = free_port().to_string();
     let cluster = ["--cluster-enabled", "yes", "--cluster-port", &bus];
-    let (place, redis) = (Place::new(), Redis::with(&[&AOF[..], &cluster].concat()));
+    let (place, redis) = (WorkDir::new(), Redis::with(&[&AOF[..], &cluster].concat()));
     let url = format!("redis+cluster://127.0.0.1:{}", redis.port());
     let server = Logged::begin(&place, &store(&url, ""));
     server.wait_for("it knows of no master");

@@ -197,10 +197,7 @@ async fn a_flipped_byte_of_the_log_is_refused_or_a_torn_end() {
             match runtime.block_on(files.read(dir.path(), &files.database, Some(&log))) {
                 Ok(read) => read,
                 Err(error) => {
-                    assert!(
-                        error.contains("its log jobs.db-wal: it is damaged at byte"),
-                        "{error}"
-                    );
+                    assert!(error.contains("its log jobs.db-wal is damaged at byte"), "{error}");
                     assert_eq!(fs::read(dir.path().join("jobs.db-wal")).expect("kept"), log);
                     return outcomes.count("refused");
                 }
@@ -252,7 +249,7 @@ fn judged(expected: &Found, read: Result<(Found, u64), String>, at: usize) -> &'
     let (found, unreadable) = match read {
         Ok(read) => read,
         Err(error) => {
-            let named = ["jobs.db", "the store in /", "the store: it was made with"];
+            let named = ["jobs.db", "the store in /", "the store: it was created with"];
             assert!(named.iter().any(|words| error.contains(words)), "byte {at}: {error}");
             return "refused";
         }

@@ -9,13 +9,15 @@ use super::{
     structure::{interior_adds_up, leaf_adds_up},
 };
 
-/// Offset of SQLite's lock bytes, whose page is never used.
-const LOCKS: usize = 0x4000_0000;
-/// Maximum depth; real trees are shallower.
-const DEEPEST: usize = 20;
-/// Bytes of an entry of the pointer map, and its types: from root page to non-root tree page.
+/// Offset of SQLite's lock bytes. SQLite never uses their page.
+const LOCK_BYTES: usize = 0x4000_0000;
+/// Maximum depth of a tree; sound trees are shallower.
+const MAX_DEPTH: usize = 20;
+/// Bytes of an entry of the pointer map.
 const ENTRY: usize = 5;
+/// Valid types of an entry.
 const KINDS: std::ops::RangeInclusive<u8> = 1..=BRANCH;
+/// Type of an entry for a page of a tree other than its root.
 const BRANCH: u8 = 5;
 
 /// Range of rowids: greater than the first, up to the second.
@@ -41,8 +43,8 @@ pub struct Leaves {
 }
 
 impl Pages {
-    /// Finds the leaves of the table with the root page `root`. Includes pages of unknown kind: the
-    /// caller can see by their rows whether they belong to the table.
+    /// Finds the leaves of the table with the root page `root`. The result includes pages of
+    /// unknown kind: the caller can tell by their rows whether they belong to the table.
     pub fn leaves(&mut self, root: u32) -> Leaves {
         let mut leaves = Leaves::default();
         let mut seen = HashSet::from([root]);
@@ -51,7 +53,7 @@ impl Pages {
     }
 
     fn visit(&mut self, at: Leaf, depth: usize, seen: &mut HashSet<u32>, leaves: &mut Leaves) {
-        if depth > DEEPEST {
+        if depth > MAX_DEPTH {
             return leaves.gaps.push(at.range);
         }
         let page = self.page(at.page);
@@ -70,8 +72,8 @@ impl Pages {
     }
 
     /// Returns the children of a page, none for a leaf. If the page and the pointer map differ, one
-    /// of them is damaged: the page, if it is inconsistent or names another page in place of a
-    /// child.
+    /// of them is damaged. It is the page, if that is inconsistent or names a wrong page in place
+    /// of a child.
     fn below(&mut self, at: Leaf, page: Option<&[u8]>) -> Vec<Leaf> {
         let mapped = self.children(at.page);
         let mut children = match page {
@@ -107,8 +109,9 @@ impl Pages {
         all.and_then(|all| all.get(&parent)).cloned().unwrap_or_default()
     }
 
-    /// Returns the distance of the pages of the pointer map: one, and the pages that it describes.
-    fn mapped(&self) -> u32 {
+    /// Returns the distance between pages of the pointer map: one page, plus the pages that it
+    /// describes.
+    fn map_distance(&self) -> u32 {
         u32::try_from(self.page_size / ENTRY).map_or(u32::MAX, |pages| pages + 1)
     }
 
@@ -125,20 +128,20 @@ impl Pages {
                     children.entry(be(&entry[1..])).or_default().push(child);
                 }
             }
-            let Some(next) = map.checked_add(self.mapped()) else { break };
-            map = if next as usize == LOCKS / self.page_size + 1 { next + 1 } else { next };
+            let Some(next) = map.checked_add(self.map_distance()) else { break };
+            map = if next as usize == LOCK_BYTES / self.page_size + 1 { next + 1 } else { next };
         }
         children
     }
 
-    /// Returns whether a page may be a child of `parent` although the pointer map does not say so:
-    /// one or both parts of its entry may be damaged. A free page, which may have old rows, has a
-    /// sound entry and is no child.
+    /// Returns whether a page may be a child of `parent` although its entry in the pointer map does
+    /// not say so: one or both parts of the entry may be damaged. A free page, which may have old
+    /// rows, has a sound entry and is not a child.
     fn may_be_child(&self, page: u32, parent: u32) -> bool {
         if page < 3 || page > self.count {
             return false;
         }
-        let map = (page - 2) / self.mapped() * self.mapped() + 2;
+        let map = (page - 2) / self.map_distance() * self.map_distance() + 2;
         let Some(map_page) = self.page(map) else { return true };
         let at = (page - map) as usize * ENTRY;
         match at.checked_sub(ENTRY).and_then(|at| map_page.get(at..at + ENTRY)) {

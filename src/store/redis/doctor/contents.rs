@@ -1,8 +1,8 @@
-//! Examination of buckets: whether each job is in exactly one place and known to the timer. Mends
-//! jobs that are not.
+//! Examination of buckets: whether each job is in exactly one set and known to the timer. Mends the
+//! other jobs.
 //!
-//! A scan in pages finds suspects while servers go on moving jobs. A script then examines suspects
-//! again, atomically; only problems that it finds count and are mended.
+//! A scan in pages finds suspects while servers continue to move jobs. A script then examines the
+//! suspects again, atomically. Only problems that the script finds are reported and mended.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,9 +15,10 @@ use super::super::{
 };
 use crate::job::{State, Topic};
 
-/// Most ids of one page, and most suspects of one script.
+/// Number of ids per page of a scan.
 const PAGE: usize = 500;
-const SUSPECTS: usize = 50;
+/// Maximum number of suspects per call of a script.
+const MAX_SUSPECTS: usize = 50;
 
 /// Problems of a job, in the order of the codes that `mend.lua` returns.
 const OF_JOBS: [&str; 5] = [
@@ -29,9 +30,9 @@ const OF_JOBS: [&str; 5] = [
 ];
 /// Problems of a set, in the order of the codes that `mend_sets.lua` returns.
 const OF_SETS: [&str; 3] = [
-    "topics are not among the names of their bucket",
-    "sets are unknown to the timer, or known too late",
-    "sets have a score that is no time",
+    "topics are missing from the list of their bucket",
+    "sets are unknown to the timer, or have too late a deadline there",
+    "sets have a score that is not a time",
 ];
 /// Code of `mend_sets.lua` for a set whose key is of another type.
 const OF_ANOTHER_TYPE: usize = 4;
@@ -50,7 +51,7 @@ pub struct Findings {
 impl Findings {
     fn add(&mut self, kinds: &[&'static str], codes: &[usize]) {
         for code in codes.iter().filter(|&&code| code > 0) {
-            let kind = kinds.get(code - 1).copied().unwrap_or("things are wrong in another way");
+            let kind = kinds.get(code - 1).copied().unwrap_or("problems are of an unknown kind");
             *self.counts.entry(kind).or_default() += 1;
         }
     }
@@ -67,10 +68,9 @@ impl Findings {
         let counts = self.counts.into_iter().map(|(kind, count)| format!("{count} {kind}"));
         let (mended, left): (Vec<String>, Vec<String>) = match is_mended {
             true => (self.remade.into_iter().chain(counts).collect(), Vec::new()),
-            false => (
-                Vec::new(),
-                counts.map(|what| format!("{what}: mend them by doctor --repair")).collect(),
-            ),
+            false => {
+                (Vec::new(), counts.map(|what| format!("{what}: run doctor --repair")).collect())
+            }
         };
         (mended, left.into_iter().chain(self.keys).collect())
     }
@@ -102,12 +102,12 @@ pub async fn sets(
     }
 }
 
-/// Places in which scans have seen an id.
+/// Keys in which scans have seen an id.
 #[derive(Default)]
 struct Seen<'a> {
     topics: Vec<&'a Topic>,
     in_pool: bool,
-    /// The pool record has a long body, which no scan has seen.
+    /// Whether the pool record has a long body that no scan has seen.
     lacks_body: bool,
 }
 
@@ -134,12 +134,15 @@ impl Contents<'_> {
         if !has_pool && !sets.is_empty() {
             // The pool may be on another node: keep everything.
             let tag = self.keys.tag();
-            findings.keys.push(format!("{tag} has ids and no pool, so nothing is mended there"));
+            findings.keys.push(format!(
+                "{tag} has ids but no pool, so nothing is repaired there: if its slot is moving, finish \
+                 the move, otherwise restore a backup"
+            ));
             return Ok(findings);
         }
         let mut sound = Vec::new();
         let all: Vec<&(State, Topic)> = sets.iter().collect();
-        for part in all.chunks(SUSPECTS) {
+        for part in all.chunks(MAX_SUSPECTS) {
             let fill = |cmd: &mut Cmd| {
                 for (state, topic) in part {
                     cmd.arg(state.name()).arg(topic.as_str());
@@ -150,7 +153,7 @@ impl Contents<'_> {
                 if code == OF_ANOTHER_TYPE {
                     let key = self.keys.topic(set.0, &set.1);
                     let wrong = self.wrong_type(&key, "sorted set").await;
-                    let how = "save it under another name, then doctor --repair puts its jobs back";
+                    let how = "rename it, then run doctor --repair to restore the jobs";
                     findings.keys.push(format!("{wrong}: {how}"));
                 } else {
                     sound.push(set);
@@ -159,7 +162,7 @@ impl Contents<'_> {
             }
         }
         let suspects = self.suspects(&sound).await?;
-        for part in suspects.chunks(SUSPECTS) {
+        for part in suspects.chunks(MAX_SUSPECTS) {
             let fill = |cmd: &mut Cmd| {
                 for (id, topics) in part {
                     cmd.arg(id).arg(topics.len());
@@ -179,21 +182,21 @@ impl Contents<'_> {
     async fn own_keys(&mut self, findings: &mut Findings) -> Result<bool, RedisError> {
         let keys = self.keys;
         let of_jobs =
-            "its contents are nowhere else: if no one knows how it got there, restore a backup";
+            "no other key has its contents: restore a backup, unless you know what wrote it";
         let all = [
             ("HLEN", &keys.pool, "hash", Some(of_jobs)),
             (
                 "HLEN",
                 &keys.attempts,
                 "hash",
-                Some("save it under another name: attempts then count from zero again"),
+                Some("rename it: attempts then count from zero again"),
             ),
             ("HLEN", &keys.bodies, "hash", Some(of_jobs)),
             (
                 "GET",
                 &keys.incarnation,
                 "string",
-                Some("save it under another name: the bucket then counts as emptied"),
+                Some("rename it: the bucket then counts as emptied"),
             ),
             ("ZCARD", &keys.bucket, "sorted set", None),
             ("ZCARD", &keys.topics, "sorted set", None),
@@ -214,7 +217,7 @@ impl Contents<'_> {
                 let deleted: Result<u64, RedisError> = self.ask(redis::cmd("DEL").arg(key)).await;
                 match deleted {
                     Ok(_) => {
-                        let done = "deleted, and made anew from its topics";
+                        let done = "deleted, and rebuilt from its topics";
                         findings.remade.push(format!("{wrong}: {done}"));
                         continue;
                     }
@@ -223,7 +226,7 @@ impl Contents<'_> {
                     }
                 }
             } else {
-                let how = "doctor --repair deletes it and makes it anew from its topics";
+                let how = "doctor --repair deletes it and rebuilds it from its topics";
                 findings.keys.push(format!("{wrong}: {how}"));
             }
             can_go_on &= *key == keys.incarnation;
@@ -231,16 +234,16 @@ impl Contents<'_> {
         Ok(can_go_on)
     }
 
-    /// Returns a message with a key, its type if this user may read that, and the type it must
-    /// have.
+    /// Returns a message with a key, its type if this user may read the type, and the type that the
+    /// key must have.
     async fn wrong_type(&mut self, key: &str, kind: &str) -> String {
         let found: Result<String, RedisError> = self.ask(redis::cmd("TYPE").arg(key)).await;
         let found = found.map_or_else(|_| String::new(), |found| format!("is a {found} and "));
         format!("{key} {found}must be a {kind}")
     }
 
-    /// Returns suspects: ids that scans did not find in exactly one set and the pool, or not with
-    /// their long body; each with the topics in whose sets it was found.
+    /// Returns suspects: ids that scans did not find in the pool and exactly one set, or whose long
+    /// body they did not find. Each has the topics in whose sets it was found.
     async fn suspects<'b>(
         &mut self,
         sets: &[&'b (State, Topic)],
@@ -262,12 +265,12 @@ impl Contents<'_> {
             }
         }
         let mut suspects = Vec::new();
-        // Bodies after the pool, so that a job put meanwhile is seen with its body.
+        // Bodies are scanned after the pool, so that the body of a job put meanwhile is found.
         for key in [&self.keys.pool, &self.keys.attempts, &self.keys.bodies] {
             let mut cursor = 0_u64;
             loop {
                 let mut scan = redis::cmd("HSCAN");
-                scan.arg(key).arg(cursor).arg("COUNT").arg(SUSPECTS);
+                scan.arg(key).arg(cursor).arg("COUNT").arg(MAX_SUSPECTS);
                 let (next, pairs): (u64, Vec<Vec<u8>>) = scan.query_async(self.connection).await?;
                 for pair in pairs.chunks_exact(2) {
                     let (id, value) = (&pair[0], &pair[1]);

@@ -37,28 +37,33 @@ pub async fn report(
         let buckets = format!("{} {noun} ({numbers}), {counts}", server.buckets.len());
         report.line("", buckets);
     }
-    let layout = found.layout.as_deref().unwrap_or("no store there yet: the first start makes it");
+    let layout =
+        found.layout.as_deref().unwrap_or("no store there yet: the first start creates it");
     report.line("layout", layout);
     let asked = asked.map(Buckets::get);
     if let Some(asked) = asked.filter(|&n| found.layout.is_some() && n != found.buckets) {
         let there = found.buckets;
-        found.problems.push(format!("store.buckets is {asked}, and the store has {there}"));
+        found.problems.push(format!(
+            "store.buckets is {asked}, but the store has {there}: set that number, or remove the setting"
+        ));
     }
     spread_lines(&mut report, &options.prefix, &found)?;
     let sum = found.servers.iter().fold(Counts::default(), |sum, server| sum.plus(server.counts));
     report.jobs(sum);
-    report.line("servers", format_args!("{} of delay-queue at work", found.at_work));
+    report.line("servers", format_args!("{} of delay-queue running", found.at_work));
     report.line(
         "ack",
         match options.ack {
-            Ack::Memory => "memory: Redis has it; its AOF decides what a crash leaves of it",
+            Ack::Memory => {
+                "memory: the master has it; the AOF settings decide what survives a crash"
+            }
             Ack::Replica => "replica: one replica has it too (WAIT)",
             Ack::Fsync => "fsync: the master has it on disk",
         },
     );
     let Examined { advice, problems, mended, .. } = found;
     for what in mended {
-        report.line("mended", what);
+        report.line("repaired", what);
     }
     Ok(report.end(&advice, problems))
 }

@@ -5,7 +5,7 @@ fn buckets(count: u16) -> Buckets {
 }
 
 #[test]
-fn the_slot_is_the_one_of_the_cluster_specification() {
+fn slots_are_those_of_the_cluster_specification() {
     assert_eq!(slot("{123456789}"), 0x31C3);
     assert_eq!(slot("{user1000}"), 3443);
     assert_eq!(slot("{user1000}:a"), 3443);
@@ -14,7 +14,7 @@ fn the_slot_is_the_one_of_the_cluster_specification() {
 }
 
 #[test]
-fn keys_are_pinned_since_stored_jobs_are_found_by_them() {
+fn keys_never_change_because_stored_jobs_are_found_by_them() {
     let keys = Keys::all("dq", buckets(16), 3);
     assert_eq!(keys[0].pool, PINNED[0]);
     assert_eq!(keys[15].bucket, PINNED[1]);
@@ -24,12 +24,12 @@ fn keys_are_pinned_since_stored_jobs_are_found_by_them() {
     assert_eq!(layout("dq"), "dq:layout");
     assert_eq!(servers("dq"), "{dq:topics}:servers");
     assert!(is_incarnation("dq", &keys[0].incarnation) && !is_incarnation("dq", &keys[0].pool));
-    assert!(!is_incarnation("dq", "{dq:1:0fb}:incarnation"), "of the prefix dq:1");
+    assert!(!is_incarnation("dq", "{dq:1:0fb}:incarnation"), "a key of the prefix dq:1");
 }
 
 #[test]
 fn the_slot_of_every_key_without_a_bucket_is_listed() {
-    let listed: Vec<u16> = beside_buckets("dq").map(|key| slot(&key)).collect();
+    let listed: Vec<u16> = outside_buckets("dq").map(|key| slot(&key)).collect();
     for key in [
         layout,
         accepted,
@@ -46,13 +46,13 @@ fn the_slot_of_every_key_without_a_bucket_is_listed() {
     }
     assert_eq!(paused("dq"), "{dq:topics}:paused");
     assert_eq!(tokens("dq"), "{dq:tokens}:all");
-    assert_eq!(slot(&accepted("dq")), slot(&layout("dq")), "one script has both");
+    assert_eq!(slot(&accepted("dq")), slot(&layout("dq")), "one script uses both keys");
 }
 
 const PINNED: [&str; 3] = ["{dq:0fb}:pool", "{dq:15c}:bucket", "{dq:3da}:ready:orders"];
 
 #[test]
-fn every_bucket_lies_in_its_own_part_of_the_slots() {
+fn the_buckets_divide_the_slots_evenly_and_in_order() {
     for count in [1, 2, 3, 16, 64, 100, 1024] {
         let all = buckets(count);
         for bucket in all.all() {

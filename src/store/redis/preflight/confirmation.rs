@@ -58,7 +58,7 @@ impl Preflight {
             (Ack::Fsync, None) => self.syncs_always(host, connection).await,
             (Ack::Fsync, Some(_)) if requirements::version(info) >= Some(WAITAOF_SINCE) => Ok(()),
             (Ack::Fsync, Some(_)) => {
-                let why = "store.ack = \"fsync\" needs Redis 7.2, as the other servers are";
+                let why = "store.ack = \"fsync\" needs Redis 7.2 here too, as on the other servers";
                 Err(unfit(host, why))
             }
         }
@@ -103,7 +103,8 @@ fn not_confirmed(by: Confirmation, host: &Host) -> OpenError {
             OpenError::Unavailable { what: redis_at(host), cause: NO_REPLICA.to_owned() }
         }
         Confirmation::Aof => {
-            let why = "store.ack = \"fsync\" needs an AOF that is synced to disk, and it is not";
+            let why =
+                "store.ack = \"fsync\" needs a synced AOF, but no sync completed: check the disk";
             unfit(host, why)
         }
     }

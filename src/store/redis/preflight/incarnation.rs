@@ -97,8 +97,7 @@ impl Incarnations {
             }
             (Seen::Lost(_), _) => {}
             (Seen::Never | Seen::Sound(_), _) => {
-                let what =
-                    if found.is_some() { "it is not the one it was" } else { "it was emptied" };
+                let what = if found.is_some() { "it was replaced" } else { "it was emptied" };
                 tracing::error!(
                     bucket = bucket.index(),
                     what,

@@ -107,7 +107,7 @@ impl Preflight {
         let cause = if requirements::is_loading(info) {
             "it is loading its data"
         } else if self.are_masters_found && !requirements::is_master(info) {
-            "it is named as the master, and is no master yet"
+            "other servers name it as the master, but its role is not master yet"
         } else {
             return Ok(());
         };
@@ -118,7 +118,7 @@ impl Preflight {
     pub fn fitness(&self, info: &str) -> Result<Vec<String>, String> {
         let requirements::Findings { mut unfit, risks } = requirements::judge(info, self.expected);
         if !self.accept_data_loss {
-            let hint = "(or accept the loss of jobs by store.accept_data_loss = true)";
+            let hint = "(or accept the loss of jobs with store.accept_data_loss = true)";
             unfit.extend(risks.iter().map(|risk| format!("{risk} {hint}")));
         }
         if unfit.is_empty() { Ok(risks) } else { Err(unfit.join("; ")) }
@@ -157,7 +157,9 @@ impl Preflight {
         if is_forbidden(cause) {
             let (prefix, said) = (&self.prefix, cause.detail().unwrap_or("no permission"));
             let needs = format!("on the keys ~{prefix}:layout ~{{{prefix}:*");
-            let why = format!("its ACL forbids this user what the queue needs {needs}: {said}");
+            let why = format!(
+                "its ACL denies this user permissions that the queue needs {needs}: {said}"
+            );
             return unfit(host, &why);
         }
         let hint = match is_unknown(cause) {

@@ -26,7 +26,7 @@ impl Preflight {
         // Redis checks its ACL before it looks for the node of a key, so every node of a cluster
         // answers.
         let others = std::iter::once(keys::layout(&self.prefix));
-        let others = others.chain(keys::beside_buckets(&self.prefix));
+        let others = others.chain(keys::outside_buckets(&self.prefix));
         let mut all = Pipeline::new();
         for key in others.chain(used.iter().cloned()) {
             all.cmd("EVAL").arg("return 0").arg(1).arg(key);
@@ -52,7 +52,7 @@ impl Preflight {
             return Ok(());
         }
         let all = forbidden.join(" ");
-        let why = format!("its ACL forbids this user what the queue needs: allow {all}");
+        let why = format!("its ACL denies this user permissions that the queue needs: allow {all}");
         Err(unfit(host, &why))
     }
 
@@ -72,8 +72,8 @@ impl Preflight {
         let is_fine = declared.exec_async(connection).await.is_ok();
         match undeclared.exec_async(connection).await {
             Err(cause) if is_fine && !may_pass(&cause) => {
-                let why = "it wants every key of a script declared, and those of the queue name \
-                           some from others: use a server that leaves that to them, as Redis does";
+                let why = "it requires scripts to declare every key, but the queue's scripts derive \
+                           some keys from others: use a server without this rule, such as Redis";
                 Err(unfit(host, &format!("{why} ({cause})")))
             }
             _ => Ok(()),

@@ -119,7 +119,7 @@ pub fn judge(info: &str, expected: Expected) -> Findings {
         findings.unfit.push(format!("its version is {version:?}: use {major}.{minor} or newer"));
     }
     if fields.contains_key("garnet_version") {
-        let why = "it is Garnet, where others see and change what a script is working on: use Redis or Valkey";
+        let why = "it is Garnet, whose scripts are not atomic: use Redis or Valkey";
         findings.unfit.push(why.to_owned());
     }
     match (expected, mode(&fields) == Some("cluster")) {
@@ -129,7 +129,7 @@ pub fn judge(info: &str, expected: Expected) -> Findings {
                 .to_owned(),
         ),
         (Expected::ClusterNode, false) => findings.unfit.push(
-            "it is no node of a cluster: begin store.url with redis:// (or redis+sentinel://)"
+            "it is not a node of a cluster: begin store.url with redis:// (or redis+sentinel://)"
                 .to_owned(),
         ),
         _ => {}
@@ -144,7 +144,7 @@ pub fn judge(info: &str, expected: Expected) -> Findings {
     if field("maxmemory_policy") != "noeviction" {
         let policy = field("maxmemory_policy");
         findings.risks.push(format!(
-            "maxmemory-policy is {policy:?}, so it may throw jobs away: set it to noeviction"
+            "maxmemory-policy is {policy:?}, so it may evict jobs: set it to noeviction"
         ));
     }
     if field("aof_enabled") != "1" {

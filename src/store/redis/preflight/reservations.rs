@@ -55,7 +55,7 @@ impl Preflight {
         let Some(found) = found else { return Ok(()) };
         let name = keys::reservations(&self.prefix);
         let key = found.parse().map_err(|_| {
-            format!("{name} is damaged: delete it, and the next start makes another one")
+            format!("the key {name} is damaged: delete it, and the next start creates another one")
         })?;
         *self.reservation_key.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(key);
         Ok(())

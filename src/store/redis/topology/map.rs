@@ -94,7 +94,7 @@ pub async fn ask(dialer: &Dialer, preflight: &Preflight, seeds: &[Host]) -> Resu
     let asked = seeds.iter().map(async |seed| {
         let unable = |cause: RedisError| match cause.to_string() {
             text if text.contains("cluster support disabled") => OpenError::Unfit(format!(
-                "{seed}: it is no node of a cluster: begin store.url with redis:// \
+                "{seed}: it is not a node of a cluster: begin store.url with redis:// \
                  (or redis+sentinel://)"
             )),
             _ => preflight.engine(seed, &cause),

@@ -335,7 +335,7 @@ impl<'a> Opening<'a> {
         let by = self.preflight.chosen();
         match map {
             Some(map) => {
-                let others = keys::beside_buckets(&self.options.prefix);
+                let others = keys::outside_buckets(&self.options.prefix);
                 let others = others.map(|key| keys::slot(&key)).collect();
                 let slots = (keys.iter().map(|keys| keys.slot).collect(), others);
                 let seeds = self.options.url.hosts.clone();
