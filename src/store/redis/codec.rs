@@ -1,16 +1,16 @@
 //! Format of job records, and of some arguments of scripts.
 //!
 //! A pool record is `4 <created at><check> <rules>`, a line feed, and the body if it has at most
-//! [`INLINE`] bytes. Longer bodies are in a hash of their own, so that scripts can decide without
-//! reading them. The creation time has at least 11 hexadecimal digits, enough until the year 2527.
-//! The check, 4 more digits, covers the time alone, because the script writes both.
+//! [`MAX_INLINE_BODY`] bytes. Longer bodies are in a separate hash, so that scripts can decide
+//! without reading them. The creation time has at least 11 hexadecimal digits, enough until the
+//! year 2527. The check, 4 more digits, covers the time alone, because the script writes both.
 //!
 //! The rules are `<sum><CRC-32 of the body> <length of the body> <policy> <topic>`. The sum covers
 //! the job's id, a blank, and the text after the sum, so it reveals a record that is damaged or
 //! under another id: Redis loads a damaged AOF without an error. The policy is the text of
-//! [`Policy`], which omits the usual values because records take most of a
-//! store's memory. Records of version 3, written by schema 4, have another form of it. Both
-//! versions are read, and a job's next change writes version 4.
+//! [`Policy`], which omits the usual values because records take most of a store's memory. Records
+//! of version 3, written by schema 4, have an older form of the policy. Both versions are read, and
+//! a job's next change writes version 4.
 //!
 //! An attempt record is `<check> <attempt> <reservation or -> <due at> <died at> <TTR> <rules>`, a
 //! line feed, and the last error as `<its CRC-32> <text>`, or nothing. The check is a weighted sum
@@ -38,20 +38,22 @@ use bytes::Bytes;
 #[cfg(any(test, fuzzing))]
 pub use fuzzing::redis_records;
 
-/// Longest body that its record contains, in bytes. Mirrored in `shared/prelude.lua`.
-pub const INLINE: usize = 4096;
+/// Maximum size of a body that is stored in its record, in bytes. Mirrored in
+/// `shared/prelude.lua`.
+pub const MAX_INLINE_BODY: usize = 4096;
 
-/// Hexadecimal digits of a checksum.
-const SUM: usize = 8;
+/// Number of hexadecimal digits of a checksum.
+const SUM_DIGITS: usize = 8;
 
-/// Prime whose remainder is the check of a time. Scripts compute it cheaply.
+/// Prime by which a time is divided; the remainder is the check of the time. Scripts compute it
+/// cheaply.
 const TIME_CHECK: u64 = 65_521;
 
 /// Formats the part of a pool record that a put sends; the script prepends version, time and check.
 pub fn record_rest(job: &NewJob) -> Vec<u8> {
     let mut record = rules(job).into_bytes();
     record.push(b'\n');
-    if job.body.len() <= INLINE {
+    if job.body.len() <= MAX_INLINE_BODY {
         record.extend_from_slice(&job.body);
     }
     record
@@ -66,7 +68,7 @@ pub fn record(job: &NewJob, created_at: UnixMillis) -> Vec<u8> {
 
 /// Returns the body if it is too long for the record.
 pub fn long_body(body: &Bytes) -> Option<&Bytes> {
-    (body.len() > INLINE).then_some(body)
+    (body.len() > MAX_INLINE_BODY).then_some(body)
 }
 
 fn rules(job: &NewJob) -> String {
@@ -76,8 +78,8 @@ fn rules(job: &NewJob) -> String {
     push_hex(&mut rules, crc32fast::hash(body));
     write!(rules, " {} {policy} ", body.len()).expect("a string takes any text");
     rules.push_str(topic.as_str());
-    let sum = sum(&[id.as_str(), " ", &rules[SUM..]]);
-    rules.replace_range(..SUM, &sum);
+    let sum = sum(&[id.as_str(), " ", &rules[SUM_DIGITS..]]);
+    rules.replace_range(..SUM_DIGITS, &sum);
     rules
 }
 
@@ -106,9 +108,9 @@ pub fn checksum(body: &[u8]) -> String {
     hex(crc32fast::hash(body))
 }
 
-/// Returns a number as [`SUM`] hexadecimal digits.
+/// Formats a number as [`SUM_DIGITS`] hexadecimal digits.
 fn hex(number: u32) -> String {
-    let mut text = String::with_capacity(SUM);
+    let mut text = String::with_capacity(SUM_DIGITS);
     push_hex(&mut text, number);
     text
 }
@@ -144,7 +146,7 @@ pub fn with_sound_error(attempt: &str) -> &str {
     }
 }
 
-/// Formats a schedule for scripts. They check an absolute time by the clock in `believed`.
+/// Formats a schedule for scripts, which compare an absolute time with the clock in `believed`.
 pub fn schedule_text(schedule: Schedule, believed: &str) -> String {
     match schedule {
         Schedule::In(delay) => format!("+{}", delay.get()),
@@ -208,9 +210,9 @@ struct RecordRules {
 }
 
 impl RecordRules {
-    /// Parses rules whose sum is sound.
+    /// Parses rules whose sum was verified.
     fn parse(text: &str) -> Option<Self> {
-        let mut fields = text.get(SUM..)?.split(' ');
+        let mut fields = text.get(SUM_DIGITS..)?.split(' ');
         let (crc, length) = (fields.next()?, fields.next()?);
         let (policy, topic) = (fields.next()?, fields.next()?);
         Some(Self {
@@ -225,7 +227,7 @@ impl RecordRules {
 
 /// Returns whether rules begin with the sum of this id and the following text.
 fn is_sound(id: &JobId, rules: &str) -> bool {
-    let (own, rest) = rules.split_at_checked(SUM).unwrap_or_default();
+    let (own, rest) = rules.split_at_checked(SUM_DIGITS).unwrap_or_default();
     own == sum(&[id.as_str(), " ", rest])
 }
 
@@ -234,11 +236,11 @@ fn shown(text: &[u8]) -> String {
     String::from_utf8_lossy(&text[..text.len().min(100)]).into_owned()
 }
 
-/// Returns whether the body of a pool record is too long to be in it.
+/// Returns whether the body of a pool record is stored outside the record.
 pub fn has_long_body(record: &[u8]) -> bool {
     let length = record.split(|&byte| byte == b' ').nth(3);
     let length = length.and_then(|text| std::str::from_utf8(text).ok()?.parse::<usize>().ok());
-    length.is_some_and(|length| length > INLINE)
+    length.is_some_and(|length| length > MAX_INLINE_BODY)
 }
 
 /// Attempt record, without its rules.
@@ -252,7 +254,7 @@ pub struct Attempt {
 }
 
 impl Attempt {
-    /// Parses the attempt record of the job `id`; none before the first pop.
+    /// Parses the attempt record of the job `id`; returns `None` before the first pop.
     ///
     /// # Errors
     /// The record is damaged.
@@ -261,10 +263,11 @@ impl Attempt {
             return Ok(None);
         }
         let damaged = || StoreError::damaged("attempt record that is damaged");
-        Self::sound(id, text).ok_or_else(damaged).map(Some)
+        Self::parse_verified(id, text).ok_or_else(damaged).map(Some)
     }
 
-    fn sound(id: &JobId, text: &str) -> Option<Self> {
+    /// Parses a record and verifies its checksums; returns `None` if it is damaged.
+    fn parse_verified(id: &JobId, text: &str) -> Option<Self> {
         let (header, error) = text.split_once('\n')?;
         let mut fields = header.splitn(7, ' ');
         let mut field = || fields.next();
@@ -287,7 +290,7 @@ impl Attempt {
         (own.parse() == Ok(found.check())).then_some(found)
     }
 
-    /// Returns the attempt of a job from another store; none before its first pop.
+    /// Returns the attempt of a job from another store; `None` before its first pop.
     pub fn of(job: &Job) -> Option<Self> {
         (job.attempt > 0).then(|| Self {
             attempt: job.attempt,
@@ -309,8 +312,8 @@ impl Attempt {
         format!("{check} {attempt} {reservation} {due_at} {died_at} {ttr} {rules}\n{error}")
     }
 
-    /// Computes the checksum, as `attempt_checksum` in `shared/prelude.lua` does: a change of one
-    /// digit always changes it.
+    /// Computes the same checksum as `attempt_checksum` in `shared/prelude.lua`. A change of one
+    /// digit always changes the checksum.
     fn check(&self) -> u64 {
         let reservation = self.reservation.map_or(0, Reservation::bits);
         let terms = [

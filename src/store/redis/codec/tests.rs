@@ -117,7 +117,7 @@ proptest! {
     fn a_record_survives_its_text(body in proptest::collection::vec(any::<u8>(), 1..300), ttr in prop_oneof![Just(60_000), 0..u64::MAX / 2], max in prop_oneof![Just(20), any::<u32>()], list: bool, long: bool) {
         let backoff = list.then(|| "list:0,120000".parse().expect("a backoff"));
         let policy = Policy { ttr: Millis::new(ttr), max_attempts: max, backoff, ..Policy::STANDARD };
-        let body = if long { [body, vec![b'1'; INLINE]].concat() } else { body };
+        let body = if long { [body, vec![b'1'; MAX_INLINE_BODY]].concat() } else { body };
         let job = new_job(body, policy);
         let record = PoolRecord::parse(&job.id, stored(&job)).expect("its own text");
         prop_assert_eq!(record.body, job.body);

@@ -5,10 +5,10 @@
 --- @include "shared/prelude"
 --- @include "shared/tools"
 
--- Captures the reservation, and what RULES captures.
+-- Captures the reservation, and the length, policy and topic as RULES does.
 local HEADER = '^%d+ %d+ (%S+) %d+ %d+ %d+ ' .. RULES
 
--- Removes jobs that are no longer reserved from the sets that they are in.
+-- Removes jobs from the sets that they are in; `missing` of them are not in the reserved set of the topic.
 local function leave_other_sets(topic, ids, missing)
   local tools, rest = tools(), {}
   for _, id in ipairs(ids) do
@@ -34,8 +34,8 @@ local function transition()
   for i = 2, #ARGV, 2 do ids[#ids + 1] = ARGV[i] end
   local texts = redis.call('HMGET', ATTEMPTS, unpack(ids))
   for n, id in ipairs(ids) do
-    -- The record's checksum is not verified; a damaged field does no harm: a damaged reservation equals none that was
-    -- given, and a wrong topic does not have the job.
+    -- The record's checksum need not be verified: a damaged reservation differs from the given one, and the sets of a
+    -- wrong topic do not have the job.
     local held_by, length, _, topic = string.match(texts[n] or '', HEADER)
     local given, refusal = ARGV[2 * n + 1], nil
     if finished[id] then
@@ -53,7 +53,8 @@ local function transition()
     end
     reply[n] = refusal or topic
   end
-  -- With one topic, its ZREM is the first command to change something, and fails by itself.
+  -- These commands change nothing, but fail if a key has the wrong type, so that nothing fails between two writes.
+  -- With a single topic, ZREM is the first write and fails by itself.
   if #long > 0 then redis.call('HEXISTS', BODIES, '') end
   if #finished > 0 then redis.call('HDEL', ATTEMPTS, '') end
   if next(by_topic, (next(by_topic))) then
@@ -61,7 +62,7 @@ local function transition()
   end
 
   for topic, same_topic in pairs(by_topic) do
-    -- Nearly always all are still reserved. A key of another type has no job of ours.
+    -- Nearly always all jobs are still reserved. Errors are ignored: a key of a wrong type has no jobs.
     local missing = #same_topic - redis.call('ZREM', key('reserved', topic), unpack(same_topic))
     if missing > 0 then pcall(leave_other_sets, topic, same_topic, missing) end
     forget_if_empty(topic)

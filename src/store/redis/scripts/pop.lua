@@ -16,8 +16,8 @@ local nonce, high, middle, next_number
 local bytes = 0
 -- Whether the ready set of the current want is empty now.
 local is_drained
--- Whether the pool is on another node; whether a long body of the current want is; whether one of any want is.
-local pool_is_away, body_is_away, a_body_is_away
+-- Whether the pool is on another node; whether a long body of the current want is; whether a long body of any want is.
+local pool_is_elsewhere, body_is_elsewhere, any_body_is_elsewhere
 
 --- @include "pop/read"
 --- @include "pop/reserve"
@@ -26,9 +26,9 @@ local pool_is_away, body_is_away, a_body_is_away
 -- see that jobs are left, and ask again.
 local function pop(topic, count, ttr)
   local jobs, may_have_more = {}, true
-  is_drained, body_is_away = false, false
+  is_drained, body_is_elsewhere = false, false
   count = math.min(count, END_OF_NUMBERS - next_number)
-  while may_have_more and count > 0 and bytes <= MAX_REPLY_BYTES and not (pool_is_away or body_is_away) do
+  while may_have_more and count > 0 and bytes <= MAX_REPLY_BYTES and not (pool_is_elsewhere or body_is_elsewhere) do
     local size = math.min(count, 100)
     may_have_more = reserve(topic, size, ttr, jobs)
     count = count - size
@@ -37,7 +37,7 @@ local function pop(topic, count, ttr)
 end
 
 local function transition()
-  nonce, next_number, pool_is_away, a_body_is_away, is_drained = ARGV[2], FIRST_NUMBER, false, false, false
+  nonce, next_number, pool_is_elsewhere, any_body_is_elsewhere, is_drained = ARGV[2], FIRST_NUMBER, false, false, false
   high, middle = tonumber(string.sub(nonce, 1, 7), 16), tonumber(string.sub(nonce, 8), 16)
   -- Nothing fails between two writes: the keys to write to are known to have the right type.
   redis.call('ZCARD', BUCKET)
@@ -51,7 +51,7 @@ local function transition()
     local n = #reply
     reply[n + 1], reply[n + 2] = pop(ARGV[i], tonumber(ARGV[i + 1]), tonumber(ARGV[i + 2]))
   end
-  if (pool_is_away or a_body_is_away) and next_number == FIRST_NUMBER then
+  if (pool_is_elsewhere or any_body_is_elsewhere) and next_number == FIRST_NUMBER then
     return redis.error_reply('TRYAGAIN the pool of this bucket is not here')
   end
   return reply

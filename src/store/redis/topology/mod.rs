@@ -1,4 +1,5 @@
-//! Servers of a store, one or many: finds the server of a key and routes calls to it.
+//! The servers of a store, one or many: finds the server that has a key's slot, and routes calls to
+//! that server.
 
 pub mod map;
 pub mod sentinel;
@@ -22,9 +23,10 @@ use crate::store::{StoreError, StoreResult, StoreResults};
 
 pub use self::{connector::Connector, master::Master, open::Opened};
 
-/// Times that a call follows its slot to another node.
-const MOST_HOPS: usize = 3;
+/// Maximum number of times that a call follows its slot to another node.
+const MAX_HOPS: usize = 3;
 
+/// The masters of a store.
 pub enum Nodes {
     One(Arc<Master>),
     Many(Cluster),
@@ -39,7 +41,8 @@ impl Nodes {
         }
     }
 
-    /// Returns the first bucket slot on the same master; all slots without a master share one.
+    /// Returns the first slot of a bucket on the same master. All slots without a master have the
+    /// same representative.
     pub fn representative(&self, slot: u16) -> u16 {
         match self {
             Self::One(_) => 0,
@@ -109,12 +112,12 @@ impl Nodes {
         let mut hops = 0;
         loop {
             let sent = self.of(slot)?.node.pipeline(pipeline).await;
-            let lost = |answers: &Vec<Result<Value, Failure>>| {
+            let moved = |answers: &Vec<Result<Value, Failure>>| {
                 let mut errors = answers.iter().filter_map(|answer| answer.as_ref().err());
                 errors.find(|failure| failure.remedy == Remedy::Follow).cloned()
             };
             match sent {
-                Ok(answers) => match lost(&answers) {
+                Ok(answers) => match moved(&answers) {
                     Some(failure) => self.follow(failure, &mut hops).await?,
                     None => {
                         let own = |answer: Result<Value, Failure>| answer.map_err(StoreError::from);
@@ -126,11 +129,11 @@ impl Nodes {
         }
     }
 
-    /// Handles a failed call: waits for a new map if the call should be repeated, else returns the
-    /// error.
+    /// Handles a failed call. Waits for a new map if the caller should repeat the call, otherwise
+    /// returns the error.
     async fn follow(&self, failure: Failure, hops: &mut usize) -> Result<(), StoreError> {
         match (failure.remedy, self) {
-            (Remedy::Follow, Self::Many(cluster)) if *hops < MOST_HOPS => {
+            (Remedy::Follow, Self::Many(cluster)) if *hops < MAX_HOPS => {
                 *hops += 1;
                 cluster.refresh().await;
                 Ok(())

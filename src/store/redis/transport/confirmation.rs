@@ -48,11 +48,11 @@ impl Confirmation {
         matches!(count, Some(Value::Int(1..)))
     }
 
-    /// Names the party that has not confirmed, for messages.
+    /// Returns the subject of a message about a missing confirmation.
     pub fn who(self) -> &'static str {
         match self {
             Self::Replica => "no replica",
-            Self::Aof => "not the disk",
+            Self::Aof => "no fsync",
         }
     }
 }

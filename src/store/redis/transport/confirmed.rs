@@ -1,11 +1,11 @@
-//! Writes that are answered only when a replica, or the disk, has them.
+//! Writes that are answered only after a replica, or the disk, has them.
 //!
 //! `WAIT` and `WAITAOF` cover only the writes of their own connection, and block it. So confirmed
-//! writes have a connection of their own. All writes that are waiting go down it as one batch,
-//! followed by one WAIT; meanwhile the next batch gathers.
+//! writes have a separate connection. All waiting writes are sent on that connection as one batch,
+//! followed by one WAIT; new writes wait for the next batch.
 //!
 //! Since Redis 7.2, these commands wait only for the connection's last command that propagated.
-//! They would confirm at once a call that changed nothing (a put that kept the living job), or any
+//! They would at once confirm a call that changed nothing (a put that kept an existing job), or any
 //! call on a new connection, although no replica may have the data behind the answer. So a write
 //! that always propagates precedes each WAIT.
 
@@ -32,56 +32,57 @@ use super::{
 };
 use crate::store::{Applied, StoreError};
 
-/// Most calls of one batch.
+/// Maximum number of calls in a batch.
 const MAX_BATCH_CALLS: usize = 64;
-/// Time between two commands that keep an idle connection open. Redis' setting `timeout` closes
+/// Time between two commands that keep an idle connection open. The Redis setting `timeout` closes
 /// connections after one idle second at the earliest.
 const KEEP_ALIVE_INTERVAL: Duration = Duration::from_millis(500);
 /// Idle time after which a connection is tested before the next batch.
-const TRIED_AFTER: Duration = Duration::from_millis(10);
+const TEST_AFTER_IDLE: Duration = Duration::from_millis(10);
 /// Write that always propagates: it deletes or sets one field. It begins with a delete, so a full
 /// Redis accepts it, too.
 const PROPAGATE: &str =
     "if redis.call('HDEL',KEYS[1],'f')==0 then redis.call('HSET',KEYS[1],'f','') end";
 
-/// Confirmed writes to one server.
+/// Sender of confirmed writes to one server.
 pub struct Confirmed {
     connection: Arc<Connection>,
     queue: mpsc::UnboundedSender<Order>,
     by: Confirmation,
     /// Whether the last write is unconfirmed.
-    is_unsure: Arc<AtomicBool>,
+    is_unconfirmed: Arc<AtomicBool>,
     _task: AbortOnDropHandle<()>,
 }
 
-/// Write, and a key in its slot that the confirmation may change.
+/// A command, and a key in its slot that the confirmation may change.
 pub struct Write {
     pub command: Cmd,
     pub key: String,
 }
 
+/// A write, and the channel of the caller that waits for its answer.
 struct Order {
     write: Write,
     reply: oneshot::Sender<Result<Value, Failure>>,
 }
 
 impl Confirmed {
-    /// Takes a connection that carries nothing else.
+    /// Starts the writer on a connection that carries no other commands.
     pub fn new(connection: Arc<Connection>, by: Confirmation, has_one_slot: bool) -> Self {
         let (queue, orders) = mpsc::unbounded_channel();
-        let keys = if has_one_slot { 1 } else { MAX_BATCH_CALLS };
-        let is_unsure = Arc::<AtomicBool>::default();
+        let max_keys = if has_one_slot { 1 } else { MAX_BATCH_CALLS };
+        let is_unconfirmed = Arc::<AtomicBool>::default();
         let writer = Writer {
             connection: Arc::clone(&connection),
             by,
-            keys,
+            max_keys,
             last_keys: Vec::new(),
-            sure_of: None,
-            is_unsure: Arc::clone(&is_unsure),
+            confirmed_on: None,
+            is_unconfirmed: Arc::clone(&is_unconfirmed),
             used: Instant::now(),
         };
         let task = AbortOnDropHandle::new(tokio::spawn(writer.run(orders)));
-        Self { connection, queue, by, is_unsure, _task: task }
+        Self { connection, queue, by, is_unconfirmed, _task: task }
     }
 
     pub fn connection(&self) -> &Arc<Connection> {
@@ -90,8 +91,8 @@ impl Confirmed {
 
     /// Fails while the last write is unconfirmed.
     pub fn check(&self) -> Result<(), Failure> {
-        match self.is_unsure.load(Ordering::Relaxed) {
-            true => Err(unavailable(format!("{} confirms what was written before", self.by.who()))),
+        match self.is_unconfirmed.load(Ordering::Relaxed) {
+            true => Err(unavailable(format!("{} confirms earlier writes", self.by.who()))),
             false => Ok(()),
         }
     }
@@ -99,29 +100,30 @@ impl Confirmed {
     /// Sends a write and waits for its confirmation.
     pub async fn write(&self, write: Write) -> Result<Value, Failure> {
         let (reply, replied) = oneshot::channel();
-        let gone = || unavailable("the server is not used any more");
+        let gone = || unavailable("this server no longer belongs to the store");
         self.queue.send(Order { write, reply }).map_err(|_| gone())?;
         // The writer ends only between two batches, or with the whole store.
         let lost = |_| Failure {
             remedy: Remedy::FindMaster,
-            error: StoreError::unknown("the server is not used any more"),
+            error: StoreError::unknown("this server no longer belongs to the store"),
         };
         replied.await.unwrap_or_else(|error| Err(lost(error)))
     }
 }
 
+/// Task that sends batches of writes on its connection, one after another.
 struct Writer {
     connection: Arc<Connection>,
     by: Confirmation,
-    /// Most keys of a batch that its confirmation changes. Without slots, one is enough. On a
-    /// cluster, there is one for each slot of the batch, since any slot may be migrating.
-    keys: usize,
+    /// Maximum number of keys that the confirmation of a batch changes. Without slots, one key is
+    /// enough. On a cluster, each slot of the batch needs one, since any slot may be migrating.
+    max_keys: usize,
     /// Keys changed for the last confirmation.
     last_keys: Vec<String>,
-    /// Number of the connection whose last write was confirmed.
-    sure_of: Option<u64>,
+    /// Number of the connection, if its last write was confirmed.
+    confirmed_on: Option<u64>,
     /// Shared with [`Confirmed`].
-    is_unsure: Arc<AtomicBool>,
+    is_unconfirmed: Arc<AtomicBool>,
     /// Time of the connection's last use.
     used: Instant,
 }
@@ -153,23 +155,23 @@ impl Writer {
         }
     }
 
-    /// Keeps the idle connection open, has a closed one replaced, and has earlier writes confirmed
-    /// before the next batch needs that.
+    /// Keeps the idle connection open, waits until a closed one is replaced, and confirms earlier
+    /// writes in advance, so that the next batch need not wait for that.
     async fn keep_alive(&mut self) {
         let is_usable = self.try_connection().await.is_ok();
         let number = self.connection.number();
-        let is_sure = self.sure_of == number || self.last_keys.is_empty();
-        if is_usable && number.is_some() && !is_sure {
-            let confirmed = self.confirm_former(&self.last_keys).await;
-            self.sure_of = confirmed.ok().and(number);
+        let is_confirmed = self.confirmed_on == number || self.last_keys.is_empty();
+        if is_usable && number.is_some() && !is_confirmed {
+            let confirmed = self.confirm_earlier(&self.last_keys).await;
+            self.confirmed_on = confirmed.ok().and(number);
         }
         self.used = Instant::now();
         self.note_confirmation();
     }
 
     fn note_confirmation(&self) {
-        let is_unsure = self.sure_of.is_none() && !self.last_keys.is_empty();
-        self.is_unsure.store(is_unsure, Ordering::Relaxed);
+        let is_unconfirmed = self.confirmed_on.is_none() && !self.last_keys.is_empty();
+        self.is_unconfirmed.store(is_unconfirmed, Ordering::Relaxed);
     }
 
     /// Tests the connection, and waits while a closed one is replaced: a batch on a closed
@@ -193,7 +195,7 @@ impl Writer {
     /// Writes a batch and waits for its confirmation. Writes nothing while the last confirmation is
     /// missing: so an outage of the replica leaves one batch unknown, and refuses all others.
     async fn write(&mut self, writes: Vec<Write>) -> Result<Vec<Result<Value, Failure>>, Failure> {
-        if self.used.elapsed() > TRIED_AFTER {
+        if self.used.elapsed() > TEST_AFTER_IDLE {
             self.try_connection().await?;
         }
         let number = self.connection.number();
@@ -201,23 +203,23 @@ impl Writer {
             writes.into_iter().map(|write| (write.command, write.key)).unzip();
         keys.sort_unstable();
         keys.dedup();
-        keys.truncate(self.keys);
-        if self.sure_of != number {
-            self.confirm_former(&keys).await?;
+        keys.truncate(self.max_keys);
+        if self.confirmed_on != number {
+            self.confirm_earlier(&keys).await?;
         }
-        self.sure_of = None;
+        self.confirmed_on = None;
         self.last_keys = keys;
         let sent = self.send(commands, &self.last_keys, CONFIRM_TIMEOUT_MS).await;
         let (answers, confirmation) = match sent {
             Ok(sent) => sent,
             Err(failure) => {
-                // WAIT times out long before: the next batch would get no answer either.
+                // WAIT would have timed out long before, so the server does not answer at all.
                 self.connection.renew("the server does not answer");
                 return Err(failure);
             }
         };
         if matches!(confirmation, Waited::Confirmed) {
-            self.sure_of = number;
+            self.confirmed_on = number;
             return Ok(answers);
         }
         let unconfirmed = || Failure {
@@ -229,7 +231,7 @@ impl Writer {
     }
 
     /// Waits until every earlier write on this server is confirmed.
-    async fn confirm_former(&self, keys: &[String]) -> Result<(), Failure> {
+    async fn confirm_earlier(&self, keys: &[String]) -> Result<(), Failure> {
         let sent = self.send(Vec::new(), keys, self.by.short_patience()).await;
         let (_, confirmation) = sent.map_err(|failure| {
             self.connection.renew("the server does not answer");
@@ -238,23 +240,23 @@ impl Writer {
         match confirmation {
             Waited::Confirmed => Ok(()),
             Waited::Missing => {
-                Err(unavailable(format!("{} confirms what was written before", self.by.who())))
+                Err(unavailable(format!("{} confirms earlier writes", self.by.who())))
             }
-            // The keys of the batch have moved, or writes are refused: the batch would have failed
-            // alike.
+            // The keys of the batch have moved, or the server refuses writes: the batch would have
+            // failed for the same reason.
             Waited::Refused(Failure { remedy, error }) => {
                 Err(Failure { remedy, ..unavailable(&error) })
             }
             Waited::Failed(failure) => {
-                // The server is no longer a master, or its AOF is off: a new connection finds that
-                // out.
+                // The server is no longer a master, or its AOF is off. The checks of a new
+                // connection detect both.
                 self.connection.renew("the server confirms nothing");
                 Err(unavailable(&failure.error))
             }
         }
     }
 
-    /// Sends commands, then for each of these keys a write that propagates, then one WAIT. If the
+    /// Sends commands, then a write that propagates for each of these keys, then one WAIT. If the
     /// connection fails, all results are unknown.
     async fn send(
         &self,
@@ -274,8 +276,8 @@ impl Writer {
         let mut answers = self.connection.pipeline(&pipeline).await?;
         let waited = answers.pop();
         let propagated: Result<Vec<Value>, Failure> = match answers.split_off(count) {
-            marks if marks.iter().any(Result::is_ok) => Ok(Vec::new()),
-            marks => marks.into_iter().collect(),
+            replies if replies.iter().any(Result::is_ok) => Ok(Vec::new()),
+            replies => replies.into_iter().collect(),
         };
         let confirmation = match (propagated, waited) {
             (Err(failure), _) => Waited::Refused(failure),
@@ -291,7 +293,7 @@ impl Writer {
 enum Waited {
     /// A replica, or the AOF, has everything.
     Confirmed,
-    /// The confirmation did not come in time.
+    /// The confirmation did not arrive in time.
     Missing,
     /// The server refused the WAIT itself.
     Failed(Failure),

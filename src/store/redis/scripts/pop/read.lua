@@ -36,7 +36,7 @@ local function read(id, record, topic)
     if body then
       record = record .. body
     elseif redis.call('EXISTS', BODIES) == 0 and tools().parse_rules(id, rules) then
-      body_is_away, a_body_is_away = true, true
+      body_is_elsewhere, any_body_is_elsewhere = true, true
     end
   end
   return record, rules, ttr_of(policy)

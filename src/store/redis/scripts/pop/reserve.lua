@@ -1,9 +1,9 @@
 -- Reserves jobs of one topic.
 
--- Writes the reservations: fields of the attempts, and members of the reserved set.
+-- Writes the attempt records, and adds the jobs to the reserved set.
 local function write_reservations(topic, attempts, deadlines, earliest_end)
-  -- Each command fails if it is forbidden, and no job has moved by then: the first changes nothing, and the timer may
-  -- know a deadline that is too early.
+  -- If the ACL forbids one of these commands, the script fails before any job has moved: the first command removes
+  -- nothing, and the second one at worst gives the timer a deadline that is too early.
   redis.call('ZREMRANGEBYRANK', key('ready', topic), 1, 0)
   redis.call('ZADD', BUCKET, 'LT', earliest_end, 'reserved:' .. topic)
   redis.call('HSET', ATTEMPTS, unpack(attempts))
@@ -19,21 +19,20 @@ local function reserve(topic, count, ttr, jobs)
   local ids = {}
   for n = 1, #found, 2 do ids[#ids + 1] = found[n] end
   local records = redis.call('HMGET', POOL, unpack(ids))
-  -- Ids that are ready without any record: an interrupted move of the slot has left the pool on another node. Nothing
-  -- is thrown away.
+  -- There are ready ids but no pool: an interrupted move of the slot has left the pool on another node. The ids stay.
   if not records[1] and redis.call('EXISTS', POOL) == 0 then
-    pool_is_away, is_drained = true, false
+    pool_is_elsewhere, is_drained = true, false
     return false
   end
   local earlier = redis.call('HMGET', ATTEMPTS, unpack(ids))
 
   local attempts, deadlines, earliest_end, done, has_stray_ids = {}, {}, math.huge, #ids, false
-  -- Many jobs have the same TTR, and Redis takes a score faster as a text than as a number.
+  -- Redis accepts a score as text faster than as a number. Many jobs have the same TTR, so the text is reused.
   local last_ttr, deadline
   for n, id in ipairs(ids) do
     local record, rules, own_ttr
     if bytes <= MAX_REPLY_BYTES and records[n] then record, rules, own_ttr = read(id, records[n], topic) end
-    if bytes > MAX_REPLY_BYTES or body_is_away then
+    if bytes > MAX_REPLY_BYTES or body_is_elsewhere then
       done = n - 1
       break
     end
@@ -63,7 +62,7 @@ local function reserve(topic, count, ttr, jobs)
   is_drained = is_drained and done == #ids
   if #attempts > 0 then write_reservations(topic, attempts, deadlines, earliest_end) end
   if done > 0 then redis.call('ZREMRANGEBYRANK', ready, 0, done - 1) end
-  -- Ids without a record have left the set; the topic may have no jobs now.
+  -- The set no longer has the ids without a record, so the topic may have no jobs now.
   if has_stray_ids then
     tools().topic_shrinks(topic)
     tools().commit()

@@ -8,7 +8,7 @@
 -- delayed score without reading the record. Times stay below 2^43 ms until the year 2248.
 local PRIORITY_STEP = 8796093022208
 
--- The lowest and the highest score of a state, the latter exclusive.
+-- Returns the lowest score of a state, and the end of its range (exclusive).
 local function score_range(state)
   if state == 'ready' then return -5 * PRIORITY_STEP, 5 * PRIORITY_STEP end
   return 0, 1e14
@@ -19,7 +19,7 @@ local function is_score(state, score)
   return value and value >= lowest and value < end_of_range
 end
 
--- The time in a score; now if something else wrote a score that has none.
+-- Returns the time in a score; NOW if the score is outside its range, because another program wrote it.
 local function time_of(state, score)
   if not is_score(state, score) then return NOW end
   if state == 'ready' then return math.floor(score % PRIORITY_STEP) end
