@@ -24,5 +24,5 @@ pub enum Hint {
     Settings,
 }
 
-/// The hints of other servers, as they arrive.
+/// Receiver of the hints of other servers.
 pub type Subscription = mpsc::Receiver<Hint>;

@@ -44,7 +44,7 @@ impl Counts {
 pub struct Usage {
     /// Number of jobs in any state.
     pub jobs: u64,
-    /// Bytes of the bodies of a topic, or of the whole store.
+    /// Bytes: of the bodies of a topic, or that the whole store uses.
     pub bytes: u64,
 }
 
@@ -86,12 +86,12 @@ pub struct TopicPeek {
     pub next_due_at: Option<UnixMillis>,
     /// Time since the earliest ready job fell due, by the store's clock.
     pub oldest_ready_age: Option<Millis>,
-    /// Time since the earliest delayed job should have become ready, by the same clock; none if
-    /// none is overdue.
+    /// Time since the earliest delayed job should have become ready, by the store's clock; `None`
+    /// if no job is overdue.
     pub overdue: Option<Millis>,
 }
 
-/// Returns the time since the earliest delayed job should have become ready; none if none is
+/// Returns the time since the earliest delayed job should have become ready; `None` if no job is
 /// overdue.
 pub fn overdue(next_due_at: Option<UnixMillis>, now: UnixMillis) -> Option<Millis> {
     next_due_at.filter(|at| *at < now).map(|at| now.since(at))
@@ -116,16 +116,16 @@ pub struct JobRange {
     pub from: Option<UnixMillis>,
     /// Only jobs whose time there is earlier than this.
     pub before: Option<UnixMillis>,
-    /// Only jobs behind this position.
+    /// Only jobs after this position.
     pub after: Option<JobPosition>,
     /// Maximum number of jobs.
     pub limit: usize,
 }
 
-/// Consecutive steps of equal length.
+/// Consecutive periods of equal length, by which jobs are counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Steps {
-    /// Begin of the first step.
+    /// Start of the first step.
     pub from: UnixMillis,
     /// Length of each step; not zero.
     pub step: Millis,
@@ -134,7 +134,7 @@ pub struct Steps {
 }
 
 impl Steps {
-    /// Returns the begin of step `n`, which is the end of the step before.
+    /// Returns the start of step `n`, counted from 0, which is the end of the step before.
     pub fn begin(&self, n: usize) -> UnixMillis {
         let length = self.step.get().saturating_mul(n as u64);
         self.from.after(Millis::new(length))
@@ -157,16 +157,16 @@ pub struct JobPage {
     pub jobs: Vec<Job>,
     /// Damaged jobs.
     pub damaged: Vec<Damaged>,
-    /// Position of the last job of the page; none if no more jobs follow.
+    /// Position of the last job of the page; `None` if no more jobs follow.
     pub next: Option<JobPosition>,
 }
 
 /// A page of the reserved jobs of a topic.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct ReservedPage {
-    /// The jobs, each with its reservation.
+    /// Jobs of the page, each with its reservation.
     pub held: Vec<JobRef>,
-    /// Cursor of the next page, in the store's own format; none at the end.
+    /// Cursor of the next page, in the store's own format; `None` on the last page.
     pub next: Option<String>,
 }
 

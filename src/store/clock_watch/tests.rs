@@ -4,10 +4,10 @@ const SECOND: u64 = 1_000_000;
 const DAY: u64 = 86_400 * SECOND;
 const START: u64 = 1_800_000_000 * SECOND;
 
-/// Slack of a reading in microseconds.
+/// Greatest age of a reading when it arrives, in microseconds.
 const SLACK: i64 = 1_000;
 
-/// A watch whose clock is read some seconds after the start.
+/// A watch of one clock, read at chosen seconds after its first reading.
 struct Case {
     watch: ClockWatch,
     begin: Instant,
@@ -68,30 +68,30 @@ fn an_old_reading_never_makes_a_jump_smaller() {
 }
 
 #[test]
-fn a_wrong_clock_that_was_believed_is_not_when_it_was_set_back() {
+fn a_clock_that_is_set_back_is_followed_at_once() {
     let case = Case::new();
     let ahead = 120 * SECOND;
     for seconds in [10, 40, 75] {
         case.read(seconds, START + seconds * SECOND + ahead);
     }
-    assert_eq!(case.expected(75), 75 + 120, "it has been steady for a minute");
+    assert_eq!(case.expected(75), 75 + 120, "the clock has been steady for a minute");
     case.read(76, START + 76 * SECOND);
-    assert_eq!(case.latest(77), 77, "another jump that no reading has shown yet");
+    assert_eq!(case.latest(77), 77, "no tolerance right after a jump");
     case.read(77, START + 77 * SECOND + DAY);
     assert_eq!(case.latest(78), 78);
     case.read(79, START + 79 * SECOND);
-    assert_eq!(case.latest(80), 80, "it is right again");
+    assert_eq!(case.latest(80), 80, "the clock is right again");
 }
 
 #[test]
-fn a_jump_that_no_reading_has_shown_yet_is_bounded_too() {
+fn a_jump_before_the_next_reading_gains_at_most_the_tolerance() {
     let case = Case::new();
     assert_eq!(case.latest(20), 20 + TOLERANCE.as_secs());
-    assert_eq!(case.expected(20), 20, "what is due within the tolerance is not early either");
+    assert_eq!(case.expected(20), 20, "the tolerance makes no job early");
 }
 
 #[test]
-fn the_old_time_goes_on_until_the_new_one_is_steady() {
+fn the_old_clock_counts_until_the_new_one_is_steady() {
     let case = Case::new();
     case.read(10, START + 10 * SECOND);
     assert_eq!(case.read(11, START + 11 * SECOND + DAY), DAY.cast_signed() + SLACK);
@@ -105,7 +105,7 @@ fn the_old_time_goes_on_until_the_new_one_is_steady() {
 }
 
 #[test]
-fn a_jump_and_the_way_back_are_two_and_change_no_deadline() {
+fn a_jump_and_its_reversal_count_twice_and_make_no_job_early() {
     let case = Case::new();
     case.read(10, START + 10 * SECOND);
     case.read(11, START + 11 * SECOND + DAY);
@@ -130,7 +130,7 @@ fn buckets_that_notice_the_same_jump_count_it_once() {
 }
 
 #[test]
-fn what_a_slow_answer_explains_is_no_jump() {
+fn a_difference_that_latency_explains_is_no_jump() {
     let case = Case::new();
     let slack = Duration::from_secs(9);
     let reading = Reading { micros: START + 2 * SECOND, at: case.after(10), slack };

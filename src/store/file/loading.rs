@@ -55,7 +55,7 @@ impl WriterState {
                 self.unreadable += 1;
             }
         }
-        machines.iter_mut().for_each(Machine::loaded);
+        machines.iter_mut().for_each(Machine::finish_loading);
         if mem::take(&mut self.clock_set_by) != 0 {
             // The file may have the ends of reservations from before or after their move: each
             // reservation gets a whole TTR again, which may be late and is never early.

@@ -92,7 +92,7 @@ pub enum ErrorText {
     Set(Option<String>),
 }
 
-/// A job that a pop reserved, without the fields that are only on disk.
+/// A job that a pop reserved, without the fields that only the disk has.
 #[derive(Debug)]
 pub struct Taken {
     pub id: JobId,
@@ -117,7 +117,7 @@ impl Machine {
     }
 
     /// Loads a job from disk. An overdue job is ready at once, not only after the next promotion.
-    /// Due times are compared with the believed time, which differs after a jump of the clock.
+    /// Due times are compared with the believed time, which differs from the clock after a jump.
     pub fn load(&mut self, now: Now, arrival: Arrival) {
         let due = arrival.state == State::Delayed && arrival.at <= now.believed;
         let state = if due { State::Ready } else { arrival.state };
@@ -138,8 +138,8 @@ impl Machine {
         is_free
     }
 
-    /// Builds the sorted sets. To be called once, after all jobs were loaded.
-    pub fn loaded(&mut self) {
+    /// Builds the sorted sets. Must be called once, after all jobs were loaded.
+    pub fn finish_loading(&mut self) {
         self.index.link_all();
     }
 
@@ -153,7 +153,7 @@ impl Machine {
         let (due_at, due) = now.due(job.schedule)?;
         let living = self.index.find(&job.id);
         if let Some(slot) = living {
-            self.may_meet(slot, &job)?;
+            self.check_conflict(slot, &job)?;
         }
         let (how, event) = match (living, job.on_conflict) {
             (Some(slot), OnConflict::Keep) => {
@@ -186,8 +186,8 @@ impl Machine {
         Ok(Placed { how, state, due_at })
     }
 
-    /// Refuses a put that would keep or replace a job of another topic.
-    fn may_meet(&self, living: Slot, job: &NewJob) -> Reply<()> {
+    /// Refuses a put whose id exists, unless it keeps or replaces a job of the same topic.
+    fn check_conflict(&self, living: Slot, job: &NewJob) -> Reply<()> {
         let (state, topic) = (self.index.entry(living).state, self.index.topic(living));
         match *topic == job.topic && job.on_conflict != OnConflict::Reject {
             true => Ok(()),
@@ -283,6 +283,7 @@ impl Machine {
         attempt.expired = false;
     }
 
+    /// Makes a job dead until the end of its retention.
     fn die(&mut self, slot: Slot, died_at: UnixMillis) {
         self.attempt_mut(slot).died_at = died_at;
         let kept = self.index.entry(slot).kind.policy.dead_retention;
@@ -325,14 +326,16 @@ impl Machine {
         });
     }
 
+    /// Deletes a job from memory and disk.
     fn end(&mut self, slot: Slot, writes: &mut Vec<Write>) {
         writes.push(Write::Delete { serial: self.index.entry(slot).serial });
         self.index.remove(slot);
     }
 }
 
-/// Returns the change of the error text for a transition without an error of its own. Until then an
-/// expired TTR follows from the deadline on disk, which the transition overwrites.
+/// Returns the change of the error text for a transition without an error of its own. Before the
+/// transition, the deadline on disk shows that the TTR has expired. The transition overwrites the
+/// deadline, so the text must be written.
 fn error_text(expired: bool) -> ErrorText {
     if expired { ErrorText::Set(Some(EXPIRED.to_owned())) } else { ErrorText::Keep }
 }

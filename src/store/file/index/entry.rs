@@ -8,21 +8,23 @@ use crate::job::{JobId, Millis, Policy, Reservation, State, Topic, UnixMillis};
 /// A job in memory, without its body.
 #[derive(Debug)]
 pub struct Entry {
-    /// Place of its id, as two fields since a pair would take more bytes.
+    /// Length of the job's id, the first part of its [`IdPlace`]; a pair would take more bytes.
     pub(super) id_length: u8,
     pub state: State,
     pub(super) size: Size,
+    /// Second part of the [`IdPlace`].
     pub(super) id_place: u32,
-    /// Serial number of its record.
+    /// Serial number of the job's record.
     pub serial: u64,
-    /// The due time, or the deadline if reserved or dead; orders the set of its state.
+    /// Due time, or the deadline of a reserved or dead job; orders the set of the job's state.
     pub at: UnixMillis,
     pub kind: Arc<Kind>,
     /// Present from the first pop on.
     pub attempt: Option<Box<Attempt>>,
 }
 
-/// Topic and decisive policy of a job, shared with the job put before if both are equal.
+/// Topic of a job and the part of its policy that affects transitions. Shared with the job put
+/// before if both are equal.
 #[derive(Debug, PartialEq)]
 pub struct Kind {
     pub(super) topic: u32,
@@ -46,7 +48,7 @@ impl Entry {
     }
 
     pub(super) fn key(&self, slot: Slot) -> IndexKey {
-        #[expect(clippy::cast_possible_truncation, reason = "the low half is what is wanted")]
+        #[expect(clippy::cast_possible_truncation, reason = "the low half is enough for the order")]
         let order = self.serial as u32;
         IndexKey { at: self.at, order, slot }
     }
@@ -75,7 +77,7 @@ pub struct Arrival {
     pub serial: u64,
     pub state: State,
     pub at: UnixMillis,
-    /// The decisive part of its policy.
+    /// The part of the job's policy that affects transitions.
     pub policy: Arc<Policy>,
     pub attempt: Option<Box<Attempt>>,
     pub size: Size,
