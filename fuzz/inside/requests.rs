@@ -18,10 +18,16 @@ use crate::{
             parse::{no_body, parse, parse_or_default},
         },
         problem::Problem,
-        routes::{batch, jobs::action, pop, tokens::CreateToken, topics},
+        routes::{
+            batch,
+            jobs::{action, delete_of},
+            pop,
+            tokens::CreateToken,
+            topics,
+        },
         wire::{
-            ActionRequest, Bury, Finish, IdOnly, PatchJob, PauseTopic, PutJob, PutTopic, Release,
-            Touch,
+            ActionRequest, Bury, Delete, Finish, IdOnly, PatchJob, PauseTopic, PutJob, PutTopic,
+            Release, Touch,
         },
     },
     job::{
@@ -103,6 +109,7 @@ pub fn http_batch(data: &[u8]) {
     }
     items::<Finish>(&content);
     items::<IdOnly>(&content);
+    items::<Delete>(&content);
     for release in items::<Release>(&content) {
         check_error(release.error.as_deref());
     }
@@ -144,6 +151,7 @@ pub fn http_requests(data: &[u8]) {
     }
     let (id, key) = (|| "a".parse().expect("an id"), ReservationKey::from([0; 32]));
     let _ = taken(action::<Finish>(id(), &uri, content, (Topics::ALL, &key)));
+    let _ = taken(delete_of(id(), &uri, content, (Topics::ALL, &key)));
     let _ = taken(action::<IdOnly>(id(), &uri, content, (Topics::ALL, &key)));
     if let Some(release) = taken(action::<Release>(id(), &uri, content, (Topics::ALL, &key))) {
         check_error(release.error.as_deref());

@@ -1,19 +1,24 @@
 //! Scopes of tokens: kinds of calls, each limited to certain topics.
 
-use std::fmt;
+use std::{collections::BTreeMap, fmt};
 
-use serde::{Deserialize, Serialize};
+use serde::{
+    Deserialize, Deserializer, Serialize, Serializer,
+    de::{Error as _, MapAccess, Visitor},
+};
 use thiserror::Error;
 
 use crate::job::{Topic, TopicPattern, Topics};
 
 /// A kind of call.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Scope {
     /// Put jobs.
     Put,
     /// Pop, finish, release, touch and bury jobs.
     Pop,
+    /// Ask by id for the state of jobs, and delete, change and kick them.
+    Cancel,
     /// Read jobs, topics and metrics.
     Read,
     /// Kick, delete and reschedule jobs; pause, resume, purge and set the defaults of topics.
@@ -24,17 +29,25 @@ pub enum Scope {
 
 impl Scope {
     /// Every scope.
-    pub const ALL: [Self; 5] = [Self::Put, Self::Pop, Self::Read, Self::Manage, Self::Admin];
+    pub const ALL: [Self; 6] =
+        [Self::Put, Self::Pop, Self::Cancel, Self::Read, Self::Manage, Self::Admin];
+    /// Names of all scopes in the order of [`ALL`](Self::ALL).
+    const NAMES: [&str; 6] = ["put", "pop", "cancel", "read", "manage", "admin"];
 
     /// Returns the name in requests and answers.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Put => "put",
-            Self::Pop => "pop",
-            Self::Read => "read",
-            Self::Manage => "manage",
-            Self::Admin => "admin",
-        }
+        Self::NAMES[self as usize]
+    }
+
+    /// Returns the scope with this name.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|scope| scope.name() == name)
+    }
+}
+
+impl Serialize for Scope {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.name())
     }
 }
 
@@ -47,26 +60,15 @@ impl fmt::Display for Scope {
 /// The scopes of a token, each with its topics: `{"put": ["billing.*"], "pop": ["mail"]}`. A token
 /// has at least one; `admin` is not limited to topics and must be `*`. Persisted: must stay
 /// readable.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Scopes {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    put: Option<Topics>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pop: Option<Topics>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    read: Option<Topics>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    manage: Option<Topics>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    admin: Option<Topics>,
-}
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
+#[serde(transparent)]
+pub struct Scopes(BTreeMap<Scope, Topics>);
 
 /// Why scopes are invalid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum ScopesError {
     /// The token would have no scope, so it could do nothing.
-    #[error("must have at least one of put, pop, read, manage, admin")]
+    #[error("must have at least one of {}", Scope::NAMES.join(", "))]
     None,
     /// `admin` is limited to topics, but tokens do not belong to topics.
     #[error("must have admin on \"*\": tokens belong to no topic")]
@@ -76,58 +78,37 @@ pub enum ScopesError {
 impl Scopes {
     /// Returns the scopes of the bootstrap token.
     pub fn admin() -> Self {
-        Self { admin: Some(Topics::ALL), ..Self::default() }
+        Self([(Scope::Admin, Topics::ALL)].into())
     }
 
     /// Returns every scope on every topic.
     pub fn all() -> Self {
-        let all = Some(Topics::ALL);
-        Self {
-            put: all.clone(),
-            pop: all.clone(),
-            read: all.clone(),
-            manage: all.clone(),
-            admin: all,
-        }
+        Self(Scope::ALL.map(|scope| (scope, Topics::ALL)).into())
     }
 
     /// Returns the topics of a scope, or `None` if it is missing.
     pub fn of(&self, scope: Scope) -> Option<&Topics> {
-        match scope {
-            Scope::Put => &self.put,
-            Scope::Pop => &self.pop,
-            Scope::Read => &self.read,
-            Scope::Manage => &self.manage,
-            Scope::Admin => &self.admin,
-        }
-        .as_ref()
+        self.0.get(&scope)
+    }
+
+    /// Returns the topics of several scopes together, or `None` if all are missing.
+    pub fn of_any(&self, scopes: &[Scope]) -> Option<Topics> {
+        scopes.iter().filter_map(|scope| self.of(*scope)).cloned().reduce(Topics::union)
     }
 
     /// Returns whether any scope except `admin` includes this topic.
     pub fn reach(&self, topic: &Topic) -> bool {
-        let topics = Scope::ALL.into_iter().filter(|scope| *scope != Scope::Admin);
-        topics.filter_map(|scope| self.of(scope)).any(|topics| topics.allows(topic))
+        self.0.iter().any(|(scope, topics)| *scope != Scope::Admin && topics.allows(topic))
     }
 
     /// Adds patterns to a scope.
-    pub fn add(&mut self, scope: Scope, mut patterns: Vec<TopicPattern>) {
-        let topics = match scope {
-            Scope::Put => &mut self.put,
-            Scope::Pop => &mut self.pop,
-            Scope::Read => &mut self.read,
-            Scope::Manage => &mut self.manage,
-            Scope::Admin => &mut self.admin,
+    pub fn add(&mut self, scope: Scope, patterns: Vec<TopicPattern>) {
+        let topics = Topics::of(patterns);
+        let all = match self.0.remove(&scope) {
+            None => topics,
+            Some(old) => old.union(topics),
         };
-        *topics = Some(match topics.take() {
-            None => Topics::of(patterns),
-            Some(old) => match old.patterns() {
-                None => Topics::ALL,
-                Some(old) => {
-                    patterns.extend_from_slice(old);
-                    Topics::of(patterns)
-                }
-            },
-        });
+        self.0.insert(scope, all);
     }
 
     /// Checks the rules that concern all scopes together.
@@ -135,13 +116,43 @@ impl Scopes {
     /// # Errors
     /// There are no scopes, or `admin` is limited to topics.
     pub fn check(&self) -> Result<(), ScopesError> {
-        if Scope::ALL.into_iter().all(|scope| self.of(scope).is_none()) {
+        if self.0.is_empty() {
             return Err(ScopesError::None);
         }
-        match &self.admin {
+        match self.of(Scope::Admin) {
             Some(topics) if *topics != Topics::ALL => Err(ScopesError::AdminOfTopics),
             _ => Ok(()),
         }
+    }
+}
+
+impl<'de> Deserialize<'de> for Scopes {
+    /// Reads an object. A scope may be null, which is the same as absent, and must not be repeated.
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Scopes;
+
+        impl<'de> Visitor<'de> for Scopes {
+            type Value = BTreeMap<Scope, Option<Topics>>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object of scopes")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+                let mut scopes = BTreeMap::new();
+                while let Some(name) = map.next_key::<String>()? {
+                    let scope = Scope::named(&name)
+                        .ok_or_else(|| A::Error::unknown_field(&name, &Scope::NAMES))?;
+                    if scopes.insert(scope, map.next_value()?).is_some() {
+                        return Err(A::Error::duplicate_field(scope.name()));
+                    }
+                }
+                Ok(scopes)
+            }
+        }
+
+        let scopes = deserializer.deserialize_map(Scopes)?;
+        Ok(Self(scopes.into_iter().filter_map(|(scope, topics)| Some((scope, topics?))).collect()))
     }
 }
 

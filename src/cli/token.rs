@@ -41,8 +41,8 @@ enum Act {
         /// Name of the new token
         #[arg(long)]
         name: TokenName,
-        /// A scope and its topics: put=billing.*, pop=mail,sms, read=*, manage=*, or admin. Several
-        /// times for several
+        /// A scope and its topics: put=billing.*, pop=mail,sms, cancel=*, read=*, manage=*, or
+        /// admin. Several times for several
         #[arg(long = "scope", required = true, value_parser = scope)]
         scopes: Vec<(Scope, Vec<TopicPattern>)>,
         /// For how long it is valid, with a unit: 90d, 12h
@@ -62,8 +62,9 @@ enum Act {
 
 fn scope(text: &str) -> Result<(Scope, Vec<TopicPattern>), String> {
     let (name, patterns) = text.split_once('=').unwrap_or((text, ""));
-    let Some(scope) = Scope::ALL.into_iter().find(|scope| scope.name() == name) else {
-        return Err("must begin with put, pop, read, manage or admin".to_owned());
+    let Some(scope) = Scope::named(name) else {
+        let names = Scope::ALL.map(Scope::name).join(", ");
+        return Err(format!("must begin with a scope: {names}"));
     };
     let patterns = if patterns.is_empty() && scope == Scope::Admin { "*" } else { patterns };
     let parse = |pattern: &str| pattern.parse().map_err(|error| format!("the topics {error}"));

@@ -37,7 +37,7 @@ pub use record::{
 };
 pub use reservation::{Nonce, Reservation};
 pub use reservation_key::{ReservationKey, TaggedReservation};
-pub use state::{After, Due, Event, Living, Refusal, State, next};
+pub use state::{After, Due, Event, InvalidStates, Living, Refusal, State, States, next};
 pub use time::{TimeError, UnixMillis};
 pub use topic::Topic;
 pub use topic_pattern::{MAX_PATTERNS, PatternError, TopicPattern, Topics};

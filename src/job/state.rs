@@ -3,6 +3,10 @@
 //! The file store calls [`next`]; the scripts of the Redis store implement the same in Lua; the
 //! conformance suite checks every event in every state on every store against this table.
 
+use std::str::FromStr;
+
+use smol_str::SmolStr;
+
 use super::topic::Topic;
 
 /// The state of a job. A finished, deleted or dropped job has none.
@@ -33,6 +37,47 @@ impl State {
             Self::Reserved => "reserved",
             Self::Dead => "dead",
         }
+    }
+}
+
+/// A set of states, in requests a text such as `delayed,ready`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct States(u8);
+
+/// A text that is no set of states.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("must be one or more of {states}, separated by commas, got {given:?}", states = State::ALL.map(State::name).join(", "))]
+pub struct InvalidStates {
+    given: String,
+}
+
+impl States {
+    /// Returns whether the set has a state.
+    pub fn has(self, state: State) -> bool {
+        self.0 & (1 << state as u8) != 0
+    }
+}
+
+impl FromIterator<State> for States {
+    fn from_iter<I: IntoIterator<Item = State>>(states: I) -> Self {
+        Self(states.into_iter().fold(0, |bits, state| bits | (1 << state as u8)))
+    }
+}
+
+impl FromStr for States {
+    type Err = InvalidStates;
+
+    fn from_str(text: &str) -> Result<Self, InvalidStates> {
+        let named = |name| State::ALL.into_iter().find(|state| state.name() == name);
+        let states: Option<Self> = text.split(',').map(named).collect();
+        states.ok_or_else(|| InvalidStates { given: text.chars().take(64).collect() })
+    }
+}
+
+impl<'de> serde::Deserialize<'de> for States {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = SmolStr::deserialize(deserializer)?;
+        text.parse().map_err(serde::de::Error::custom)
     }
 }
 
@@ -133,6 +178,8 @@ pub enum Refusal {
     Reserved,
     /// A dead job has no schedule; it must be kicked first.
     Dead,
+    /// The caller excluded this state, in which the job is.
+    WrongState(State),
     /// Only a ready job can be popped. Never reaches a client: a pop names a topic, not a job.
     NotReady,
     /// The due time is more than ten years ahead by the store's clock.
@@ -212,6 +259,17 @@ mod tests {
         for event in Event::ALL {
             let placed = matches!(event, Event::Put(_) | Event::Replace(_) | Event::Restore(_));
             assert_eq!(next(None, event).is_ok(), placed, "{event:?}");
+        }
+    }
+
+    #[test]
+    fn a_set_of_states_is_read_from_its_names() {
+        let states: States = "delayed,dead".parse().expect("two states");
+        let has = State::ALL.map(|state| states.has(state));
+        assert_eq!(has, [true, false, false, true]);
+        for text in ["", "delayed,", "Ready", "delayed, ready", "gone", &"x".repeat(500)] {
+            let error = text.parse::<States>().expect_err(text).to_string();
+            assert!(error.contains("delayed, ready, reserved, dead") && error.len() < 200);
         }
     }
 

@@ -99,6 +99,14 @@ impl Topics {
         if patterns.iter().any(is_star) { Self::ALL } else { Self(Some(patterns.into())) }
     }
 
+    /// Returns the set that has the topics of both sets.
+    pub fn union(self, other: Self) -> Self {
+        match (self.patterns(), other.patterns()) {
+            (Some(one), Some(other)) => Self::of([one, other].concat()),
+            _ => Self::ALL,
+        }
+    }
+
     /// Returns whether the set has a topic.
     pub fn allows(&self, topic: &Topic) -> bool {
         match &self.0 {

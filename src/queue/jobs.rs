@@ -7,7 +7,7 @@ use super::{
 };
 use crate::{
     job::{Change, Job, JobId, Refusal, State, Topic, UnixMillis},
-    store::{Bury, Clock, JobRef, Release, Reply, StoreError, Target, Touch, Transitioned},
+    store::{Bury, Clock, Delete, JobRef, Release, Reply, StoreError, Target, Touch, Transitioned},
 };
 
 impl Queue {
@@ -56,7 +56,7 @@ impl Queue {
     }
 
     /// Deletes jobs and returns the states they were in.
-    pub async fn delete(&self, jobs: Vec<Target>) -> Vec<Result<State, QueueError>> {
+    pub async fn delete(&self, jobs: Vec<Delete>) -> Vec<Result<State, QueueError>> {
         self.each(jobs, &self.transitions.delete).await
     }
 

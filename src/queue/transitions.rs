@@ -22,9 +22,9 @@ use crate::{
         Bucket, Buckets, Change, Job, NewJob, Nonce, OnConflict, Refusal, State, Topic, UnixMillis,
     },
     store::{
-        Applied, Bury, Clock, JobRef, Parts, Placed, PopRequest, Popped, PutOutcome, Release,
-        Reply, StoreError, StoreResult, StoreResults, Target, Touch, Transition, Transitioned,
-        verb,
+        Applied, Bury, Clock, Delete, JobRef, Parts, Placed, PopRequest, Popped, PutOutcome,
+        Release, Reply, StoreError, StoreResult, StoreResults, Target, Touch, Transition,
+        Transitioned, verb,
     },
 };
 
@@ -45,7 +45,7 @@ pub struct Transitions {
     pub touch: Dispatcher<Touch, Reply<UnixMillis>>,
     pub bury: Dispatcher<Bury, Reply<Transitioned>>,
     pub kick: Dispatcher<Target, Reply<Topic>>,
-    pub delete: Dispatcher<Target, Reply<State>>,
+    pub delete: Dispatcher<Delete, Reply<State>>,
     pub reschedule: Dispatcher<(Target, Change), Reply<Job>>,
 }
 

@@ -1,6 +1,6 @@
 //! Requests of transitions.
 
-use crate::job::{Change, JobId, Millis, Reservation, State, Topic, Topics};
+use crate::job::{Change, JobId, Millis, Reservation, State, States, Topic, Topics};
 
 /// Request of one consumer for jobs.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,6 +33,15 @@ pub struct Target {
     pub topics: Topics,
 }
 
+/// A job to be deleted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Delete {
+    /// The job.
+    pub job: Target,
+    /// The states in which it is deleted; by default every state.
+    pub states: Option<States>,
+}
+
 /// A request for a job whose topic the caller does not name.
 pub trait Guarded {
     /// Returns the topics that the caller may reach: jobs of other topics do not exist for it.
@@ -52,6 +61,7 @@ macro_rules! guarded {
 guarded! {
     JobRef: topics;
     Target: topics;
+    Delete: job.topics;
     (Target, Change): 0.topics;
     Release: held.topics;
     Touch: held.topics;

@@ -9,8 +9,8 @@
 use futures::future::{BoxFuture, FutureExt};
 
 use super::{
-    Bury, JobRef, KickDead, Parts, Placed, PopRequest, Popped, Promote, Promoted, Purge, Release,
-    Reply, Store, StoreError, StoreResult, StoreResults, Target, Touch, Transitioned,
+    Bury, Delete, JobRef, KickDead, Parts, Placed, PopRequest, Popped, Promote, Promoted, Purge,
+    Release, Reply, Store, StoreError, StoreResult, StoreResults, Target, Touch, Transitioned,
 };
 use crate::job::{Bucket, Change, Job, NewJob, Nonce, State, Topic, UnixMillis};
 
@@ -252,7 +252,7 @@ transitions! {
     kick, Kick(Vec<Target>) -> Vec<Reply<Topic>>;
 
     /// any → gone. Returns the state that the job had.
-    delete, Delete(Vec<Target>) -> Vec<Reply<State>>;
+    delete, Delete(Vec<Delete>) -> Vec<Reply<State>>;
 
     /// delayed, ready → delayed, ready: changes due time, policy or body. Ends the reservation of a
     /// consumer whose TTR expired. `Reserved` and `Dead` are refused, a due time beyond ten years

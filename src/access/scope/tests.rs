@@ -34,9 +34,26 @@ fn empty_scopes_unknown_scopes_and_a_limited_admin_are_refused() {
     let refused = scopes(r#"{"admin":["a"]}"#).check();
     assert_eq!(refused, Err(ScopesError::AdminOfTopics));
     assert_eq!(scopes(r#"{"admin":["*"]}"#).check(), Ok(()));
-    for text in [r#"{"write":["*"]}"#, r#"{"put":[]}"#, r#"{"put":"*"}"#, r#"{"put":["a b"]}"#] {
+    for text in [
+        r#"{"write":["*"]}"#,
+        r#"{"put":[]}"#,
+        r#"{"put":"*"}"#,
+        r#"{"put":["a b"]}"#,
+        r#"{"put":["a"],"put":["b"]}"#,
+        r#"{"put":null,"put":["b"]}"#,
+    ] {
         serde_json::from_str::<Scopes>(text).expect_err(text);
     }
+}
+
+#[test]
+fn several_scopes_have_the_topics_of_each() {
+    let scopes = scopes(r#"{"cancel":["a","b"],"manage":["b","c.*"],"read":["*"]}"#);
+    let of_any = |of: &[Scope]| scopes.of_any(of).map(|topics| topics.patterns().map(<[_]>::len));
+    assert_eq!(of_any(&[Scope::Manage, Scope::Cancel]), Some(Some(3)));
+    assert_eq!(of_any(&[Scope::Put, Scope::Cancel]), Some(Some(2)));
+    assert_eq!(of_any(&[Scope::Read, Scope::Cancel]), Some(None), "every topic");
+    assert_eq!(of_any(&[Scope::Put, Scope::Pop]), None);
 }
 
 #[test]

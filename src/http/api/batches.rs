@@ -14,7 +14,7 @@ use crate::{
         openapi::{Handled, Operation, Schemas, on},
         problem::{Code, Written},
         routes::batch,
-        wire::{Finish, IdOnly, PutJob, Release, Touch, TransitionResponse},
+        wire::{Delete, Finish, PutJob, Release, Touch, TransitionResponse},
     },
     store::MAX_BATCH,
 };
@@ -30,7 +30,6 @@ fn of_many(
     schemas: &mut Schemas,
     handled: Handled,
     [path, name, summary]: [&'static str; 3],
-    scope: Scope,
     (body, job): (&Value, Value),
     (done, result): (&Value, Value),
 ) -> Operation {
@@ -53,7 +52,6 @@ fn of_many(
     let example = json!({ "results": [result] });
     Operation::new(handled, path, name, summary)
         .text(&text)
-        .needs(scope)
         .takes(body, &json!({ "jobs": [job] }))
         .gives(200, "A result for each job.", &results, &example)
 }
@@ -87,7 +85,8 @@ fn put(schemas: &mut Schemas) -> Operation {
         "id": "m1", "topic": "mail", "state": "ready", "due_at": "2030-01-31T12:00:00.000Z",
         "status": 201,
     });
-    of_many(schemas, on(Method::POST, batch::put), names, Scope::Put, (&body, job), (&done, result))
+    of_many(schemas, on(Method::POST, batch::put), names, (&body, job), (&done, result))
+        .needs(&[Scope::Put])
         .refuses(&[Code::StoreFull])
 }
 
@@ -98,14 +97,8 @@ fn finish(schemas: &mut Schemas) -> Operation {
     let done = with_status(schemas, "FinishedResult", &one, &[204]);
     let job = json!({ "id": "call:1", "reservation": RESERVATION });
     let result = json!({ "id": "call:1", "status": 204 });
-    of_many(
-        schemas,
-        on(Method::POST, batch::finish),
-        names,
-        Scope::Pop,
-        (&body, job),
-        (&done, result),
-    )
+    of_many(schemas, on(Method::POST, batch::finish), names, (&body, job), (&done, result))
+        .needs(&[Scope::Pop])
 }
 
 fn release(schemas: &mut Schemas) -> Operation {
@@ -117,14 +110,8 @@ fn release(schemas: &mut Schemas) -> Operation {
     let result = json!({
         "id": "call:1", "state": "delayed", "due_at": "2030-01-31T12:05:00.000Z", "status": 200,
     });
-    of_many(
-        schemas,
-        on(Method::POST, batch::release),
-        names,
-        Scope::Pop,
-        (&body, job),
-        (&done, result),
-    )
+    of_many(schemas, on(Method::POST, batch::release), names, (&body, job), (&done, result))
+        .needs(&[Scope::Pop])
 }
 
 fn touch(schemas: &mut Schemas) -> Operation {
@@ -135,19 +122,13 @@ fn touch(schemas: &mut Schemas) -> Operation {
     let job = json!({ "id": "call:1", "reservation": RESERVATION });
     let result =
         json!({ "id": "call:1", "reserved_until": "2030-01-31T12:05:00.000Z", "status": 200 });
-    of_many(
-        schemas,
-        on(Method::POST, batch::touch),
-        names,
-        Scope::Pop,
-        (&body, job),
-        (&done, result),
-    )
+    of_many(schemas, on(Method::POST, batch::touch), names, (&body, job), (&done, result))
+        .needs(&[Scope::Pop])
 }
 
 fn delete(schemas: &mut Schemas) -> Operation {
     let names = ["/batch/delete", "delete_jobs", "Delete jobs"];
-    let body = schemas.in_batch::<IdOnly>("Delete");
+    let body = schemas.in_batch::<Delete>("Delete");
     let one = in_state(schemas);
     let done = with_status(schemas, "DeletedResult", &one, &[200]);
     let result = json!({ "id": "call:1", "state": "delayed", "status": 200 });
@@ -155,8 +136,8 @@ fn delete(schemas: &mut Schemas) -> Operation {
         schemas,
         on(Method::POST, batch::delete),
         names,
-        Scope::Manage,
         (&body, json!({ "id": "call:1" })),
         (&done, result),
     )
+    .needs(&[Scope::Manage, Scope::Cancel])
 }

@@ -54,7 +54,7 @@ fn pops(schemas: &mut Schemas) -> (Operation, Operation) {
         let count_text = format!("How many jobs at most, from 1 to {MAX_COUNT}. Default: 1.");
         Operation::new(handled, "/topics/{topic}/pop", name, summary)
             .text(text)
-            .needs(Scope::Pop)
+            .needs(&[Scope::Pop])
             .in_path("topic", &topics, &about, "callbacks")
             .in_query("wait", false, &wait, &wait_text)
             .in_query("count", false, &count, &count_text)
@@ -93,7 +93,7 @@ fn of_held<T: JsonSchema>(
     example["reservation"] = RESERVATION.into();
     Operation::new(handled, path, name, summary)
         .text(text)
-        .needs(Scope::Pop)
+        .needs(&[Scope::Pop])
         .with_id(schemas)
         .in_query(
             "reservation",

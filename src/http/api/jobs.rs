@@ -12,6 +12,7 @@ use crate::{
         routes::jobs,
         wire::{JobResponse, PatchJob, PutJob, TransitionResponse},
     },
+    job::States,
 };
 
 pub fn operations(schemas: &mut Schemas) -> Vec<Operation> {
@@ -36,7 +37,7 @@ fn put(schemas: &mut Schemas) -> Operation {
              without harm if it has an `id` of its own: the second one gets 409 `job_exists`, or 200 with \
              `\"on_conflict\": \"keep\"`.",
         )
-        .needs(Scope::Put)
+        .needs(&[Scope::Put])
         .takes(&schemas.request::<PutJob>(), &put)
         .gives(201, "The job is new.", &placed, &answer)
         .with_header("Location", "The job's own route.", "/jobs/call:1")
@@ -60,7 +61,7 @@ pub fn in_state(schemas: &mut Schemas) -> serde_json::Value {
 fn get(schemas: &mut Schemas) -> Operation {
     Operation::new(on(Method::GET, jobs::get), "/jobs/{id}", "get_job", "Get a job")
         .text("The job with its body, its times, its attempts and its last error.")
-        .needs(Scope::Read)
+        .needs(&[Scope::Read, Scope::Cancel])
         .with_id(schemas)
         .gives(200, "The job.", &schemas.answer::<JobResponse>(), &job("delayed"))
         .refuses(&[Code::JobNotFound, Code::JobDamaged, Code::Overloaded])
@@ -72,7 +73,7 @@ fn patch(schemas: &mut Schemas) -> Operation {
             "Changes a delayed or ready job. What `GET` shows can be sent back: fields that cannot be changed are \
              accepted if they are as the job has them. The reservation of a consumer whose TTR has expired is lost.",
         )
-        .needs(Scope::Manage)
+        .needs(&[Scope::Manage, Scope::Cancel])
         .with_id(schemas)
         .takes(&schemas.request::<PatchJob>(), &json!({ "delay": "2m" }))
         .gives(200, "The job as it is now.", &schemas.answer::<JobResponse>(), &job("delayed"))
@@ -88,12 +89,17 @@ fn patch(schemas: &mut Schemas) -> Operation {
 fn delete(schemas: &mut Schemas) -> Operation {
     let answer = json!({ "id": "call:1", "state": "delayed" });
     Operation::new(on(Method::DELETE, jobs::delete), "/jobs/{id}", "delete_job", "Delete a job")
-        .text("Deletes the job in any state.")
-        .needs(Scope::Manage)
+        .text(
+            "Deletes the job in any state, or with `state` only in the states that it names: \
+             `?state=delayed,ready` never takes a job from its consumer.",
+        )
+        .needs(&[Scope::Manage, Scope::Cancel])
         .with_id(schemas)
+        .in_query("state", false, &schemas.request::<States>(), "States in which it is deleted.")
+        .such_as("delayed,ready")
         .may_take_nothing()
         .gives(200, "It is deleted; `state` is the one it was in.", &in_state(schemas), &answer)
-        .refuses(&[Code::JobNotFound])
+        .refuses(&[Code::JobNotFound, Code::WrongState, Code::JobDamaged])
 }
 
 fn kick(schemas: &mut Schemas) -> Operation {
@@ -103,7 +109,7 @@ fn kick(schemas: &mut Schemas) -> Operation {
             "Makes a delayed or dead job ready now; the attempts of a dead one start from zero. A ready job stays \
              as it is.",
         )
-        .needs(Scope::Manage)
+        .needs(&[Scope::Manage, Scope::Cancel])
         .with_id(schemas)
         .may_take_nothing()
         .gives(200, "The job is ready.", &in_state(schemas), &answer)

@@ -57,7 +57,7 @@ fn accept_loss(schemas: &mut Schemas) -> Operation {
             "While its Redis is emptied or replaced, every server refuses calls with `store_replaced`. After this \
              they go on with what Redis has now. Files need no such call: restart the server.",
         )
-        .needs(Scope::Admin)
+        .needs(&[Scope::Admin])
         .served_on(Listener::Operations)
         .may_take_nothing()
         .gives(200, "It is accepted.", &schemas.answer::<AcceptedLoss>(), &json!({ "buckets": 0 }))
@@ -67,7 +67,7 @@ fn metrics() -> Operation {
     let text = json!({ "schema": { "type": "string" } });
     Operation::new(on(Method::GET, metrics::metrics), "/metrics", "metrics", "Metrics for Prometheus")
         .text("In the text format of Prometheus, or in that of OpenMetrics if `Accept` asks for it. A token needs `read` on all topics (`*`).")
-        .needs(Scope::Read)
+        .needs(&[Scope::Read])
         .served_on(Listener::Operations)
         .gives_as(200, "The metrics.", PROMETHEUS, &text)
         .or_as(OPEN_METRICS, &text)

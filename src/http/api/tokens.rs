@@ -18,7 +18,7 @@ use crate::{
 pub fn operations(schemas: &mut Schemas) -> Vec<Operation> {
     let of_admins = [list(schemas), create(schemas), revoke(schemas)];
     let of_admins =
-        of_admins.map(|operation| operation.needs(Scope::Admin).served_on(Listener::Operations));
+        of_admins.map(|operation| operation.needs(&[Scope::Admin]).served_on(Listener::Operations));
     let all = [access(schemas)].into_iter().chain(of_admins);
     all.map(|operation| operation.tag("Tokens")).collect()
 }

@@ -60,7 +60,7 @@ fn list(schemas: &mut Schemas) -> Operation {
     let answer = json!({ "topics": [topic()], "cursor": null });
     Operation::new(on(Method::GET, topics::list), "/topics", "list_topics", "List topics")
         .text("Topics that have jobs, are paused or have defaults, by name. It lists what the token may read.")
-        .needs(Scope::Read)
+        .needs(&[Scope::Read])
         .in_query("prefix", false, &prefix, "Only topics whose names begin with it.")
         .with_limit(100, MAX_TOPICS, "How many topics at most.")
         .with_cursor("The `cursor` of the page before.")
@@ -70,7 +70,7 @@ fn list(schemas: &mut Schemas) -> Operation {
 fn get(schemas: &mut Schemas) -> Operation {
     Operation::new(on(Method::GET, topics::get), "/topics/{topic}", "get_topic", "Get a topic")
         .text("Counts are exact. A topic without jobs has zeros; there is no 404.")
-        .needs(Scope::Read)
+        .needs(&[Scope::Read])
         .with_topic(schemas)
         .gives(200, "The topic.", &in_full(schemas), &example_in_full())
 }
@@ -82,7 +82,7 @@ fn put(schemas: &mut Schemas) -> Operation {
             "Replaces the defaults for jobs that are put from now on. What is left out is unset, so `{}` removes all \
              of them. What `GET` shows can be sent back.",
         )
-        .needs(Scope::Manage)
+        .needs(&[Scope::Manage])
         .with_topic(schemas)
         .takes(&schemas.request::<PutTopic>(), &defaults)
         .gives(200, "The topic as it is now.", &in_full(schemas), &example_in_full())
@@ -95,7 +95,7 @@ fn jobs(schemas: &mut Schemas) -> Operation {
             "Pages through the jobs of one state. A page may have fewer than `limit`, even none, and still have a \
              `cursor`. Jobs that stay where they are are neither skipped nor repeated.",
         )
-        .needs(Scope::Read)
+        .needs(&[Scope::Read])
         .with_topic(schemas)
         .with_state(schemas, true, "Which jobs.")
         .such_as("delayed")
@@ -120,7 +120,7 @@ fn due(schemas: &mut Schemas) -> Operation {
         "Count the jobs to come",
     )
     .text("Counts the delayed jobs of a topic by the time at which they fall due.")
-    .needs(Scope::Read)
+    .needs(&[Scope::Read])
     .with_topic(schemas)
     .with_time("from", "When the first step begins. Default: now.")
     .such_as("2030-01-31T12:00:00Z")
@@ -143,7 +143,7 @@ fn pause(schemas: &mut Schemas) -> Operation {
             "A paused topic accepts jobs and delivers none, on every server, also after a restart. Consumers that \
              hold its jobs may finish them. A pause of a paused topic replaces the one before.",
         )
-        .needs(Scope::Manage)
+        .needs(&[Scope::Manage])
         .with_topic(schemas)
         .may_take(&schemas.request::<PauseTopic>(), &json!({ "for": "10m" }))
         .gives(200, "The topic is paused.", &schemas.answer::<Paused>(), &answer)
@@ -158,7 +158,7 @@ fn resume(schemas: &mut Schemas) -> Operation {
         "Resume a topic",
     )
     .text("The topic delivers jobs again.")
-    .needs(Scope::Manage)
+    .needs(&[Scope::Manage])
     .with_topic(schemas)
     .may_take_nothing()
     .gives(200, "The topic is not paused.", &schemas.answer::<Paused>(), &answer)
@@ -168,7 +168,7 @@ fn kick(schemas: &mut Schemas) -> Operation {
     let summary = "Kick the dead jobs of a topic";
     Operation::new(on(Method::POST, topics::kick), "/topics/{topic}/kick", "kick_topic", summary)
         .text("Makes dead jobs ready with attempts from zero, those whose retention ends first before others.")
-        .needs(Scope::Manage)
+        .needs(&[Scope::Manage])
         .with_topic(schemas)
         .with_limit(1000, MAX_KICK, "How many jobs at most.")
         .may_take_nothing()
@@ -183,7 +183,7 @@ fn purge(schemas: &mut Schemas) -> Operation {
         "Purge a topic",
     )
     .text("Deletes the jobs of a topic in small steps, so that other calls are served meanwhile.")
-    .needs(Scope::Manage)
+    .needs(&[Scope::Manage])
     .with_topic(schemas)
     .with_state(schemas, false, "Only jobs in this state. Default: all.")
     .may_take_nothing()
@@ -215,6 +215,6 @@ fn overview(schemas: &mut Schemas) -> Operation {
         "See everything at once",
     )
     .text("What a dashboard or an operator needs first. A token needs `read` on all topics (`*`).")
-    .needs(Scope::Read)
+    .needs(&[Scope::Read])
     .gives(200, "What there is.", &schemas.answer::<overview::Overview>(), &answer)
 }

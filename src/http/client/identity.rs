@@ -20,8 +20,8 @@ pub struct Identity {
     /// `None` where requests need no token: then everything is allowed.
     token: Option<Arc<Token>>,
     peer: Option<Peer>,
-    /// The scope that the route was declared with, if it needs one.
-    scope: Option<Scope>,
+    /// The scopes of which the route needs one; none if it needs no scope.
+    scopes: &'static [Scope],
     /// Tokens in force; `None` on a route for every caller.
     access: Option<Arc<Access>>,
 }
@@ -34,16 +34,16 @@ impl Identity {
         need: Need,
         access: Arc<Access>,
     ) -> Self {
-        let scope = match need {
-            Need::Scope(scope) => Some(scope),
-            Need::Nothing | Need::AnyToken => None,
+        let scopes = match need {
+            Need::AnyOf(scopes) => scopes,
+            Need::Nothing | Need::AnyToken => &[],
         };
-        Self { token, peer, scope, access: Some(access) }
+        Self { token, peer, scopes, access: Some(access) }
     }
 
     /// Creates the caller of a route that needs nothing.
     pub fn of_any(peer: Option<Peer>) -> Self {
-        Self { token: None, peer, scope: None, access: None }
+        Self { token: None, peer, scopes: &[], access: None }
     }
 
     pub fn peer(&self) -> Option<&Peer> {
@@ -72,62 +72,57 @@ impl Identity {
         self.peer.as_ref().and_then(Peer::address)
     }
 
-    /// Returns the scope that the route was declared with. A call without one is a defect.
-    fn scope(&self) -> Result<Scope, Problem> {
-        self.scope.ok_or_else(Problem::internal)
-    }
-
-    /// Returns the topics for which the caller has the scope of the route.
+    /// Returns the topics for which the caller has a scope of the route.
     ///
     /// # Errors
     /// 403 `forbidden`: the token lacks the scope.
     pub fn topics(&self) -> Result<Topics, Problem> {
-        self.topics_of(self.scope()?)
+        let Some(token) = &self.token else { return Ok(Topics::ALL) };
+        token.scopes.of_any(self.scopes).ok_or_else(|| {
+            self.forbidden(&format!("the token {:?} lacks the scope {}", token.name, self.names()))
+        })
     }
 
-    /// Returns the topics for which the caller has this scope, which need not be the route's.
-    ///
-    /// # Errors
-    /// 403 `forbidden`: the token lacks the scope.
-    pub fn topics_of(&self, scope: Scope) -> Result<Topics, Problem> {
-        match &self.token {
-            None => Ok(Topics::ALL),
-            Some(token) => token.scopes.of(scope).cloned().ok_or_else(|| {
-                forbidden(scope, &format!("the token {:?} lacks the scope `{scope}`", token.name))
-            }),
-        }
+    /// Returns the topics whose jobs the caller may see with their contents.
+    pub fn readable(&self) -> Topics {
+        let Some(token) = &self.token else { return Topics::ALL };
+        token.scopes.of(Scope::Read).cloned().unwrap_or_else(|| Topics::of(Vec::new()))
     }
 
-    /// Checks that the caller has the scope of the route for this topic.
+    /// Checks that the caller has a scope of the route for this topic.
     ///
     /// # Errors
     /// 403 `forbidden`: the token lacks the scope for this topic.
     pub fn may(&self, topic: &Topic) -> Result<(), Problem> {
-        let scope = self.scope()?;
-        let Some(token) = self.token.as_ref().filter(|_| !self.has(scope, topic)) else {
+        let Some(token) = &self.token else { return Ok(()) };
+        if token.scopes.of_any(self.scopes).is_some_and(|topics| topics.allows(topic)) {
             return Ok(());
-        };
-        let name = &token.name;
-        let detail =
-            format!("the token {name:?} lacks the scope `{scope}` for the topic {topic:?}");
-        Err(forbidden(scope, &detail))
+        }
+        let (name, scopes) = (&token.name, self.names());
+        let detail = format!("the token {name:?} lacks the scope {scopes} for the topic {topic:?}");
+        Err(self.forbidden(&detail))
     }
 
-    /// Checks that the caller has the scope of the route for all topics.
+    /// Checks that the caller has a scope of the route for all topics.
     ///
     /// # Errors
     /// 403 `forbidden`: the token lacks the scope for some topics.
     pub fn may_everywhere(&self) -> Result<(), Problem> {
-        let scope = self.scope()?;
-        if self.topics_of(scope)? == Topics::ALL {
+        if self.topics()? == Topics::ALL {
             return Ok(());
         }
-        Err(forbidden(scope, &format!("this needs the scope `{scope}` for all topics (\"*\")")))
+        Err(self
+            .forbidden(&format!("this needs the scope {} for all topics (\"*\")", self.names())))
     }
 
-    fn has(&self, scope: Scope, topic: &Topic) -> bool {
-        let Some(token) = &self.token else { return true };
-        token.scopes.of(scope).is_some_and(|topics| topics.allows(topic))
+    /// Returns the names of the route's scopes: "`manage` or `cancel`".
+    fn names(&self) -> String {
+        self.scopes.iter().map(|scope| format!("`{scope}`")).collect::<Vec<_>>().join(" or ")
+    }
+
+    fn forbidden(&self, detail: &str) -> Problem {
+        let problem = Problem::new(Code::Forbidden, detail);
+        Problem { challenge: self.scopes.first().copied().map(Challenge::Scope), ..problem }
     }
 
     /// Returns whether the caller has any scope for this topic.
@@ -142,18 +137,13 @@ impl Problem {
     /// without `read` for it, the state remains too.
     pub fn seen_by(mut self, identity: &Identity, own: &Topic) -> Self {
         let Some((_, Some(topic))) = self.living.as_deref() else { return self };
-        if topic == own || identity.has(Scope::Read, topic) {
+        if topic == own || identity.readable().allows(topic) {
             return self;
         }
         let reaches = identity.reaches(topic);
         self.living = self.living.filter(|_| reaches).map(|living| Box::new((living.0, None)));
         Self { detail: exists(None), ..self }
     }
-}
-
-fn forbidden(scope: Scope, detail: &str) -> Problem {
-    let problem = Problem::new(Code::Forbidden, detail);
-    Problem { challenge: Some(Challenge::Scope(scope)), ..problem }
 }
 
 impl<S: Sync> FromRequestParts<S> for Identity {

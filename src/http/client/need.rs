@@ -13,8 +13,8 @@ pub enum Need {
     Nothing,
     /// Any token, where the server requires tokens.
     AnyToken,
-    /// A token with this scope.
-    Scope(Scope),
+    /// A token with any of these scopes; refusals name the first.
+    AnyOf(&'static [Scope]),
 }
 
 /// Needs of all routes, by path.
@@ -63,11 +63,11 @@ mod tests {
     fn a_route_needs_its_scope_under_both_paths() {
         let mut needs = Needs::default();
         needs.add("/healthz", Method::GET, Need::Nothing, false);
-        needs.add("/jobs/{id}", Method::GET, Need::Scope(Scope::Read), true);
-        needs.add("/jobs/{id}", Method::DELETE, Need::Scope(Scope::Manage), true);
+        needs.add("/jobs/{id}", Method::GET, Need::AnyOf(&[Scope::Read]), true);
+        needs.add("/jobs/{id}", Method::DELETE, Need::AnyOf(&[Scope::Manage]), true);
         let of = |path, method| needs.of(path, &method).0;
-        assert_eq!(of(Some("/v1/jobs/{id}"), Method::HEAD), Need::Scope(Scope::Read));
-        assert_eq!(of(Some("/jobs/{id}"), Method::DELETE), Need::Scope(Scope::Manage));
+        assert_eq!(of(Some("/v1/jobs/{id}"), Method::HEAD), Need::AnyOf(&[Scope::Read]));
+        assert_eq!(of(Some("/jobs/{id}"), Method::DELETE), Need::AnyOf(&[Scope::Manage]));
         assert_eq!(of(Some("/jobs/{id}"), Method::PUT), Need::AnyToken);
         assert_eq!(of(Some("/v1/healthz"), Method::POST), Need::Nothing);
         assert_eq!(of(Some("/v1/health"), Method::GET), Need::AnyToken);

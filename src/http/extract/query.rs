@@ -4,7 +4,7 @@ use axum::http::Uri;
 
 use crate::{
     http::problem::Problem,
-    job::{Millis, State, UnixMillis},
+    job::{InvalidStates, Millis, State, States, UnixMillis},
     suggest,
 };
 
@@ -73,6 +73,14 @@ impl Query {
             let state = State::ALL.into_iter().find(|state| state.name() == text);
             let allowed = "must be delayed, ready, reserved or dead";
             state.ok_or_else(|| Problem::field("state", format!("{allowed}, got {text:?}")))
+        };
+        self.take("state")?.map(parse).transpose()
+    }
+
+    /// Parses `state` as a set: `delayed,ready`.
+    pub fn states(&mut self) -> Result<Option<States>, Problem> {
+        let parse = |text: String| {
+            text.parse().map_err(|error: InvalidStates| Problem::field("state", error.to_string()))
         };
         self.take("state")?.map(parse).transpose()
     }

@@ -110,20 +110,24 @@ impl Operation {
         Self { refuses_head: true, ..self }
     }
 
-    /// Requires a token with this scope.
-    pub fn needs(self, scope: Scope) -> Self {
-        let secured = self.secured(&json!([scope.name()])).refuses(&[Code::Forbidden]);
-        Self { need: Need::Scope(scope), ..secured }
+    /// Requires a token with any of these scopes.
+    pub fn needs(self, scopes: &'static [Scope]) -> Self {
+        let names = scopes.iter().map(|scope| json!([scope.name()]));
+        let secured = self.secured(names).refuses(&[Code::Forbidden]);
+        Self { need: Need::AnyOf(scopes), ..secured }
     }
 
     /// Requires a token with any scope.
     pub fn needs_any_token(self) -> Self {
-        self.secured(&json!([]))
+        self.secured([json!([])])
     }
 
-    /// Adds the problems of requests with tokens. The empty alternative is for servers without.
-    fn secured(mut self, scopes: &Value) -> Self {
-        self.content.insert("security".to_owned(), json!([{ "token": scopes }, {}]));
+    /// Adds the problems of requests with tokens, and alternatives of scopes. The empty alternative
+    /// is for servers without tokens.
+    fn secured(mut self, alternatives: impl IntoIterator<Item = Value>) -> Self {
+        let tokens = alternatives.into_iter().map(|scopes| json!({ "token": scopes }));
+        let all: Vec<Value> = tokens.chain([json!({})]).collect();
+        self.content.insert("security".to_owned(), all.into());
         self.refuses(&[
             Code::Unauthenticated,
             Code::InvalidField,

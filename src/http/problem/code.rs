@@ -59,6 +59,8 @@ codes! {
         "a consumer holds the job; try again when it is back",
     JobDead = CONFLICT "job_dead":
         "the job is dead; kick it first",
+    WrongState = CONFLICT "wrong_state":
+        "the job is in none of the states that the request names; `state` is the job's",
     ReservationLost = CONFLICT "reservation_lost":
         "the reservation is not the current one, or expired (touch)",
     NeverPopped = CONFLICT "never_popped":

@@ -57,7 +57,7 @@ pub struct Written {
     /// a whole is wrong.
     #[serde(skip_serializing_if = "Option::is_none")]
     field: Option<String>,
-    /// Only with `job_exists`: the state of the job that has the id.
+    /// Only with `job_exists` and `wrong_state`: the state of the job that has the id.
     #[serde(skip_serializing_if = "Option::is_none")]
     state: Option<State>,
     /// Only with `job_exists`: the topic of the job that has the id.
@@ -209,6 +209,13 @@ impl From<Refusal> for Problem {
                 Self::new(Code::JobReserved, "a consumer holds this job; try again when it is back")
             }
             Refusal::Dead => Self::new(Code::JobDead, "this job is dead; kick it first"),
+            Refusal::WrongState(state) => Self {
+                living: Some(Box::new((state, None))),
+                ..Self::new(
+                    Code::WrongState,
+                    format!("this job is {}, so it was not deleted", state.name()),
+                )
+            },
             Refusal::DueTooFar => Self::field("due_at", "must be at most ten years ahead"),
             Refusal::Damaged => Self::damaged(),
             Refusal::ChangedDamaged => Self { applied: Applied::Unknown, ..Self::damaged() },

@@ -20,7 +20,7 @@ use crate::{
         },
         limits::quotas::Caller,
         problem::{Problem, Written},
-        wire::{self, ActionRequest, IdOnly, RequestPosition, TransitionResponse, json::Json},
+        wire::{self, ActionRequest, RequestPosition, TransitionResponse, json::Json},
     },
     job::{JobId, List, ReservationKey, Topic, Topics, TraceParent},
     queue::{HasJobId, Put, Queue, QueueError},
@@ -113,7 +113,7 @@ pub async fn touch(input: ActionInput) -> Answer {
 
 pub async fn delete(input: ActionInput) -> Answer {
     let call = async |queue: Arc<Queue>, ids| queue.delete(ids).await;
-    each::<IdOnly, _>(input, call, |id, was| {
+    each::<wire::Delete, _>(input, call, |id, was| {
         TransitionResponse::in_state(id, was).with_status(StatusCode::OK)
     })
     .await

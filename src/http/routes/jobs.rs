@@ -7,7 +7,6 @@ use axum::{
 };
 
 use crate::{
-    access::Scope,
     http::{
         app::App,
         client::identity::Identity,
@@ -26,7 +25,7 @@ use crate::{
     },
     job::{self, ReservationKey, Topics},
     queue::QueueError,
-    store::{PutOutcome, Target},
+    store::{self, PutOutcome, Target},
     traces,
 };
 
@@ -71,7 +70,7 @@ pub async fn get(
 ) -> Result<Response, Problem> {
     let topics = identity.topics()?;
     app.memory.room().await?;
-    app.memory.answer(&JobResponse::from(read(&app, id, &topics).await?))
+    app.memory.answer(&seen_by(&identity, read(&app, id, &topics).await?))
 }
 
 /// Returns a job of one of these topics.
@@ -87,7 +86,6 @@ pub async fn patch(
     Content(content): Content,
 ) -> Result<Json<JobResponse>, Problem> {
     let topics = identity.topics()?;
-    let readable = identity.topics_of(Scope::Read).unwrap_or_else(|_| Topics::of(Vec::new()));
     let mut patch = parse::<wire::PatchJob>(&content, "")?;
     let mut known = None;
     if patch.has_read_only_fields() {
@@ -105,17 +103,25 @@ pub async fn patch(
         _admitted = Some(app.capacity.change(&topic, body.len(), &app.queue).await?);
     }
     let job = one(app.queue.reschedule(vec![(Target { id, topics }, change)]).await)?;
-    let may_read = readable.allows(&job.topic);
+    Ok(Json(seen_by(&identity, job)))
+}
+
+/// Shows a job to a caller: without its content if the token may not read its topic.
+fn seen_by(identity: &Identity, job: job::Job) -> JobResponse {
+    let may_read = identity.readable().allows(&job.topic);
     let response = JobResponse::from(job);
-    Ok(Json(if may_read { response } else { response.without_content() }))
+    if may_read { response } else { response.without_content() }
 }
 
 /// Extracted request for a transition of the job in the path.
 type ActionInput = (State<App>, Identity, PathId, Uri, Content);
 
-pub async fn delete(input: ActionInput) -> Answer {
-    let (app, id, job) = read_action::<IdOnly>(input)?;
-    let was = one(app.queue.delete(vec![job]).await)?;
+pub async fn delete(
+    (State(app), identity, PathId(id), uri, Content(content)): ActionInput,
+) -> Answer {
+    let (topics, key) = (identity.topics()?, app.queue.reservation_key());
+    let delete = delete_of(id.clone(), &uri, &content, (topics, &key))?;
+    let was = one(app.queue.delete(vec![delete]).await)?;
     Ok(Json(TransitionResponse::in_state(id, was)))
 }
 
@@ -156,6 +162,21 @@ fn read_action<W: ActionRequest>(
     let (topics, key) = (identity.topics()?, app.queue.reservation_key());
     let job = action::<W>(id.clone(), &uri, &content, (topics, &key))?;
     Ok((app, id, job))
+}
+
+/// Parses a delete of the job in the path; the body may be an empty object.
+pub fn delete_of(
+    id: job::JobId,
+    uri: &Uri,
+    content: &[u8],
+    (topics, key): (Topics, &ReservationKey),
+) -> Result<store::Delete, Problem> {
+    let mut query = Query::new(uri);
+    let states = query.states()?;
+    query.reject_unknown()?;
+    let position = RequestPosition::Path(id, None, topics);
+    let job = parse_or_default::<IdOnly>(content)?.valid(position, key)?;
+    Ok(store::Delete { job, states })
 }
 
 /// Parses an action on the job in the path from query and body.

@@ -9,8 +9,8 @@ use crate::{
     http::problem::Code,
     job::{
         Backoff, Headers, JobId, MAX_DURATION, MAX_ERROR_BYTES, MAX_FACTOR, MAX_HEADERS, MAX_NAME,
-        MAX_PATTERNS, MAX_TTR, MAX_VALUES, MIN_TTR, Millis, OnConflict, State, TaggedReservation,
-        Topic, Topics, TraceParent, UnixMillis,
+        MAX_PATTERNS, MAX_TTR, MAX_VALUES, MIN_TTR, Millis, OnConflict, State, States,
+        TaggedReservation, Topic, Topics, TraceParent, UnixMillis,
     },
 };
 
@@ -72,6 +72,10 @@ schemas! {
         "maxProperties": MAX_HEADERS,
         "propertyNames": { "pattern": r"^[!#$%&'*+.^_`|~0-9A-Za-z-]+$" },
         "additionalProperties": { "type": "string", "pattern": r"^[\t -~]*$" },
+    });
+    States => |_| json_schema!({
+        "type": "string",
+        "pattern": format!("^({0})(,({0}))*$", State::ALL.map(State::name).join("|")),
     });
     Topics => |_| json_schema!({
         "type": "array", "minItems": 1, "maxItems": MAX_PATTERNS,
@@ -233,6 +237,9 @@ pub fn allows(scope: Scope) -> &'static str {
     match scope {
         Scope::Put => "Put jobs.",
         Scope::Pop => "Pop, finish, release, touch and bury jobs.",
+        Scope::Cancel => {
+            "Get, delete, change and kick jobs by their ids; without `read`, the answers have no contents."
+        }
         Scope::Read => "Read jobs, topics and metrics.",
         Scope::Manage => {
             "Kick, delete and change jobs; pause, resume, purge and set the defaults of topics."

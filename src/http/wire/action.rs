@@ -6,7 +6,7 @@ use serde::Deserialize;
 use super::policy::ttr;
 use crate::{
     http::{problem::Problem, schema::types},
-    job::{JobId, MAX_ERROR_BYTES, Millis, ReservationKey, Topics},
+    job::{JobId, MAX_ERROR_BYTES, Millis, ReservationKey, States, Topics},
     queue::HasJobId,
     store::{self, JobRef, Target},
 };
@@ -90,7 +90,30 @@ action! {
     }
 }
 
-/// Request to delete or kick a job.
+/// Request to delete a job of a batch.
+#[derive(Deserialize, Default, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Delete {
+    /// Id of the job.
+    id: Option<JobId>,
+    /// States in which the job is deleted, such as `delayed,ready`. Default: every state.
+    state: Option<States>,
+}
+
+impl ActionRequest for Delete {
+    type Job = store::Delete;
+
+    fn valid(
+        self,
+        position: RequestPosition,
+        key: &ReservationKey,
+    ) -> Result<store::Delete, Problem> {
+        let job = IdOnly { id: self.id }.valid(position, key)?;
+        Ok(store::Delete { job, states: self.state })
+    }
+}
+
+/// Request to kick a job.
 #[derive(Deserialize, Default, PartialEq, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct IdOnly {

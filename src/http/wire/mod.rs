@@ -14,7 +14,7 @@ mod topic_answer;
 use serde::{Deserialize, Deserializer};
 
 pub use self::{
-    action::{ActionRequest, Bury, Finish, IdOnly, Release, RequestPosition, Touch},
+    action::{ActionRequest, Bury, Delete, Finish, IdOnly, Release, RequestPosition, Touch},
     answer::{JobResponse, JobsPage, PoppedJobs, PoppedResponse, TransitionResponse},
     body::MAX_DEPTH,
     patch::PatchJob,

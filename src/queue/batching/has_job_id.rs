@@ -2,7 +2,7 @@
 
 use crate::{
     job::{Change, JobId, NewJob},
-    store::{Bury, JobRef, Release, Target, Touch},
+    store::{Bury, Delete, JobRef, Release, Target, Touch},
 };
 
 /// A transition of one job.
@@ -25,6 +25,12 @@ impl HasJobId for NewJob {
 impl HasJobId for Target {
     fn id(&self) -> &JobId {
         &self.id
+    }
+}
+
+impl HasJobId for Delete {
+    fn id(&self) -> &JobId {
+        &self.job.id
     }
 }
 

@@ -269,13 +269,14 @@ impl Values {
 
 /// Returns the state of a code of `shared/prelude.lua`.
 pub fn state_of(code: i64) -> Result<State, StoreError> {
-    match code {
-        1 => Ok(State::Delayed),
-        2 => Ok(State::Ready),
-        3 => Ok(State::Reserved),
-        4 => Ok(State::Dead),
-        other => Err(StoreError::unreadable(format!("state {other}: the job is in no set"))),
-    }
+    let state = State::ALL.into_iter().find(|state| i64::from(state_code(*state)) == code);
+    let unknown = || StoreError::unreadable(format!("state {code}: the job is in no set"));
+    state.ok_or_else(unknown)
+}
+
+/// Returns the code of a state in `shared/prelude.lua`.
+pub fn state_code(state: State) -> u8 {
+    state as u8 + 1
 }
 
 /// Returns the refusal of a code of `shared/prelude.lua`.
@@ -290,6 +291,7 @@ fn refusal(code: i64) -> Result<Refusal, StoreError> {
         -7 => Ok(Refusal::DueTooFar),
         -8 => Ok(Refusal::NotReserved),
         -9 => Ok(Refusal::Damaged),
+        ..-20 => state_of(-20 - code).map(Refusal::WrongState),
         other => Err(StoreError::unreadable(format!("refusal {other}"))),
     }
 }

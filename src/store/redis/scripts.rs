@@ -83,7 +83,7 @@ impl Scripts {
             touch: guardable("touch", 4),
             bury: guardable("bury", 3),
             kick: guardable("kick", 1),
-            delete: guardable("delete", 1),
+            delete: guardable("delete", 2),
             reschedule: guardable("reschedule", 5),
             promote: unconfirmed("promote"),
             get: guardable("get", 1).unconfirmed(),

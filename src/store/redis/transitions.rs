@@ -6,14 +6,14 @@ use redis::Cmd;
 use super::{
     RedisStore,
     codec::{self, Attempt, error_text, long_body, schedule_text},
-    reply::Values,
+    reply::{Values, state_code},
     scripts::{Guardable, Transition as Script, held, millis_text},
 };
 use crate::{
-    job::{Bucket, Job, NewJob, OnConflict, Topic, UnixMillis},
+    job::{Bucket, Job, NewJob, OnConflict, State, Topic, UnixMillis},
     store::{
-        Bury, Call, Command, Guarded, JobTransitions, KickDead, Outcome, Purge, Release, Reply,
-        StoreError, StoreResult, Target, Touch, Transition,
+        Bury, Call, Command, Delete, Guarded, JobTransitions, KickDead, Outcome, Purge, Release,
+        Reply, StoreError, StoreResult, Target, Touch, Transition,
     },
 };
 
@@ -52,7 +52,7 @@ impl JobTransitions for RedisStore {
             Command::Delete(call) => self.make_guarded(
                 call,
                 &scripts.delete,
-                each_job(target),
+                each_job(deleted),
                 each_reply(Values::deleted),
             ),
             Command::Reschedule(call) => call.by(|parts| self.reschedule(parts)),
@@ -162,6 +162,15 @@ fn touches(cmd: &mut Cmd, store: &RedisStore, bucket: Bucket, jobs: &[Touch]) {
 pub fn buried(cmd: &mut Cmd, job: &Bury) {
     held(cmd, &job.held);
     cmd.arg(error_text(job.error.as_deref()));
+}
+
+fn deleted(cmd: &mut Cmd, delete: &Delete) {
+    let mut codes = String::new();
+    if let Some(states) = delete.states {
+        let named = State::ALL.into_iter().filter(|state| states.has(*state));
+        codes.extend(named.map(|state| state_code(state).to_string()));
+    }
+    cmd.arg(delete.job.id.as_str()).arg(codes);
 }
 
 pub fn target(cmd: &mut Cmd, job: &Target) {

@@ -162,6 +162,10 @@ pub async fn parameters_that_a_route_does_not_take_are_refused(server: Server) {
         (Method::PATCH, "/jobs/b?delay=1"),
         (Method::DELETE, "/jobs/b?reservation=x"),
         (Method::DELETE, "/jobs/b?force=1"),
+        (Method::DELETE, "/jobs/b?state="),
+        (Method::DELETE, "/jobs/b?state=delayed,"),
+        (Method::DELETE, "/jobs/b?state=delayed&state=ready"),
+        (Method::DELETE, "/jobs/b?state=Delayed"),
         (Method::POST, "/jobs/b/kick?reservation=x"),
         (Method::POST, "/jobs/b/finish?wait=1"),
     ] {

@@ -54,6 +54,18 @@ pub async fn each_job_of_a_batch_has_a_result_of_its_own(server: Server) {
     let deleted = server.post("/batch/delete", deletes).await.ok(200);
     assert_eq!(statuses(&deleted), [200, 404], "{deleted}");
     assert_eq!(deleted["results"][0]["state"], "delayed");
+
+    for id in ["c", "d", "e"] {
+        server.put(&json!({"topic": "t", "id": id, "delay": "1h"}).to_string()).await;
+    }
+    let deletes = json!({"jobs": [
+        {"id": "c", "state": "ready,dead"}, {"id": "d", "state": "delayed"}, {"id": "e", "state": "late"},
+    ]});
+    let deleted = server.post("/batch/delete", deletes.to_string()).await.ok(200);
+    assert_eq!(statuses(&deleted), [409, 200, 422], "{deleted}");
+    let [excluded, _, invalid] = [0, 1, 2].map(|n| deleted["results"][n].clone());
+    assert_eq!((&excluded["code"], &excluded["state"]), (&json!("wrong_state"), &json!("delayed")));
+    assert_eq!(invalid["field"], "jobs[2].state", "{invalid}");
 }
 
 pub async fn a_thousand_jobs_go_in_and_come_out(server: Server) {

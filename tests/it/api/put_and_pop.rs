@@ -110,7 +110,12 @@ pub async fn a_job_can_be_read_and_deleted_in_any_state(server: Server) {
     server.delete("/jobs/a").await.problem(404, "job_not_found");
 
     server.put(r#"{"topic":"t","id":"a"}"#).await;
+    let excluded = server.delete("/jobs/a?state=reserved,dead").await;
+    let excluded = excluded.problem(409, "wrong_state");
+    assert_eq!((&excluded["state"], &excluded["applied"]), (&"ready".into(), &"no".into()));
     server.pop_one("t").await;
+    let cancelled = server.delete("/jobs/a?state=delayed,ready").await;
+    assert_eq!(cancelled.problem(409, "wrong_state")["state"], "reserved");
     assert_eq!(server.get("/jobs/a").await.ok(200)["state"], "reserved");
     assert_eq!(server.call(Method::DELETE, "/jobs/a", "").await.ok(200)["state"], "reserved");
     server.get("/jobs/a").await.problem(404, "job_not_found");

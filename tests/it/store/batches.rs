@@ -11,8 +11,8 @@ use delay_queue::{
 };
 
 use crate::store::bench::{
-    Bench, HOUR, MINUTE, SECOND, changing, delayed, id, job, nonce, promote_together, target, verb,
-    whole_policy, with,
+    Bench, HOUR, MINUTE, SECOND, changing, delayed, deletion, id, job, nonce, promote_together,
+    verb, whole_policy, with,
 };
 
 /// Returns the first `count` ids of one bucket.
@@ -101,7 +101,7 @@ pub async fn a_batch_acts_on_jobs_wherever_they_are_by_now(bench: Bench) {
                 replies.iter().map(Result::is_ok).collect()
             }
             _ => {
-                let ids = held().map(|held| target(&held.id)).collect();
+                let ids = held().map(|held| deletion(&held.id)).collect();
                 let replies = store.call_in::<verb::Delete>(bucket, ids).await.expect(verb);
                 replies.into_iter().zip(&all).map(|(was, (_, before))| was == Ok(*before)).collect()
             }
@@ -180,7 +180,7 @@ pub async fn the_same_id_twice_in_one_batch_is_one_job(bench: Bench) {
     let replies = bench.store.call_in::<verb::Finish>(bucket, both).await.expect("finish");
     assert_eq!(replies, [Ok("t".parse().expect("a topic")), Err(Refusal::NotFound)]);
     bench.put(job("a", "t")).await.expect("put");
-    let twice = vec![target(&id("a")); 2];
+    let twice = vec![deletion(&id("a")); 2];
     let replies = bench.store.call_in::<verb::Delete>(bucket, twice).await.expect("delete");
     assert_eq!(replies, [Ok(State::Ready), Err(Refusal::NotFound)]);
 }

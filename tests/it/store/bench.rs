@@ -11,11 +11,13 @@ use std::{
 use delay_queue::{
     job::{
         Bucket, Buckets, Change, Job, JobId, Millis, NewJob, Nonce, OnConflict, Policy,
-        PolicyFields, PoppedJob, Refusal, Reservation, Schedule, State, Topic, Topics, UnixMillis,
+        PolicyFields, PoppedJob, Refusal, Reservation, Schedule, State, States, Topic, Topics,
+        UnixMillis,
     },
     store::{
-        Bury, Clock, JobRange, JobRef, Next, Options, Peek, Placed, PopRequest, Popped, Promote,
-        Promoted, Release, Reply, Store, StoreResult, StoreResults, Target, Touch, Transitioned,
+        Bury, Clock, Delete, JobRange, JobRef, Next, Options, Peek, Placed, PopRequest, Popped,
+        Promote, Promoted, Release, Reply, Store, StoreResult, StoreResults, Target, Touch,
+        Transitioned,
         file::FileStore,
         redis::{RedisOptions, RedisStore},
     },
@@ -46,6 +48,15 @@ pub async fn peek_in(store: &dyn Store, bucket: Bucket, topics: Vec<Topic>) -> S
 /// Returns a job as the target of a caller that may reach every topic.
 pub fn target(id: &JobId) -> Target {
     Target { id: id.clone(), topics: Topics::ALL }
+}
+
+/// Returns the states whose bits are set, that of the first state lowest.
+pub fn states(mask: u8) -> States {
+    State::ALL.into_iter().filter(|state| mask & (1 << *state as u8) != 0).collect()
+}
+
+pub fn deletion(id: &JobId) -> Delete {
+    Delete { job: target(id), states: None }
 }
 
 pub async fn promote_in(store: &dyn Store, bucket: Bucket, limit: usize) -> StoreResult<Promoted> {
@@ -290,9 +301,15 @@ impl Bench {
     }
 
     pub async fn delete(&self, id: &JobId) -> Reply<State> {
+        self.delete_in(id, None).await
+    }
+
+    /// Deletes a job only in these states.
+    pub async fn delete_in(&self, id: &JobId, states: Option<States>) -> Reply<State> {
+        let delete = Delete { states, ..deletion(id) };
         one(self
             .store
-            .call_in::<verb::Delete>(self.bucket(id), vec![target(id)])
+            .call_in::<verb::Delete>(self.bucket(id), vec![delete])
             .await
             .expect("delete"))
     }

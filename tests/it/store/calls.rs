@@ -51,6 +51,8 @@ pub enum Call {
     },
     Delete {
         name: u8,
+        /// States as a mask.
+        only: Option<u8>,
     },
     Reschedule {
         name: u8,
@@ -111,7 +113,8 @@ pub fn call() -> impl Strategy<Value = Call> {
         2 => (name(), hold(), ttr()).prop_map(|(name, hold, ttr)| Call::Touch { name, hold, ttr }),
         1 => (name(), hold()).prop_map(|(name, hold)| Call::Bury { name, hold }),
         1 => name().prop_map(|name| Call::Kick { name }),
-        1 => name().prop_map(|name| Call::Delete { name }),
+        1 => (name(), proptest::option::of(1..16_u8))
+            .prop_map(|(name, only)| Call::Delete { name, only }),
         2 => (
             name(),
             proptest::option::of(delay()),

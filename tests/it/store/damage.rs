@@ -10,7 +10,8 @@ use sha1_smol::Sha1;
 
 use crate::{
     store::bench::{
-        Bench, HOUR, Home, MINUTE, RETENTION, SECOND, delayed, id, job, nonce, target, with,
+        Bench, HOUR, Home, MINUTE, RETENTION, SECOND, delayed, deletion, id, job, nonce, target,
+        with,
     },
     support::resp::{Connection, Reply},
 };
@@ -198,7 +199,7 @@ impl Case {
             ),
             Act::Delete => drop(
                 store
-                    .call_in::<verb::Delete>(bucket, ids.iter().map(target).collect())
+                    .call_in::<verb::Delete>(bucket, ids.iter().map(deletion).collect())
                     .await
                     .expect(what),
             ),

@@ -13,7 +13,7 @@ use proptest_state_machine::{ReferenceStateMachine, StateMachineTest, prop_state
 use tokio::runtime::Runtime;
 
 use crate::store::{
-    bench::{Bench, START, id},
+    bench::{Bench, START, id, states},
     calls::{Call, Hold, STEP, call, change, new_job, stored},
     model::Model,
 };
@@ -92,7 +92,9 @@ impl Side {
                 format!("{:?}", bench.bury(&name, self.reservation(&name, *hold)).await)
             }
             Call::Kick { name: number } => format!("{:?}", bench.kick(&name(number)).await),
-            Call::Delete { name: number } => format!("{:?}", bench.delete(&name(number)).await),
+            Call::Delete { name: number, only } => {
+                format!("{:?}", bench.delete_in(&name(number), only.map(states)).await)
+            }
             Call::Reschedule { name: number, .. } => {
                 format!("{:?}", bench.reschedule(&name(number), change(call)).await.map(shown))
             }
@@ -227,7 +229,9 @@ impl Reference {
                 format!("{:?}", self.model.bury(&name(number), reservation))
             }
             Call::Kick { name: number } => format!("{:?}", self.model.kick(&name(number))),
-            Call::Delete { name: number } => format!("{:?}", self.model.delete(&name(number))),
+            Call::Delete { name: number, only } => {
+                format!("{:?}", self.model.delete(&name(number), only.map(states)))
+            }
             Call::Reschedule { name: number, .. } => {
                 format!("{:?}", self.model.reschedule(&name(number), change(call)))
             }

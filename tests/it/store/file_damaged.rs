@@ -11,7 +11,9 @@ use delay_queue::{
     store::{JobRange, StoreError, Target, TopicPage},
 };
 
-use crate::store::bench::{Bench, Home, MINUTE, SECOND, changing, delayed, id, job, target, verb};
+use crate::store::bench::{
+    Bench, Home, MINUTE, SECOND, changing, delayed, deletion, id, job, target, verb,
+};
 
 const PAGE: usize = 4096;
 
@@ -242,7 +244,7 @@ async fn a_job_that_cannot_be_deleted_keeps_none_of_its_batch() {
     let bench = damage(bench, |bytes| lose_chain(bytes, "broken")).await;
     let deleted = bench
         .store
-        .call_in::<verb::Delete>(bucket, ids.iter().map(target).collect())
+        .call_in::<verb::Delete>(bucket, ids.iter().map(deletion).collect())
         .await
         .expect("the batch is done");
     assert!(deleted.iter().all(|reply| *reply == Ok(State::Ready)), "{deleted:?}");

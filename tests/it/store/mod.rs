@@ -32,6 +32,7 @@ on_each_store! {
     {
         table:
             every_event_in_every_state_does_what_the_table_says,
+            a_delete_leaves_a_job_in_a_state_that_it_excludes,
             every_event_without_a_job_does_what_the_table_says;
         reservations:
             going_by_id_alone_needs_a_job_that_was_popped,

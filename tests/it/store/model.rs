@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use delay_queue::{
     job::{
         self, Backoff, Change, Job, JobId, Millis, NewJob, OnConflict, PoppedJob, Refusal,
-        Reservation, Schedule, State, Topic, UnixMillis,
+        Reservation, Schedule, State, States, Topic, UnixMillis,
     },
     store::{Counts, Placed, PutOutcome, Reply, Transitioned},
 };
@@ -276,8 +276,13 @@ impl Model {
         Ok(living.job.topic.clone())
     }
 
-    pub fn delete(&mut self, id: &JobId) -> Reply<State> {
-        self.jobs.remove(id).map(|living| living.job.state).ok_or(Refusal::NotFound)
+    pub fn delete(&mut self, id: &JobId, only: Option<States>) -> Reply<State> {
+        let state = self.jobs.get(id).ok_or(Refusal::NotFound)?.job.state;
+        if only.is_some_and(|only| !only.has(state)) {
+            return Err(Refusal::WrongState(state));
+        }
+        self.jobs.remove(id);
+        Ok(state)
     }
 
     pub fn reschedule(&mut self, id: &JobId, change: Change) -> Reply<Job> {

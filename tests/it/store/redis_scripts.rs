@@ -11,7 +11,7 @@ use std::{collections::BTreeSet, fs, panic::AssertUnwindSafe, path::Path};
 use delay_queue::{
     job::{Job, Millis, NewJob, OnConflict, Reservation, Schedule, State, Topics},
     store::{
-        JobRange, JobRef, Location as _, Options, Steps, Target, TokenChange, TopicPage,
+        Delete, JobRange, JobRef, Location as _, Options, Steps, Target, TokenChange, TopicPage,
         redis::RedisOptions,
     },
 };
@@ -77,8 +77,9 @@ fn cases() -> Vec<(Vec<Step>, Act)> {
         (dead(), step(call(Call::Kick { name: 0 }))),
         (dead(), step(call(Call::KickDead { topic: 0, limit: 9 }))),
         (dead(), step(call(Call::Purge { topic: 0, state: State::Dead as usize, limit: 9 }))),
-        (vec![two.clone()], step(call(Call::Delete { name: 0 }))),
-        (vec![one()], Act::Limited(call(Call::Delete { name: 0 }))),
+        (vec![two.clone()], step(call(Call::Delete { name: 0, only: None }))),
+        (vec![two.clone()], step(call(Call::Delete { name: 0, only: Some(15) }))),
+        (vec![one()], Act::Limited(call(Call::Delete { name: 0, only: None }))),
         (vec![one()], step(Step::Change(0, change))),
         (vec![two.clone(), pass(4)], step(call(Call::Promote))),
         (vec![two.clone(), pop(0), pass(40)], step(call(Call::Promote))),
@@ -300,7 +301,8 @@ async fn limited(side: &mut Side, number: u64, step: &Step) {
         }
         Step::Call(Call::Delete { .. }) => {
             let target = Target { id: id("job:0"), topics };
-            drop(store.call_in::<verb::Delete>(bucket, vec![target]).await.expect("delete"));
+            let delete = Delete { job: target, states: None };
+            drop(store.call_in::<verb::Delete>(bucket, vec![delete]).await.expect("delete"));
         }
         other => unreachable!("no limited {other:?}"),
     }

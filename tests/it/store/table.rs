@@ -6,7 +6,7 @@ use delay_queue::job::{
 };
 
 use crate::store::{
-    bench::{Bench, HOUR, MINUTE, RETENTION, id, job},
+    bench::{Bench, HOUR, MINUTE, RETENTION, id, job, states},
     restore::stored,
 };
 
@@ -31,6 +31,26 @@ pub async fn every_event_in_every_state_does_what_the_table_says(bench: Bench) {
             assert!(bench.pop(TOPIC, 1).await.is_empty(), "left behind: {state:?} {event:?}");
         }
     }
+}
+
+pub async fn a_delete_leaves_a_job_in_a_state_that_it_excludes(bench: Bench) {
+    let name = id("job");
+    for state in State::ALL {
+        for mask in 0..16_u8 {
+            let states = states(mask);
+            arrange(&bench, state, Event::Delete).await;
+            let before = bench.get(&name).await;
+            let deleted = bench.delete_in(&name, Some(states)).await;
+            if states.has(state) {
+                assert_eq!((deleted, bench.get(&name).await), (Ok(state), None), "{states:?}");
+            } else {
+                assert_eq!(deleted, Err(Refusal::WrongState(state)), "{states:?}");
+                assert_eq!(bench.get(&name).await, before, "{states:?}");
+                let _ = bench.delete(&name).await;
+            }
+        }
+    }
+    assert_eq!(bench.delete_in(&name, Some(states(15))).await, Err(Refusal::NotFound));
 }
 
 pub async fn every_event_without_a_job_does_what_the_table_says(bench: Bench) {

@@ -4,7 +4,7 @@ use super::{ErrorText, Machine, Write, due_at_of, promote::after};
 use crate::{
     job::{Change, Due, Event, Refusal, Schedule, State, Topic, UnixMillis, next},
     store::{
-        Bury, JobRef, Now, Release, Reply, Target, Touch, Transitioned,
+        Bury, Delete, JobRef, Now, Release, Reply, Target, Touch, Transitioned,
         file::index::{Size, Slot},
     },
 };
@@ -107,9 +107,12 @@ impl Machine {
         Ok(self.index.topic(slot).clone())
     }
 
-    pub fn delete(&mut self, _: Now, job: Target, writes: &mut Vec<Write>) -> Reply<State> {
-        let slot = self.reach(&job.id, &job.topics)?;
+    pub fn delete(&mut self, _: Now, delete: Delete, writes: &mut Vec<Write>) -> Reply<State> {
+        let slot = self.reach(&delete.job.id, &delete.job.topics)?;
         let state = self.index.entry(slot).state;
+        if delete.states.is_some_and(|states| !states.has(state)) {
+            return Err(Refusal::WrongState(state));
+        }
         next(Some(state), Event::Delete)?;
         self.end(slot, writes);
         Ok(state)

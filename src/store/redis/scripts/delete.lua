@@ -1,6 +1,6 @@
 -- any -> gone.
--- ARGV  for each job: id
--- Reply for each job: the state it was in, or refusal
+-- ARGV  for each job: id, codes of the states in which it is deleted ('' is all)
+-- Reply for each job: the state it was in, or refusal, or -20 less the code of the state that the caller excluded
 
 --- @include "shared/prelude"
 --- @include "shared/jobs"
@@ -8,15 +8,18 @@
 
 local function transition()
   local reply = {}
-  each_job(1, function(id, text)
-    local job = find_job(id, text)
+  each_job(2, function(id, text, i)
+    local job, only = find_job(id, text), ARGV[i + 1]
     local topic, state
-    if job then
-      topic, state = locate_job(id, job.topic)
-      -- Also a job that is in no set or cannot be read: this is the way to remove it.
-      remove_job(id, state, topic)
+    if job then topic, state = locate_job(id, job.topic) end
+    local code = STATE_CODE[state]
+    if job and only ~= '' and not (code and string.find(only, code, 1, true)) then
+      reply[#reply + 1] = code and WRONG_STATE - code or UNREADABLE
+      return
     end
-    reply[#reply + 1] = STATE_CODE[state] or NOT_FOUND
+    -- Also a job that is in no set or cannot be read: this is the way to remove it.
+    if job then remove_job(id, state, topic) end
+    reply[#reply + 1] = code or NOT_FOUND
   end)
   return reply
 end

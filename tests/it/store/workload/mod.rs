@@ -120,7 +120,7 @@ pub fn steps() -> Vec<Step> {
         Step::EndPause("t1"),
         Step::Change(2, change),
         Step::Change(2, Change { body: Some(long('b')), ..Change::default() }),
-        call(Call::Delete { name: 1 }),
+        call(Call::Delete { name: 1, only: Some(15) }),
         Step::Puts(vec![once(5), once(6), put(7, "t0", 0)]),
         pop(0),
         pop(0),
@@ -149,7 +149,7 @@ pub fn steps() -> Vec<Step> {
         ]),
         Step::Defaults("t0", Some(9_000)),
         call(Call::Kick { name: 13 }),
-        call(Call::Delete { name: 12 }),
+        call(Call::Delete { name: 12, only: None }),
     ]
 }
 

@@ -41,6 +41,8 @@ local STATE_CODE = { delayed = 1, ready = 2, reserved = 3, dead = 4 }
 -- Refusals are negative. Mirrored in reply.rs.
 local NOT_FOUND, EXISTS, RESERVATION_LOST, NEVER_POPPED = -1, -2, -3, -4
 local RESERVED, DEAD, DUE_TOO_FAR, NOT_RESERVED, UNREADABLE = -5, -6, -7, -8, -9
+-- Less the code of the state that the job is in.
+local WRONG_STATE = -20
 -- A longer body is in BODIES. Mirrored in codec.rs.
 local MAX_INLINE_BODY = 4096
 -- Captures the length of the body, the policy and the topic of a record's rules (rules.lua).
