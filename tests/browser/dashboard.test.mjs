@@ -535,6 +535,13 @@ for (const store of (process.env.STORES ?? "file,redis").split(",")) {
       assert.deepEqual(await offered(all, "#/topic/theirs"), []);
       assert.deepEqual(await offered(all, "#/job/job-of-mine.a"), ["Kick", "Reschedule", "Delete"]);
       assert.deepEqual(await offered(all, "#/job/job-of-theirs"), []);
+      const some = await open("");
+      await enter(some, await create("canceller", { read: ["*"], cancel: ["mine.*"] }));
+      await some.locator(".verdict[data-level]").waitFor();
+      assert.deepEqual(await offered(some, "#/topic/mine.a"), ["Kick marked", "Delete marked"]);
+      assert.deepEqual(await offered(some, "#/job/job-of-mine.a"), ["Kick", "Reschedule", "Delete"]);
+      assert.deepEqual(await offered(some, "#/job/job-of-theirs"), []);
+      await some.close();
       await all.goto(`${server.base}/#/topic/mine.a`);
       await all.getByRole("button", { name: "Pause", exact: true }).click();
       assert.match(await all.locator(".curl code").innerText(), /Bearer \$DELAY_QUEUE_TOKEN/);

@@ -6,19 +6,23 @@ import { ask } from "./dialog.js";
 import { field, h } from "./dom.js";
 import { count, jobLink, time } from "./format.js";
 
-/** Creates a button for an action on a topic, shown if the token has the scope. */
-export function button(label, scope, act, { topic, ...properties } = {}) {
-  const element = h("button", { type: "button", "data-scope": scope, "data-topic": topic, onclick: act, ...properties }, label);
+/** Scopes that suffice to change a job by its id. */
+export const BY_ID = "manage cancel";
+
+/** Creates a button for an action on a topic, shown if the token has one of the scopes, separated by spaces. */
+export function button(label, scopes, act, { topic, ...properties } = {}) {
+  const element = h("button", { type: "button", "data-scopes": scopes, "data-topic": topic, onclick: act, ...properties }, label);
   offer(element);
   return element;
 }
 
-/** Shows a button if the token has its scope, else hides it. */
+/** Shows a button if the token has one of its scopes, else hides it. */
 export function offer(element) {
-  element.hidden = !may(element.dataset.scope, element.dataset.topic);
+  const { scopes, topic } = element.dataset;
+  element.hidden = !scopes.split(" ").some((scope) => may(scope, topic));
 }
 
-addEventListener("scopes", () => document.querySelectorAll("[data-scope]").forEach(offer));
+addEventListener("scopes", () => document.querySelectorAll("[data-scopes]").forEach(offer));
 
 const text = (properties) => h("input", { autocomplete: "off", spellcheck: "false", ...properties });
 const given = (input) => input.value.trim();

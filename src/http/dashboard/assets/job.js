@@ -76,10 +76,10 @@ export function job(id) {
   const badge = h("span", { class: "badge" });
   const note = h("p", { class: "problem", role: "alert" });
   const buttons = {
-    kick: actions.button("Kick", "manage", () => actions.kick(id)),
-    reschedule: actions.button("Reschedule", "manage", () => actions.reschedule(id)),
+    kick: actions.button("Kick", actions.BY_ID, () => actions.kick(id)),
+    reschedule: actions.button("Reschedule", actions.BY_ID, () => actions.reschedule(id)),
     bury: actions.button("Bury", "pop", () => actions.bury(id), { class: "danger" }),
-    delete: actions.button("Delete", "manage", () => actions.remove(id), { class: "danger" }),
+    delete: actions.button("Delete", actions.BY_ID, () => actions.remove(id), { class: "danger" }),
     copy: actions.button("Put a copy", "put", () => actions.put(shownTopic, written)),
   };
   const facts = h("dl", { class: "facts" });

@@ -43,8 +43,8 @@ export function jobs(topic, chosen) {
   const marks = () => [...body.querySelectorAll("input")];
   const marked = () => marks().filter((box) => box.checked).map((box) => box.value);
   const every = h("input", { type: "checkbox", "aria-label": "Mark all jobs of the page", onchange: () => { for (const box of marks()) box.checked = every.checked; mark(); } });
-  const kick = actions.button("Kick marked", "manage", () => actions.kickMarked(marked()), { topic });
-  const remove = actions.button("Delete marked", "manage", () => actions.removeMarked(marked()), { topic, class: "danger" });
+  const kick = actions.button("Kick marked", actions.BY_ID, () => actions.kickMarked(marked()), { topic });
+  const remove = actions.button("Delete marked", actions.BY_ID, () => actions.removeMarked(marked()), { topic, class: "danger" });
   const { node: list, body } = table([every, "Job", at, ...COLUMNS], { class: "jobs", onchange: mark });
   const node = h("section", { class: "panel", "aria-labelledby": "jobs" },
     h("div", { class: "row" }, h("h2", { id: "jobs" }, "Jobs"), picker),

@@ -96,7 +96,7 @@ find.addEventListener("submit", (event) => {
   if (id) location.hash = jobLink(id);
 });
 put.addEventListener("click", () => actions.put(page.topic));
-put.dataset.scope = "put";
+put.dataset.scopes = "put";
 forget.addEventListener("click", () => {
   token.forget();
   location.reload();
