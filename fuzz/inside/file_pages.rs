@@ -14,7 +14,7 @@ use std::{
 use sqlite_salvage::{Log, Pages};
 
 use self::sound::{ASIDE, GONE, JOBS, Sound};
-use super::{NEVER, PAGE, ROOTS, Reader, Salvaged};
+use super::{PAGE, ROOTS, Reader, Salvaged};
 use crate::{
     job::{State, UnixMillis},
     store::file::machine::{ErrorText, Write},
@@ -123,7 +123,7 @@ impl Output {
     fn attempts(&mut self, serial: u64, write: Write) {
         assert!(self.jobs.contains(&serial), "attempts without their job");
         let Write::Attempt { state, at, error, .. } = &write else { unreachable!() };
-        let is_new = if (*state, *at) == (State::Dead, NEVER) {
+        let is_new = if (*state, *at) == (State::Dead, UnixMillis::NEVER) {
             self.dead.insert(serial)
         } else {
             let mut expected = sound::pop(serial);

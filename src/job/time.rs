@@ -32,6 +32,9 @@ impl UnixMillis {
     /// digits, which leaves room to add the longest durations to this one.
     pub const LAST: Self = Self(95_649_119_999_999);
 
+    /// Stands for never: the end of the year 9999, after every time of a sound job.
+    pub const NEVER: Self = Self(253_402_300_799_999);
+
     /// Returns the milliseconds since the epoch.
     pub const fn get(self) -> u64 {
         self.0

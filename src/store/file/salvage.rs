@@ -35,8 +35,6 @@ pub const ROOTS: [(&str, u32); 6] =
 pub const PAGE: usize = 4096;
 /// Approximate number of writes in one transaction.
 const BATCH: usize = 1000;
-/// End of the retention of a job whose attempts are lost: never (the end of the year 9999).
-const NEVER: UnixMillis = UnixMillis::new(253_402_300_799_999);
 
 /// Counts of salvaged and of lost rows.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
@@ -313,7 +311,7 @@ impl Reader {
                 writes.push(Write::Attempt {
                     serial,
                     state: State::Dead,
-                    at: NEVER,
+                    at: UnixMillis::NEVER,
                     attempt,
                     error: ErrorText::Set(Some(error)),
                 });

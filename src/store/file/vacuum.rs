@@ -60,7 +60,7 @@ impl Vacuum {
     /// only a few free pages stay, for deletes and pops.
     pub fn step(&mut self, records: &Records, busy: bool, full: bool) {
         let began = Instant::now();
-        let more = self.unpop(records, full);
+        let more = self.free_pages(records, full);
         let took = began.elapsed();
         let pages = if took > STEP_DURATION { self.pages / 2 } else { self.pages * 2 };
         self.pages = pages.clamp(*PAGES.start(), *PAGES.end());
@@ -77,7 +77,7 @@ impl Vacuum {
     }
 
     /// Returns whether more pages can be freed.
-    fn unpop(&self, records: &Records, full: bool) -> rusqlite::Result<bool> {
+    fn free_pages(&self, records: &Records, full: bool) -> rusqlite::Result<bool> {
         let spare = |all: u64| match full {
             true => SPARE_PAGES + GROWTH_PAGES,
             false => SPARE.max(all / SPARE_PART),

@@ -16,8 +16,6 @@ use crate::{
     store::file::index::{Arrival, Attempt, Size},
 };
 
-/// End of the retention of a damaged job that is kept as dead: never (the end of the year 9999).
-const NEVER: UnixMillis = UnixMillis::new(253_402_300_799_999);
 /// Distance from the greatest sound serial number at which that of a damaged row is ignored.
 const STRANGE: i64 = 1 << 40;
 
@@ -298,5 +296,5 @@ fn dead(arrival: Arrival) -> Arrival {
         expired: false,
     };
     let attempt = Some(arrival.attempt.unwrap_or_else(|| Box::new(attempt)));
-    Arrival { state: State::Dead, at: NEVER, attempt, ..arrival }
+    Arrival { state: State::Dead, at: UnixMillis::NEVER, attempt, ..arrival }
 }
