@@ -13,8 +13,8 @@ use tokio_util::sync::CancellationToken;
 use super::{Access, Token};
 use crate::store::{MAX_BATCH, Store, StoreResult, StoredToken, StoredTokens};
 
-/// The interval between readings: all servers know of a token that one of them created or revoked
-/// within a second.
+/// The interval between readings: within a second, all servers know of a token that one of them has
+/// created or revoked.
 const POLL_INTERVAL: Duration = Duration::from_millis(800);
 
 /// Most uses that one call of the store records.
@@ -75,7 +75,7 @@ pub fn parsed(tokens: Vec<StoredToken>) -> (Vec<Token>, Vec<UnreadableToken>) {
 
 /// Reads changes and records uses of tokens until `stop`.
 pub async fn follow(access: Arc<Access>, store: Arc<dyn Store>, stop: CancellationToken) {
-    // Both run concurrently: recording uses may take longer than known tokens are trusted.
+    // Both run concurrently: the known tokens could become too old while uses are recorded.
     let (looks, notes) = (look(&access, &*store), note_uses(&access, &*store));
     tokio::select! {
         never = looks => match never {},

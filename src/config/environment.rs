@@ -15,11 +15,12 @@ fn variable(key: &str) -> String {
     format!("{PREFIX}_{}", key.replace('.', "__").to_uppercase())
 }
 
-/// Adds the values of variables, which are all text. Text is read as a number, as in a file
-/// (`DELAY_QUEUE__JOB_DEFAULTS__TTR=30`), if the number is written the same way, so a password
-/// `007` stays text.
+/// Adds the values of variables, which are all text. Text in the usual form of a number is read as
+/// that number, as in a file (`DELAY_QUEUE__JOB_DEFAULTS__TTR=30`). A leading zero is not the usual
+/// form, so a password `007` stays text.
 ///
-/// A variable with the prefix that is no setting is an error, since it would be ignored silently.
+/// A variable that has the prefix but names no setting is an error: a misspelt setting would
+/// otherwise have no effect.
 pub fn read(
     variables: impl Iterator<Item = (OsString, OsString)>,
     keys: &[String],

@@ -36,7 +36,7 @@ impl IdMaker {
             let (number, id) = (first..)
                 .map(|number| (number, JobId(itoa::Buffer::new().format(number).into())))
                 .find(|(_, id)| fits(id))
-                .expect("a bucket that no number of 63 bits hashes to does not exist");
+                .expect("every bucket has ids that are 63-bit numbers");
             match self.last.compare_exchange_weak(
                 last,
                 number,

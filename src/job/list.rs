@@ -7,7 +7,8 @@ use serde::{
     de::{Error, IgnoredAny, SeqAccess, Visitor},
 };
 
-/// A list of 1 to `MAX` items; reading fails at the next one, since a request may have millions.
+/// A list of 1 to `MAX` items. Reading stops with an error at item `MAX + 1`, since a request may
+/// have millions.
 pub struct List<T, const MAX: usize>(pub Vec<T>);
 
 impl<'de, T: Deserialize<'de>, const MAX: usize> Deserialize<'de> for List<T, MAX> {
@@ -47,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_list_is_read_no_further_than_its_first_item_too_many() {
+    fn reading_a_list_stops_at_the_first_item_beyond_the_limit() {
         let read = |text: &str| serde_json::from_str::<List<u64, 3>>(text).map(|list| list.0);
         assert_eq!(read("[1,2,3]").expect("three"), [1, 2, 3]);
         assert_eq!(read("[7]").expect("one"), [7]);

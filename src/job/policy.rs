@@ -39,8 +39,8 @@ pub struct Policy {
 }
 
 impl Policy {
-    /// The policy that stores omit from a record. Persisted: it must never change, not even with
-    /// the defaults of the settings, which happen to be the same. Mirrored in `records.lua`.
+    /// The policy that stores omit from a record. Persisted: it must never change. The defaults of
+    /// the settings have the same values, but may change without it. Mirrored in `records.lua`.
     pub const STANDARD: Self = Self {
         ttr: Millis::new(60_000),
         max_attempts: 20,

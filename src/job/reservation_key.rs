@@ -29,7 +29,8 @@ impl ReservationKey {
         Self::from(rand::random::<[u8; 32]>())
     }
 
-    /// Returns the stored form: 64 hexadecimal digits, and the 8 of their CRC-32. Must stay stable.
+    /// Returns the stored form: the key in 64 hexadecimal digits, then its CRC-32 in 8. Must stay
+    /// stable.
     pub fn reveal(&self) -> String {
         let digits: String = self.bytes.iter().map(|byte| format!("{byte:02x}")).collect();
         format!("{digits}{:08x}", crc32fast::hash(&self.bytes))

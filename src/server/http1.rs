@@ -49,8 +49,9 @@ pub async fn serve<W, S>(
     let peer = Peer::new(link.socket.clone(), link.socket.address(), is_encrypted);
     let answer = service_fn(|mut request: Request<Incoming>| {
         link.begin_request();
-        // Hyper ignores a `Content-Length` next to `Transfer-Encoding`. A proxy that reads it would
-        // see another end of this request, and could take the bytes after it for a request.
+        // Hyper ignores a `Content-Length` next to `Transfer-Encoding`. A proxy that obeys the
+        // `Content-Length` would place the end of this request elsewhere, so both sides could
+        // disagree about where the next request begins.
         let is_last = request.headers().contains_key(TRANSFER_ENCODING);
         request.extensions_mut().insert(peer.clone());
         let answer = service.clone().oneshot(request);

@@ -45,7 +45,8 @@ pub struct UnixSocket {
 }
 
 impl Listener {
-    /// Listens on the first address of a host that this machine has, or creates a Unix socket.
+    /// Listens on a TCP port or creates a Unix socket. Of a host with several addresses, uses the
+    /// first that belongs to this machine.
     ///
     /// # Errors
     /// No address can be used. For a Unix socket: the path is a file that is not a socket, or the

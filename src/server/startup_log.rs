@@ -11,8 +11,9 @@ use crate::{
     store::TopicPage,
 };
 
-/// Topics per page, and most pages, of the count of jobs.
+/// Number of topics per page in the count of jobs.
 const TOPICS: usize = 1_000;
+/// Maximum number of pages in the count of jobs.
 const PAGES: usize = 10;
 /// Longest time of the count, which must not delay the start.
 const COUNT_TIMEOUT: Duration = Duration::from_secs(1);

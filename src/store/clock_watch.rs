@@ -1,11 +1,11 @@
-//! Detects jumps of a store's clock by this process's monotonic clock.
+//! Detects jumps of a store's clock: compares it with this process's monotonic clock.
 //!
 //! A wall clock can jump: a wrong time server, a virtual machine that was suspended, a failover to
 //! a machine with another time. A forward jump would promote jobs long before their time and delete
-//! dead ones for good. So promotion uses the earlier of two times: that of the store's clock, and
-//! the time expected from its last reading and the monotonic time since. After a jump, the expected
-//! time follows the old clock until the new one has been steady for [`STEADY_FOR`]. A jump back
-//! needs no such care: it makes jobs late, never early.
+//! dead ones for good. So promotion uses the store's clock or the expected time, whichever is
+//! earlier. The expected time is the last reading of the store's clock plus the monotonic time that
+//! has passed since. After a jump, it follows the old clock until the new one has been steady for
+//! [`STEADY_FOR`]. A jump back needs no such care: it makes jobs late, never early.
 
 use std::{
     sync::{Mutex, MutexGuard, PoisonError},
@@ -20,7 +20,7 @@ const TOLERANCE: Duration = Duration::from_secs(3);
 /// Time without another jump after which a clock is trusted again.
 const STEADY_FOR: Duration = Duration::from_secs(60);
 
-/// Watch over the clocks of a store, one source for each clock that may differ from others.
+/// Watch over the clocks of a store. Each clock that may differ from the others is a source.
 pub struct ClockWatch {
     state: Mutex<State>,
 }
@@ -54,10 +54,10 @@ struct Reading {
 /// Time that a clock should show.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Believed {
-    /// Latest time that is no jump.
+    /// Latest time that the clock may show without a jump.
     pub latest: UnixMillis,
-    /// Believed time if the clock shows more than `latest`. Excludes the tolerance, within which
-    /// jobs would be early.
+    /// Time to use if the clock shows more than `latest`. Does not include the tolerance, which
+    /// would make jobs early.
     pub expected: UnixMillis,
 }
 
@@ -205,8 +205,9 @@ impl State {
             tracing::error!(
                 bucket = source,
                 seconds,
-                "the store's clock jumped: jobs that were put or popped meanwhile have wrong times; until it has \
-                 been steady for {} s, deadlines are judged by the clock before",
+                "the store's clock jumped: jobs that were put or popped while it was wrong have wrong times; until \
+                 it has been steady for {} s, deadlines are compared with the time before the jump plus the time \
+                 that has passed since",
                 STEADY_FOR.as_secs()
             );
         }

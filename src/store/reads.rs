@@ -11,8 +11,8 @@ use crate::job::{Bucket, Job, State, Topic};
 /// The part of a store that reads jobs.
 #[async_trait]
 pub trait JobReads: Send + Sync {
-    /// Reads the reserved jobs of a topic with their reservations: one step, from `cursor` on, of a
-    /// scan that returns every job that is reserved throughout the scan, perhaps twice.
+    /// Reads a page of the reserved jobs of a topic, with their reservations. All pages together,
+    /// from cursor `None` on, contain every job that stays reserved meanwhile, some perhaps twice.
     async fn held(
         &self,
         bucket: Bucket,
@@ -24,7 +24,7 @@ pub trait JobReads: Send + Sync {
     /// deadline.
     async fn peek(&self, parts: Parts<Vec<Topic>>, deadlines: bool) -> StoreResults<Peek>;
 
-    /// Reads one job; returns none if its topic is not one of the caller's, even if it is damaged.
+    /// Reads one job. Returns none, even for a damaged job, if the caller may not reach its topic.
     async fn get(&self, bucket: Bucket, target: Target) -> StoreResult<Option<Job>>;
 
     /// Reads topics that have jobs in this bucket, ordered by name.
@@ -35,12 +35,12 @@ pub trait JobReads: Send + Sync {
     async fn topic(&self, bucket: Bucket, topic: Topic) -> StoreResult<TopicPeek>;
 
     /// Reads the number of jobs of a topic in all buckets, and the bytes of their bodies. A store
-    /// may round each body up to a multiple of 16 bytes, or by up to 1 in 2,048 from 64 KiB on, and
-    /// may estimate the bytes of many jobs from a sample.
+    /// may round the size of a body up: to a multiple of 16 bytes or, from 64 KiB on, by at most
+    /// one part in 2,048. It may estimate the bytes of many jobs from a sample.
     async fn topic_usage(&self, topic: Topic) -> StoreResult<Usage>;
 
-    /// Reads the number of jobs of the store, and its bytes: those in use of its file, or all
-    /// memory of a shared server.
+    /// Reads the number of jobs of the store, and the bytes it uses: the used part of its file, or
+    /// all memory of the server, which may also hold other data.
     async fn usage(&self) -> StoreResult<Usage>;
 
     /// Counts the delayed jobs of a topic that fall due in each step.

@@ -22,6 +22,7 @@ pub trait TopicSettingsStore: Send + Sync {
     async fn set_defaults(&self, topic: Topic, defaults: Option<PolicyFields>) -> StoreResult<()>;
 
     /// Reads the topic settings that have changed since version `known`; none if none has. Returns
-    /// all settings if too many have changed or the store does not know that version (0 never is).
+    /// all settings if too many have changed, or if the store does not know that version. It never
+    /// knows version 0.
     async fn settings(&self, known: u64) -> StoreResult<Option<SettingsChanges>>;
 }

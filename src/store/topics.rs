@@ -44,7 +44,7 @@ impl Counts {
 pub struct Usage {
     /// Number of jobs in any state.
     pub jobs: u64,
-    /// Bytes: of the bodies of a topic, or that the whole store uses.
+    /// For a topic, the bytes of its bodies; for the store, all bytes that it uses.
     pub bytes: u64,
 }
 

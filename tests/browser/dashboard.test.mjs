@@ -38,7 +38,7 @@ for (const store of (process.env.STORES ?? "file,redis").split(",")) {
       for (const { id, reservation } of jobs) await server.call("POST", `/jobs/${id}/release`, { reservation, error: `cannot ${id}` });
     }
 
-    test("the overview tells whether it moves, where the trouble is and why jobs died", async () => {
+    test("the overview says whether jobs are delivered, which topics have trouble and why jobs died", async () => {
       await put({ topic: "waiting", id: "w1" });
       await dead("failed", ["f1", "f2"]);
       await put({ topic: "resting", id: "r1" });
@@ -297,7 +297,7 @@ for (const store of (process.env.STORES ?? "file,redis").split(",")) {
       await server.call("DELETE", "/topics/listed/jobs");
     });
 
-    test("a job is found by its id, and what is no job is said", async () => {
+    test("a job is found by its id, and an unknown or invalid id is reported", async () => {
       await put({ topic: "searched", id: "needle:1", delay: "1h", backoff: ["2m", "10m"], body: { a: [1, { b: null }], e: [] } });
       await visit("", async (page) => {
         const search = page.getByRole("searchbox", { name: "Job id" });
@@ -371,7 +371,7 @@ for (const store of (process.env.STORES ?? "file,redis").split(",")) {
       await server.call("DELETE", "/topics/large/jobs");
     });
 
-    test("a server that goes away is told in one line, and comes back by itself", async () => {
+    test("the page reports a stopped server in one line, and continues by itself when it is back", async () => {
       await visit("", async (page) => {
         await page.locator(".verdict[data-level]").waitFor();
         await server.kill();
@@ -382,7 +382,7 @@ for (const store of (process.env.STORES ?? "file,redis").split(",")) {
       }, { away: true });
     });
 
-    test("a browser gets a page for what is not there, and a program a problem", async () => {
+    test("for an unknown path, a browser gets a page and a program gets a problem", async () => {
       await visit("", async (page) => {
         for (const path of ["/assets/nope.js", "/nope", "/topics/t/nope"]) {
           const answer = await page.goto(server.base + path);
@@ -493,7 +493,7 @@ for (const store of (process.env.STORES ?? "file,redis").split(",")) {
 
     const buttons = (page) => page.locator("main button:visible, header button:visible").allInnerTexts();
 
-    test("the page asks for a token, refuses a wrong one in one line, and follows one that is revoked", async () => {
+    test("the page asks for a token, refuses a wrong one in one line, and asks again after a revocation", async () => {
       const reader = await create("reader", { read: ["*"] });
       const page = await open("");
       await page.getByRole("heading", { name: "Token" }).waitFor();

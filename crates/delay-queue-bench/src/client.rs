@@ -94,7 +94,7 @@ pub(crate) async fn resolve(url: &str, host: &str) -> Result<SocketAddr, Failure
         format!("{url:?} is no address that can be reached: {cause}")
     };
     let mut found = tokio::net::lookup_host(host).await.map_err(|cause| none(&cause))?;
-    Ok(found.next().ok_or_else(|| none(&"the name has none"))?)
+    Ok(found.next().ok_or_else(|| none(&"the name has no address"))?)
 }
 
 trait Stream: AsyncRead + AsyncWrite + Unpin {}

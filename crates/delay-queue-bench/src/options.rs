@@ -24,8 +24,8 @@ pub struct Load {
     pub connections: u16,
     /// Size of a job's body in bytes, from 2.
     pub body: u32,
-    /// Number of jobs per request, from 1 to 100: 1 uses the routes of one job, more those of
-    /// batches.
+    /// Number of jobs per request, from 1 to 100. With 1, requests use the routes for one job;
+    /// otherwise, those for batches.
     pub batch: u16,
     /// Number of topics over which the jobs are spread, from 1.
     pub topics: u16,

@@ -26,7 +26,7 @@ use crate::{
 
 type StoreResult<T> = Result<T, Box<dyn Error>>;
 
-/// Approximate limits in bytes of one batch, and of all that wait for more jobs.
+/// Approximate limits in bytes: of one batch, and of all unfinished batches together.
 const BATCH_BYTES: usize = 8 << 20;
 const HELD_BYTES: usize = 64 << 20;
 /// Approximate bytes of a job in addition to its body.
@@ -248,8 +248,8 @@ impl Batches {
     }
 }
 
-/// Checks that the store has its previous jobs and the restored ones; and if it had no others, that
-/// it has the counts of the file in each state.
+/// Checks that the store has as many jobs as before the import and the restored ones together. If
+/// all its jobs are in the file, also compares the counts of each topic and state with the file.
 fn compare(before: &Tally, after: &Tally, taken: &Taken, content: &Content) -> StoreResult<()> {
     let expected = before.jobs() + taken.created;
     if after.jobs() != expected {

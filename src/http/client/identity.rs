@@ -20,7 +20,7 @@ pub struct Identity {
     /// `None` where requests need no token: then everything is allowed.
     token: Option<Arc<Token>>,
     peer: Option<Peer>,
-    /// The scopes of which the route needs one; none if it needs no scope.
+    /// The scopes of the route: the caller needs one of them. Empty if the route needs no scope.
     scopes: &'static [Scope],
     /// Tokens in force; `None` on a route for every caller.
     access: Option<Arc<Access>>,
@@ -132,9 +132,9 @@ impl Identity {
 }
 
 impl Problem {
-    /// Removes details of the existing job that the caller may not see. `own` is the topic of its
-    /// put. Without any scope for the other job's topic, only the fact that the job exists remains;
-    /// without `read` for it, the state remains too.
+    /// Removes details of the existing job that the caller may not see. `own` is the topic of the
+    /// caller's put. Without `read` for the existing job's topic, the caller sees only that the job
+    /// exists and its state; without any scope for that topic, only that it exists.
     pub fn seen_by(mut self, identity: &Identity, own: &Topic) -> Self {
         let Some((_, Some(topic))) = self.living.as_deref() else { return self };
         if topic == own || identity.readable().allows(topic) {

@@ -1,10 +1,11 @@
 //! Web pages that may call a server which requires no token.
 //!
 //! Every web page that is open in a browser can send requests to loopback. Browsers name the sender
-//! in `Origin`, and in `Sec-Fetch-Site` even for images and links, by which a page could call a GET
-//! that pops. A prefetch by speculation rules has neither: it says `Sec-Fetch-Site: none`, like an
-//! address that the user types. So a request that changes jobs must come from a script of the same
-//! origin, or from no browser. Over plain HTTP beyond loopback browsers send `Origin` alone.
+//! in `Origin`. They send no `Origin` for images and links, with which a page could call a GET that
+//! pops, but `Sec-Fetch-Site` shows that these come from another site. A prefetch by speculation
+//! rules names no sender: it has `Sec-Fetch-Site: none`, like an address that the user types. So a
+//! request that changes jobs must come from a script of the same origin, or from no browser. To a
+//! server that is reached over plain HTTP and not on loopback, browsers send only `Origin`.
 //!
 //! A page whose host name resolves to 127.0.0.1 (DNS rebinding) has the same origin as the server.
 //! Therefore the `Host` must be a name of this machine.
@@ -112,8 +113,8 @@ impl Origins {
         }
         if changes && !is_of_script(headers) {
             return Err(forbidden(
-                "a browser may change jobs only by a script: this is a page that it opens, \
-                 prefetches or embeds (`Sec-Fetch-Mode`, `Sec-Fetch-Dest`, `Sec-Purpose`)",
+                "a browser may change jobs only from a script: this request opens, prefetches or \
+                 embeds a page (`Sec-Fetch-Mode`, `Sec-Fetch-Dest`, `Sec-Purpose`)",
             ));
         }
         Ok(())
@@ -134,7 +135,8 @@ fn is_of_browsers(name: &HeaderName) -> bool {
     name == ORIGIN || name.as_str().starts_with("sec-") || PURPOSES.contains(name)
 }
 
-/// Returns whether a script or no browser sent it: no navigation, prefetch, image or frame.
+/// Returns whether a script, or a program other than a browser, sent the request. Navigations,
+/// prefetches, images and frames are not from scripts.
 fn is_of_script(headers: &HeaderMap) -> bool {
     let is_fetch = |mode: &str| ["cors", "no-cors", "same-origin"].contains(&mode);
     texts(headers, &SEC_FETCH_MODE).all(is_fetch)
@@ -148,8 +150,9 @@ fn hosts(request: &Request) -> impl Iterator<Item = &str> {
     named.into_iter().chain(texts(request.headers(), &HOST))
 }
 
-/// Refuses a body of a type that pages can send without asking (CORS), as they cannot with JSON.
-/// Forms are allowed without an `Origin`: `curl -d` claims to send one, and pages have an `Origin`.
+/// Requires a body to be JSON, which a page of another origin can send only after a CORS preflight.
+/// Also admits the type of forms if there is no `Origin`: `curl -d` sends that type for any body,
+/// and a form of a page has an `Origin`.
 fn media_type(headers: &HeaderMap) -> Result<(), Problem> {
     let mut types = texts(headers, &CONTENT_TYPE).map(|value| {
         let essence = value.split(';').next().unwrap_or_default().trim();

@@ -18,7 +18,7 @@ const DEAD_RETENTION: &str = "d";
 const TRACEPARENT: &str = "p";
 const HEADERS: &str = "h";
 
-/// A text that is not that of a policy.
+/// The error of a text that cannot be parsed as a policy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("must be the text of a policy")]
 pub struct PolicyError;

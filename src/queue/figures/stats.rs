@@ -1,4 +1,4 @@
-//! Counters of the jobs of each topic, as far as this server handled them, since it started.
+//! Counters per topic of the jobs that this server has handled since it started.
 //!
 //! The API reports every topic. Metrics report [`SHOWN_TOPICS`] topics by name and the others as
 //! one. A topic gets a name in metrics with its first job if there is room, and loses it when it

@@ -163,7 +163,7 @@ fn other_servers_are_told_of_jobs_without_a_consumer_here() {
     waiters.mark(&topic, bucket, 5);
     assert_eq!(told(), [], "a poll, or another server's own hint");
     drop(place);
-    assert_eq!(told(), [ready(1)], "who had it left without");
+    assert_eq!(told(), [ready(1)], "the consumer left without popping it");
     drop(waiters.register(std::slice::from_ref(&topic)));
     assert_eq!(told(), [], "once is enough");
 }
@@ -199,7 +199,7 @@ fn topics_without_waiters_are_dropped_at_the_cap() {
 }
 
 #[test]
-fn looks_ask_only_for_what_is_not_known() {
+fn polls_ask_only_for_topics_without_a_mark() {
     let (waiters, topic, bucket) = waiters();
     let _places = waiters.register(std::slice::from_ref(&topic));
     assert_eq!(waiters.unknown_in(bucket, &mut 0), std::slice::from_ref(&topic));

@@ -145,8 +145,8 @@ impl Shortage {
             tracing::warn!(
                 %error, open, limit,
                 "no room for another connection; the ones that are idle for longest are closed \
-                 (limits.connections, or a higher limit of open files, gives room: ulimit -n, or \
-                 LimitNOFILE of systemd)"
+                 (to allow more, raise limits.connections, or the limit of open files by \
+                 ulimit -n or LimitNOFILE of systemd)"
             );
         }
         self.last = Some(Instant::now());

@@ -3,7 +3,8 @@
 //!
 //! While there is room, a file of [`BYTES`] lies in the data directory. When the disk is full, the
 //! file is deleted, and puts are refused until it is there again. It is written again only when
-//! there is [`MARGIN`] beyond it: the room that its deletion has freed is not for puts.
+//! the disk has room for it and [`MARGIN`] more: puts must not use the room that its deletion has
+//! freed.
 
 use std::{
     fs::{self, File},
@@ -23,7 +24,7 @@ const MARGIN: u64 = 8 << 20;
 const STEP_BYTES: u64 = 512 << 10;
 /// Interval between checks for free room.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
-/// Pause after a failed attempt that has written to the disk, which wears it.
+/// Pause after a failed attempt that has written to the disk; frequent attempts would wear it out.
 const LONG_PAUSE: Duration = Duration::from_secs(10);
 
 pub struct Ballast {
@@ -48,7 +49,7 @@ impl Ballast {
         }
         // At the start no work waits for the steps, and no put has failed for lack of room yet.
         if let Err(error) = ballast.take_at_once() {
-            tracing::debug!(%error, "there is no room for the reserve of the disk");
+            tracing::debug!(%error, "there is no room for the ballast file");
             let _ = fs::remove_file(ballast.unfinished());
             ballast.missing = Some(Missing { next: Instant::now() + CHECK_INTERVAL, taken: None });
         }
@@ -117,7 +118,7 @@ impl Ballast {
                 self.missing = Some(Missing { next: Instant::now() + CHECK_INTERVAL, taken: None });
             }
             Err(error) => {
-                tracing::debug!(%error, "there is no room yet for the reserve of the disk");
+                tracing::debug!(%error, "there is no room yet for the ballast file");
                 // An unfinished part only takes room.
                 let _ = fs::remove_file(self.unfinished());
                 self.missing = Some(Missing { next: Instant::now() + LONG_PAUSE, taken: None });

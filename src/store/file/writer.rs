@@ -75,7 +75,7 @@ impl Writer {
         let job = Box::new(move |writer: StoreResult<&mut WriterState>| -> Deliver {
             let done = writer.and_then(work);
             Box::new(move |committed: StoreResult<()>| {
-                // Fails if the caller has gone, which needs no result.
+                // Fails if the caller has gone, and then no caller needs the result.
                 let _ = answer.send(committed.and(done));
             })
         });

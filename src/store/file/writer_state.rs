@@ -33,8 +33,8 @@ pub struct WriterState {
     pub records: Records,
     pub clock: Clock,
     pub watch: Arc<ClockWatch>,
-    /// Microseconds by which the clock was set since the ends of reservations were last committed:
-    /// rolling a batch back also undoes their move.
+    /// Microseconds by which the clock was set since the ends of reservations were last committed.
+    /// Kept until the commit, since a batch that is rolled back must move the ends again.
     pub clock_set_by: i64,
     /// Reserves room for finishing and deleting on a full disk.
     pub ballast: Ballast,

@@ -122,8 +122,8 @@ impl RedisStore {
         parts.first().map_or(0, |(first, _)| self.keys[first.index()].slot)
     }
 
-    /// Formats the believed clock of the bucket for scripts: the latest time that is no jump, and
-    /// the time that holds after a jump. Empty before the first reading.
+    /// Formats two times for scripts: the latest one that the bucket's clock may show without a
+    /// jump, and the one to use after a jump. Empty before the first reading of the clock.
     pub fn believed(&self, bucket: Bucket) -> String {
         let text = |Believed { latest, expected }| format!("{} {}", latest.get(), expected.get());
         self.watch.believed(bucket.index()).map_or_else(String::new, text)
@@ -170,8 +170,8 @@ fn first_deadline(head: StoreResult<Value>, micros: u64) -> StoreResult<Option<N
     deadline(&head.text()?, micros)
 }
 
-/// Parses a deadline; empty if there is none. Other programs may have written it as any double:
-/// scripts act on it in the first whole millisecond that is not before it.
+/// Parses a deadline; an empty text is none. Rounds it up to a whole millisecond, as scripts do:
+/// another program may have written any double.
 fn deadline(text: &str, micros: u64) -> StoreResult<Option<Next>> {
     const LATEST: f64 = 1e14;
     if text.is_empty() {

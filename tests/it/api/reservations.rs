@@ -77,7 +77,7 @@ pub async fn no_reservation_follows_from_another_of_the_same_pop(server: Server)
         format!("{known}{}", &mine[16..]),
         format!("{known}{}", "0".repeat(16)),
         format!("{known}{}{last}", &tag[..15]),
-        // The number that an older version gave.
+        // The reservation as a version without tags would have given it.
         format!("{}0{}", &known[..13], &known[14..]),
     ];
     for guess in guesses.iter().filter(|guess| **guess != other) {

@@ -1,4 +1,5 @@
-//! Slots of a cluster without a bucket: each on a master that has nothing else of the store.
+//! Slots of a cluster that hold keys of the store but no bucket: each is moved to a master that has
+//! nothing else of the store.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,4 @@
-//! Load on servers from its start to its drain, and the judgement of it.
+//! One epoch: clients load the servers, then the store is drained, and a checker judges the calls.
 
 use std::{
     sync::Arc,
@@ -59,9 +59,9 @@ impl Epoch {
 
 /// Terms of the judgement at the end of an epoch.
 pub struct Terms {
-    /// Time before which puts began whose jobs the store may have lost.
+    /// The store may have lost jobs whose puts began before this time.
     pub forgotten_until: Option<Time>,
-    /// Times in which acknowledgements were given that may not hold.
+    /// Periods whose acknowledged changes may have been undone.
     pub undone: Vec<(Time, Time)>,
     /// Times in which the store's clock was wrong.
     pub wrong_clock: Vec<(Time, Time)>,

@@ -118,7 +118,7 @@ async fn a_redis_with_something_to_mend() {
     let other = store(&redis.url(), "buckets = 8");
     place.ill(&other, &["store.buckets is 8", "the store has 16"]);
 
-    // A deadline that no server promotes: a job long overdue, as a server would have left it.
+    // A set with a deadline that is long past, as if no server had promoted its jobs.
     let bucket = before.iter().find(|(key, _)| key.ends_with(":bucket")).expect("a bucket");
     let late = ask(redis.port(), &["ZADD", &bucket.0, "1", "delayed:t"]).expect("an answer");
     assert_eq!(late, crate::support::resp::Reply::Number(0), "it had another time");
@@ -154,7 +154,7 @@ async fn a_redis_with_something_to_mend() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_file_store_that_is_not_there_there_in_use_or_damaged() {
+async fn a_file_store_that_is_missing_intact_in_use_or_damaged() {
     let place = WorkDir::new();
     let settings = store("file:./data", "");
     place.well(&settings, &["no store there yet"]);

@@ -1,4 +1,5 @@
-//! Bench of a case: a fresh store, a clock that stands still, and short calls of both.
+//! Test bench of one case: a fresh store, a clock that only the test advances, and short methods to
+//! use both.
 
 use std::{
     path::{Path, PathBuf},
@@ -50,7 +51,7 @@ pub fn target(id: &JobId) -> Target {
     Target { id: id.clone(), topics: Topics::ALL }
 }
 
-/// Returns the states whose bits are set, that of the first state lowest.
+/// Returns the states whose bits are set in `mask`. The lowest bit is that of the first state.
 pub fn states(mask: u8) -> States {
     State::ALL.into_iter().filter(|state| mask & (1 << *state as u8) != 0).collect()
 }
@@ -138,7 +139,8 @@ impl Bench {
         Self::open(Home::Cluster(shared_cluster::shared()), layout).await
     }
 
-    /// Opens a store on Redis with one bucket, which has one order as the file store has.
+    /// Opens a store on Redis with one bucket, so that all its jobs have one order, as in the file
+    /// store.
     pub async fn one_bucket_redis() -> Self {
         let mut bench = Self::redis().await;
         bench.layout = Layout { prefix: "one".to_owned(), buckets: Some(Buckets::ONE) };

@@ -41,7 +41,7 @@ impl Pages {
     }
 }
 
-/// Returns whether each byte of a leaf belongs to one cell, or to none and is counted as free.
+/// Returns whether the cells of a leaf do not overlap, and all bytes between them count as free.
 pub fn leaf_adds_up(page: &[u8]) -> bool {
     pointers(page, 8, half(page, 3)).is_some_and(|places| all_adds_up(page, &places))
 }
@@ -57,8 +57,9 @@ pub fn interior_adds_up(page: &[u8]) -> bool {
 }
 
 /// Returns the offsets of a leaf's cells, the number of them that are surely current rows, and
-/// whether the page is consistent with its cell count or with another one. If the count is damaged,
-/// the pointers behind the last current one may lead to deleted rows, or to old versions of rows.
+/// whether some cell count, the stored one or another, makes the page consistent. If the stored
+/// count is damaged, the pointers behind the last current one may lead to deleted rows, or to old
+/// versions of rows.
 pub fn places(page: &[u8]) -> (Vec<usize>, usize, bool) {
     let most = (page.len() - 8) / 2;
     let all = pointers(page, 8, most).unwrap_or_default();
@@ -73,7 +74,8 @@ pub fn places(page: &[u8]) -> (Vec<usize>, usize, bool) {
     }
 }
 
-/// Returns the number of these cells with which a leaf is consistent.
+/// Returns the cell count that makes a leaf consistent; none if there is none. `places` are the
+/// offsets of all cells that it may have.
 fn count(page: &[u8], places: &[usize]) -> Option<usize> {
     let (begin, free) = (begin(page), free(page)?);
     let mut bytes = 0;

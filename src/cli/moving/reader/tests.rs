@@ -128,7 +128,7 @@ proptest! {
 }
 
 #[test]
-fn the_format_is_pinned_since_files_of_it_are_kept() {
+fn the_format_never_changes_since_users_keep_export_files() {
     let text = String::from_utf8(written(&[pinned()], 1)).expect("text");
     assert_eq!(text, PINNED);
     assert_eq!(

@@ -81,7 +81,7 @@ export function chart({ title, series, axis, days = () => false, past = null }) 
       else draw();
       if (!place.matches(":hover")) setText(readout, words);
     },
-    /** Shows the reason for missing newer data. */
+    /** Shows why there is no newer data. */
     fail(reason) {
       words = reason;
       setText(readout, words);

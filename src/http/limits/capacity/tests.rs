@@ -36,7 +36,7 @@ async fn puts_since_a_count_are_added_to_it() {
 }
 
 #[tokio::test]
-async fn while_a_count_is_asked_for_what_was_put_before_still_counts() {
+async fn earlier_puts_still_count_until_a_new_count_arrives() {
     let (bound, now) = (bound(Some(4), None), Instant::now());
     for _ in 0..4 {
         bound.take(&1, ONE, now, || ready(Ok(Usage::default()))).await.expect("there is room");

@@ -1,5 +1,5 @@
-//! The entries of all jobs by slot, in chunks: growth moves none of them, and memory is taken for
-//! the jobs that are there only.
+//! The entries of all jobs by slot, in chunks of fixed size: growth neither moves entries nor
+//! doubles the memory.
 
 use std::ops::{Index, IndexMut};
 

@@ -51,7 +51,8 @@ fn token(cell: &Cell) -> Option<TokenChange> {
     let (name, text) = (text(name)?, text(content)?);
     let sound = token_checksum(name, text) == number(sum)?;
     let (name, text) = (name.to_owned(), text.to_owned());
-    // The rule for the first token was checked when this one was created.
+    // The first token of a store must be one for admins. `true` passes this check, which was made
+    // when the token was created.
     sound.then_some(TokenChange::Create { name, text, is_admin: true })
 }
 

@@ -83,7 +83,8 @@ pub fn has_replica(info: &str) -> bool {
     fields(info).into_iter().any(is_online)
 }
 
-/// Returns the reason why writes are not synced at once, if any, by `INFO` and `appendfsync`.
+/// Returns the reason why writes are not synced at once, or `None` if they are. `info` is an `INFO`
+/// answer, `policy` the value of `appendfsync`.
 pub fn unsynced(info: &str, policy: Option<&String>) -> Option<String> {
     if !has_aof(info) {
         return Some(NO_AOF.to_owned());

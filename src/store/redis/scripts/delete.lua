@@ -1,6 +1,6 @@
 -- any -> gone.
 -- ARGV  for each job: id, codes of the states in which it is deleted ('' is all)
--- Reply for each job: the state it was in, or refusal, or -20 less the code of the state that the caller excluded
+-- Reply for each job: the state it was in, or refusal; if the caller excluded that state, -20 minus its code
 
 --- @include "shared/prelude"
 --- @include "shared/jobs"
@@ -17,7 +17,7 @@ local function transition()
       reply[#reply + 1] = code and WRONG_STATE - code or UNREADABLE
       return
     end
-    -- Also a job that is in no set or cannot be read: this is the way to remove it.
+    -- Removes even a job that is in no set or cannot be read, so that clients can get rid of it.
     if job then remove_job(id, state, topic) end
     reply[#reply + 1] = code or NOT_FOUND
   end)

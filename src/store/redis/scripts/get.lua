@@ -1,6 +1,6 @@
 -- Reads one job; writes nothing.
 -- ARGV  2 id
--- Reply {} or record, attempt record (''), state, its due time or deadline
+-- Reply {} or record, attempt record ('' if none), state, due time or deadline
 
 --- @include "shared/prelude"
 --- @include "shared/jobs"

@@ -8,7 +8,7 @@
 --- @include "promote/budget"
 --- @include "promote/delayed"
 
--- Creates what only jobs that are reserved or dead need: see tools.lua.
+-- Creates the functions that only reserved and dead jobs need; called only when such a job is due: see tools.lua.
 local function make_promotions()
 --- @include "shared/jobs"
 --- @include "promote/jobs"
@@ -37,8 +37,8 @@ local function add_figures(topic, counts)
   end
 end
 
--- The number of the earliest overdue jobs of a set, how many became what, and the members that join the ready set (nil
--- if the changes are gathered). Writes nothing.
+-- Reads the earliest overdue jobs of a set. Returns their number, the number of each outcome, and the members that join
+-- the ready set (nil for reserved and dead jobs, whose changes are gathered). Writes nothing.
 local function read(set, state, topic, most)
   -- A score may be a fraction above its time.
   local before = '(' .. string.format('%d', NOW + 1)

@@ -37,8 +37,8 @@ impl Map {
         distinct(self.ranges.iter().map(|(.., host)| host.clone()))
     }
 
-    /// Parses an answer to `CLUSTER SLOTS`. A node that does not know its own address leaves it
-    /// empty: then it is `asked`, the node that answered.
+    /// Parses the answer of the node `asked` to `CLUSTER SLOTS`. An empty address is that of this
+    /// node, which does not know it.
     pub fn read(answer: &Value, asked: &Host) -> Option<Self> {
         let Value::Array(entries) = answer else { return None };
         let mut ranges = Vec::with_capacity(entries.len());
@@ -71,7 +71,7 @@ pub fn questions() -> [Cmd; 2] {
     [question("INFO"), question("SLOTS")]
 }
 
-/// Asks a node without a connection for the answers that [`judge`] takes.
+/// Opens a connection to a node, and asks for the two answers that [`judge`] takes.
 pub async fn question(dialer: &Dialer, host: &Host) -> Result<(Value, Value), RedisError> {
     let mut connection = dialer.dial(host).await?;
     let [info, slots] = questions();
@@ -89,7 +89,8 @@ pub fn judge(info: Value, slots: &Value, host: &Host) -> Option<(u64, Map)> {
     Some((epoch.unwrap_or_default(), Map::read(slots, host)?))
 }
 
-/// Returns the latest map of these nodes; the map of one that is cut off only if there is no other.
+/// Asks these nodes and returns the latest map. Uses the map of a node that is cut off from the
+/// others only if no other node has a map.
 pub async fn ask(dialer: &Dialer, preflight: &Preflight, seeds: &[Host]) -> Result<Map, OpenError> {
     let asked = seeds.iter().map(async |seed| {
         let unable = |cause: RedisError| match cause.to_string() {
@@ -103,7 +104,7 @@ pub async fn ask(dialer: &Dialer, preflight: &Preflight, seeds: &[Host]) -> Resu
         let map = Map::read(&slots, seed).filter(|map| !map.ranges.is_empty());
         let known = judge(info, &slots, seed).map(|(epoch, _)| epoch);
         map.map(|map| (known, map)).ok_or_else(|| OpenError::Unavailable {
-            what: format!("the cluster by {seed}"),
+            what: format!("cluster node {seed}"),
             cause: "it knows of no master".to_owned(),
         })
     });

@@ -126,7 +126,7 @@ async fn open_once(options: &RedisOptions, store: &Options) -> Result<Opened, Op
     opening.preflight.agree(host, connection, buckets).await?;
     let preflight = opening.preflight.clone();
     let nodes = opening.start(&keys, map);
-    // Calls fail without a connection: give those connections that can be made a moment.
+    // Calls fail until their node is connected, so wait a moment for the nodes that are available.
     let all = nodes.all();
     let up = join_all(all.iter().map(|master| master.node.up()));
     drop(tokio::time::timeout(CONNECT_TIMEOUT, up).await);
@@ -233,8 +233,8 @@ impl<'a> Opening<'a> {
         self.lost_layout().await.map(Some)
     }
 
-    /// Returns the lost layout, by the number of buckets in the settings, if the loss of jobs is
-    /// accepted and no bucket contradicts that number.
+    /// Makes the lost layout anew from the number of buckets in the settings. Fails unless the loss
+    /// of jobs is accepted and every bucket found belongs to a store with that number.
     async fn lost_layout(&mut self) -> Result<String, OpenError> {
         let (options, key) = (self.options, keys::layout(&self.options.prefix));
         let lost = format!("there are buckets of a store, and its layout ({key}) is lost");
@@ -259,7 +259,7 @@ impl<'a> Opening<'a> {
         }
     }
 
-    /// Finds incarnations on the servers, for any number of buckets; about `most` on each server.
+    /// Finds about `most` incarnations on each server, whatever number of buckets the store has.
     async fn found_incarnations(&mut self, most: usize) -> Result<Vec<String>, OpenError> {
         let mut all = Vec::new();
         for (_, (host, connection)) in &mut self.servers {
@@ -277,7 +277,8 @@ impl<'a> Opening<'a> {
     }
 
     /// Fails if servers of the previous version use the store: they would take records of this
-    /// version for damaged. They listen to hints, unless their Redis user may not.
+    /// version for damaged. Finds them by their subscriptions to hints, so it misses a server whose
+    /// Redis user may not subscribe.
     async fn refuse_beside_older_servers(
         &mut self,
         keys: &[Keys],

@@ -1,5 +1,5 @@
--- Promotions of overdue jobs that are reserved or dead. Each function gathers the changes of jobs of one topic, given
--- as ids, each with its score, and returns how many became what.
+-- Promotions of overdue jobs that are reserved or dead. Each function takes jobs of one topic, as a list of ids and
+-- scores in turn, gathers their changes, and returns the number of each outcome.
 local promotions = {}
 
 local function ids_of(found)

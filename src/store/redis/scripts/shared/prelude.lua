@@ -6,7 +6,8 @@
 -- KEYS  for each bucket: pool, attempts, bucket, topics, bodies, and a key that never exists. keys.rs says what each
 --       holds. The names of topics' sorted sets begin with the pool's hash tag, so all keys of a bucket share a slot.
 --       While a cluster moves that slot to another node, access to a key that has moved fails in the middle of a
---       script, and earlier writes stay. With a missing key among its KEYS, Redis refuses to begin such a script.
+--       script, and earlier writes stay. The key that never exists prevents this: during the move, Redis refuses to
+--       begin a script if one of its KEYS is missing.
 -- ARGV  1 now in ms, or '' for this Redis' clock. Then the arguments of each bucket, and at the end the number of
 --       arguments of each bucket. A transition sees now as ARGV[1], followed by its own bucket's arguments.
 -- Reply for each bucket: the transition's reply, or an error; after an error nothing was written to that bucket.
@@ -17,8 +18,8 @@
 --
 -- A user's rights may be withdrawn at any time, and writes before a refused command stay. So each command that removes
 -- something first runs once in a form that changes nothing (a member or field '' never exists), and a job joins its new
--- set before it leaves the old one. The first of these commands needs no memory: a full Redis refuses a script only at
--- its first write.
+-- set before it leaves the old one. The first of these commands needs no memory: a full Redis checks memory only until
+-- the first write of a script, so it then accepts the later ones too.
 --
 -- codec.rs defines the form of records. Scripts check records before they act on them. A job with an unreadable record
 -- loses its attempts or becomes dead; other jobs are not affected.
@@ -41,7 +42,7 @@ local STATE_CODE = { delayed = 1, ready = 2, reserved = 3, dead = 4 }
 -- Refusals are negative. Mirrored in reply.rs.
 local NOT_FOUND, EXISTS, RESERVATION_LOST, NEVER_POPPED = -1, -2, -3, -4
 local RESERVED, DEAD, DUE_TOO_FAR, NOT_RESERVED, UNREADABLE = -5, -6, -7, -8, -9
--- Less the code of the state that the job is in.
+-- The reply is this number minus the code of the state that the job is in.
 local WRONG_STATE = -20
 -- A longer body is in BODIES. Mirrored in codec.rs.
 local MAX_INLINE_BODY = 4096
