@@ -10,7 +10,7 @@ use std::{fmt, str::FromStr};
 use super::{Policy, PolicyFields, schema_4::PolicyOfSchema4};
 use crate::job::{backoff::Backoff, duration::Millis};
 
-// The names of the fields. Scripts read the first four (`records.lua`).
+// The names of the fields. Scripts read the first four (`shared/policy.lua`).
 const TTR: &str = "t";
 const MAX_ATTEMPTS: &str = "m";
 const BACKOFF: &str = "b";
