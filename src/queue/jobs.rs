@@ -1,14 +1,21 @@
 //! Transitions of given jobs, except put and pop. Each job has its own result, in the given order.
 
+use std::time::Duration;
+
 use super::{
     batching::{dispatcher::Dispatcher, has_job_id::HasJobId},
     error::QueueError,
     service::Queue,
 };
+use tokio::time::{Instant, sleep_until};
+
 use crate::{
     job::{Change, Job, JobId, Refusal, State, Topic, UnixMillis},
     store::{Bury, Clock, Delete, JobRef, Release, Reply, StoreError, Target, Touch, Transitioned},
 };
+
+/// Time between two checks of a caller that waits.
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 impl Queue {
     /// Finishes jobs and returns their topics.
@@ -85,6 +92,10 @@ impl Queue {
         I: HasJobId + Send + 'static,
         O: Send + 'static,
     {
+        let watched: Vec<JobId> = match self.watches.is_empty() {
+            true => Vec::new(),
+            false => jobs.iter().map(|job| job.id().clone()).collect(),
+        };
         let lacks = |job: &I| self.settings.require_reservation && job.lacks_reservation();
         let refused: Vec<bool> = jobs.iter().map(lacks).collect();
         let jobs = jobs.into_iter().zip(&refused).filter(|(_, refused)| !**refused);
@@ -97,7 +108,44 @@ impl Queue {
             let outcome = outcomes.next().unwrap_or_else(missing);
             outcome.map_err(QueueError::Store)?.map_err(QueueError::Refused)
         };
-        refused.into_iter().map(reply).collect()
+        let results: Vec<Result<O, QueueError>> = refused.into_iter().map(reply).collect();
+        let changed = watched.iter().zip(&results).filter(|(_, result)| result.is_ok());
+        self.watches.changed(changed.map(|(id, _)| id));
+        results
+    }
+
+    /// Returns a job that its caller may access, once it is dead; at `end`, or if the server stops
+    /// before, returns the job as it is then. Calls `check` at least once a second.
+    ///
+    /// # Errors
+    /// That of `check`, `NotFound` if the job is gone, or the error of the store.
+    pub async fn wait_for_end<E: From<QueueError>>(
+        &self,
+        target: Target,
+        end: Instant,
+        check: impl Fn() -> Result<(), E>,
+    ) -> Result<Job, E> {
+        let mut watch = self.watches.watch(target.id.clone());
+        loop {
+            let is_over = Instant::now() >= end || self.no_waiting.is_cancelled();
+            let job = self.get(target.clone()).await?;
+            if is_over || job.state == State::Dead {
+                return Ok(job);
+            }
+            drop(job); // a long body takes no memory meanwhile
+            loop {
+                let soon = end.min(Instant::now() + CHECK_INTERVAL);
+                let is_soon = tokio::select! {
+                    () = watch.changed() => false,
+                    () = self.no_waiting.cancelled() => false,
+                    () = sleep_until(soon) => true,
+                };
+                check()?;
+                if !is_soon || Instant::now() >= end {
+                    break;
+                }
+            }
+        }
     }
 }
 

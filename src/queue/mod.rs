@@ -22,6 +22,7 @@ mod topic_settings;
 mod topics;
 mod transitions;
 mod waiters;
+mod watches;
 
 pub use batching::{coalescer::Coalescer, has_job_id::HasJobId};
 pub use delivery::pending_delivery::PendingDelivery;

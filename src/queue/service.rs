@@ -19,6 +19,7 @@ use super::{
     timer::{Timer, handle::TimerHandle, hint_listener::HintListener},
     transitions::Transitions,
     waiters::Waiters,
+    watches::{Watcher, Watches},
 };
 use crate::{
     job::{IdMaker, Policy, ReservationKey},
@@ -53,6 +54,7 @@ pub struct Queue {
     pub(super) stats: Arc<Stats>,
     pub(super) lateness: Arc<Lateness>,
     pub(super) last_errors: LastErrors,
+    pub(super) watches: Arc<Watches>,
     pub(super) surveys: Arc<Surveys>,
     pub(super) checks: StoreChecks,
     /// When cancelled, waiting pops return without jobs.
@@ -114,6 +116,7 @@ impl Queue {
             stats,
             lateness,
             last_errors: LastErrors::default(),
+            watches: Arc::default(),
             surveys,
             checks: StoreChecks::default(),
             no_waiting: CancellationToken::new(),
@@ -146,6 +149,9 @@ impl Queue {
             pause: self.settings.poll_interval,
         };
         self.timers.spawn(refresher.run(self.stopping.clone()));
+        let watcher =
+            Watcher { store: Arc::clone(&self.store), watches: Arc::clone(&self.watches) };
+        self.timers.spawn(watcher.run(self.stopping.clone()));
         if let Some(hints) = hints {
             let listener = HintListener {
                 hints,

@@ -21,8 +21,8 @@ use super::{
 };
 use crate::{
     job::{
-        Bucket, Buckets, Job, Millis, PolicyFields, ReservationKey, Schedule, SettingsChanges,
-        State, Topic, UnixMillis,
+        Bucket, Buckets, Job, JobId, Millis, PolicyFields, ReservationKey, Schedule,
+        SettingsChanges, State, Topic, UnixMillis,
     },
     metrics::SECONDS,
     traces,
@@ -175,6 +175,7 @@ measured! {
         read held(bucket: Bucket, topic: Topic, cursor: Option<String>) -> StoreResult<ReservedPage>;
         each peek(parts: Parts<Vec<Topic>>, deadlines: bool) -> StoreResults<Peek>;
         read get(bucket: Bucket, target: Target) -> StoreResult<Option<Job>>;
+        each states(parts: Parts<Vec<JobId>>) -> StoreResults<Vec<Option<State>>>;
         read topics(bucket: Bucket, page: TopicPage) -> StoreResult<Vec<(Topic, TopicPeek)>>;
         read topic(bucket: Bucket, topic: Topic) -> StoreResult<TopicPeek>;
         read topic_usage(topic: Topic) -> StoreResult<Usage>;

@@ -6,7 +6,7 @@ use super::{
     JobPage, JobRange, Parts, Peek, ReservedPage, Steps, StoreResult, StoreResults, Target,
     TopicPage, TopicPeek, Usage,
 };
-use crate::job::{Bucket, Job, State, Topic};
+use crate::job::{Bucket, Job, JobId, State, Topic};
 
 /// The part of a store that reads jobs.
 #[async_trait]
@@ -26,6 +26,9 @@ pub trait JobReads: Send + Sync {
 
     /// Reads one job. Returns none, even for a damaged job, if the caller may not reach its topic.
     async fn get(&self, bucket: Bucket, target: Target) -> StoreResult<Option<Job>>;
+
+    /// Reads the states of jobs; none if there is no such job, or it is in no set of a topic.
+    async fn states(&self, parts: Parts<Vec<JobId>>) -> StoreResults<Vec<Option<State>>>;
 
     /// Reads topics that have jobs in this bucket, ordered by name.
     async fn topics(&self, bucket: Bucket, page: TopicPage)

@@ -10,9 +10,10 @@ use crate::{
         openapi::{Operation, Schemas, on},
         problem::Code,
         routes::jobs,
-        wire::{JobResponse, PatchJob, PutJob, TransitionResponse},
+        schema::types,
+        wire::{JobResponse, MAX_WAIT, PatchJob, PutJob, TransitionResponse},
     },
-    job::States,
+    job::{Millis, States},
 };
 
 pub fn operations(schemas: &mut Schemas) -> Vec<Operation> {
@@ -59,10 +60,15 @@ pub fn in_state(schemas: &mut Schemas) -> serde_json::Value {
 }
 
 fn get(schemas: &mut Schemas) -> Operation {
+    let wait = types::duration_in_query(Millis::ZERO, MAX_WAIT).to_value();
     Operation::new(on(Method::GET, jobs::get), "/jobs/{id}", "get_job", "Get a job")
-        .text("The job with its body, its times, its attempts and its last error.")
+        .text(
+            "The job with its body, its times, its attempts and its last error. With `wait`, the answer comes when \
+             the job is dead or gone (404), or when the wait ends, with the state that the job has then.",
+        )
         .needs(&[Scope::Read, Scope::Cancel])
         .with_id(schemas)
+        .in_query("wait", false, &wait, "Time to wait for the end of the job. Default: 0.")
         .gives(200, "The job.", &schemas.answer::<JobResponse>(), &job("delayed"))
         .refuses(&[Code::JobNotFound, Code::JobDamaged, Code::Overloaded])
 }

@@ -63,12 +63,12 @@ impl Quotas {
         Self { waiting: LimitBy::new(limits.waiting_pops), puts }
     }
 
-    /// Takes a permit for a pop that waits.
+    /// Takes a permit for a pop or a get that waits.
     ///
     /// # Errors
     /// 429 `too_many_requests`: the caller has `limits.waiting_pops` already.
     pub fn wait(&self, caller: Caller) -> Result<Taken<Caller>, Problem> {
-        let detail = "this caller has too many pops that wait (limits.waiting_pops)";
+        let detail = "this caller has too many requests that wait (limits.waiting_pops)";
         self.waiting.take(caller).ok_or_else(|| too_many(detail))
     }
 

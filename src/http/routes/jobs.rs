@@ -1,10 +1,15 @@
 //! Routes of one job.
 
 use axum::{
+    Extension,
     extract::{OriginalUri, State},
-    http::{HeaderName, StatusCode, Uri, header::LOCATION},
+    http::{
+        HeaderName, HeaderValue, StatusCode, Uri,
+        header::{CACHE_CONTROL, LOCATION},
+    },
     response::Response,
 };
+use tokio::time::Instant;
 
 use crate::{
     http::{
@@ -16,7 +21,7 @@ use crate::{
             parse::{parse, parse_or_default},
             query::Query,
         },
-        limits::quotas::Caller,
+        limits::{in_flight::InFlightPermit, quotas::Caller},
         problem::Problem,
         wire::{
             self, ActionRequest, IdOnly, JobResponse, RequestPosition, TransitionResponse,
@@ -65,12 +70,29 @@ pub fn placed_status(how: PutOutcome) -> StatusCode {
 pub async fn get(
     State(app): State<App>,
     identity: Identity,
+    caller: Caller,
+    permit: Option<Extension<InFlightPermit>>,
     PathId(id): PathId,
-    _: NoQuery,
+    uri: Uri,
 ) -> Result<Response, Problem> {
     let topics = identity.topics()?;
+    let mut query = Query::new(&uri);
+    let wait = wire::wait(query.duration("wait")?)?;
+    query.reject_unknown()?;
     app.memory.room().await?;
-    app.memory.answer(&seen_by(&identity, read(&app, id, &topics).await?))
+    if wait.is_zero() {
+        return app.memory.answer(&seen_by(&identity, read(&app, id, &topics).await?));
+    }
+    let _waiting = app.quotas.wait(caller)?;
+    if let Some(Extension(permit)) = permit {
+        permit.leave();
+    }
+    let end = Instant::now() + wait;
+    let job = app.queue.wait_for_end(Target { id, topics }, end, || identity.check()).await?;
+    app.memory.room().await?;
+    let mut response = app.memory.answer(&seen_by(&identity, job))?;
+    response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    Ok(response)
 }
 
 /// Returns a job of one of these topics.

@@ -18,7 +18,7 @@ pub use self::{
     answer::{JobResponse, JobsPage, PoppedJobs, PoppedResponse, TransitionResponse},
     body::MAX_DEPTH,
     patch::PatchJob,
-    pop::{MAX_COUNT, MAX_WAIT, PopCount, PopOptions},
+    pop::{MAX_COUNT, MAX_WAIT, PopCount, PopOptions, wait},
     put::PutJob,
     topic::{PauseTopic, PutTopic},
     topic_answer::{DueCounts, Kicked, Paused, Purged, TopicResponse, TopicsPage},

@@ -1,5 +1,7 @@
 //! Options of a pop.
 
+use std::time::Duration;
+
 use schemars::{JsonSchema, json_schema};
 use serde::Deserialize;
 
@@ -25,6 +27,17 @@ pub struct PopCount;
 schemas! {
     Wait => |_| types::duration(Millis::ZERO, MAX_WAIT);
     PopCount => |_| json_schema!({ "type": "integer", "minimum": 1, "maximum": MAX_COUNT });
+}
+
+/// Checks how long a request waits. Default: 0.
+pub fn wait(given: Option<Millis>) -> Result<Duration, Problem> {
+    match given.unwrap_or(Millis::ZERO) {
+        wait if wait > MAX_WAIT => {
+            let given = wait.as_seconds();
+            Err(Problem::field("wait", format!("must be from 0 to 60 seconds, got {given} s")))
+        }
+        wait => Ok(wait.into()),
+    }
 }
 
 /// Options of a pop, in the query or in the body.
@@ -61,14 +74,7 @@ impl PopOptions {
     }
 
     pub fn valid(self, topics: Vec<Topic>) -> Result<Pop, Problem> {
-        let wait = self.wait.unwrap_or(Millis::ZERO);
-        if wait > MAX_WAIT {
-            let given = wait.as_seconds();
-            return Err(Problem::field(
-                "wait",
-                format!("must be from 0 to 60 seconds, got {given} s"),
-            ));
-        }
+        let wait = wait(self.wait)?;
         let count = match self.count.unwrap_or(1) {
             count @ 1..=MAX_COUNT => u16::try_from(count).unwrap_or(u16::MAX),
             count => {
@@ -76,6 +82,6 @@ impl PopOptions {
                 return Err(Problem::field("count", detail));
             }
         };
-        Ok(Pop { topics, count, ttr: ttr(self.ttr)?, wait: wait.into(), enough: usize::MAX })
+        Ok(Pop { topics, count, ttr: ttr(self.ttr)?, wait, enough: usize::MAX })
     }
 }

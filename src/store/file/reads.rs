@@ -51,6 +51,16 @@ impl JobReads for FileStore {
         self.writer.read(move |writer| read_job(writer, bucket, &target)).await
     }
 
+    async fn states(&self, parts: Parts<Vec<JobId>>) -> StoreResults<Vec<Option<State>>> {
+        let work = |(bucket, ids): (Bucket, Vec<JobId>)| {
+            self.writer.read(move |writer| {
+                let machine = &writer.machines[bucket.index()];
+                Ok(ids.iter().map(|id| machine.state(id)).collect())
+            })
+        };
+        join_all(parts.into_iter().map(work)).await
+    }
+
     async fn topics(
         &self,
         bucket: Bucket,

@@ -7,11 +7,11 @@ use redis::Cmd;
 use super::{
     RedisStore,
     preflight::requirements,
-    reply::Values,
+    reply::{Values, state_of},
     transitions::{self, each_job},
 };
 use crate::{
-    job::{Bucket, Job, State, Topic, Topics, UnixMillis},
+    job::{Bucket, Job, JobId, State, Topic, Topics, UnixMillis},
     store::{
         JobPage, JobRange, JobReads, JobRef, Parts, Peek, ReservedPage, Steps, StoreError,
         StoreResult, StoreResults, Target, TopicPage, TopicPeek, Usage, topics::overdue,
@@ -98,6 +98,21 @@ impl JobReads for RedisStore {
             }
         });
         join_all(peeks).await.into_iter().flatten().collect()
+    }
+
+    async fn states(&self, parts: Parts<Vec<JobId>>) -> StoreResults<Vec<Option<State>>> {
+        let fill = |cmd: &mut Cmd, _, ids: &Vec<JobId>| {
+            for id in ids {
+                cmd.arg(id.as_str());
+            }
+        };
+        let state = |reply: &mut Values| match reply.int()? {
+            0 => Ok(None),
+            code => state_of(code).map(Some),
+        };
+        let read =
+            |reply: &mut Values, ids: &Vec<JobId>| ids.iter().map(|_| state(reply)).collect();
+        self.each(&self.scripts.states, &parts, fill, read).await
     }
 
     async fn topics(

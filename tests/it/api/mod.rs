@@ -7,6 +7,7 @@ mod broken_keys;
 mod damaged;
 mod dashboard;
 mod headers;
+mod job_waits;
 mod lost_answers;
 mod matrix;
 mod metrics;
@@ -67,10 +68,16 @@ on_each_store! {
             an_id_of_a_forbidden_topic_reveals_and_changes_nothing;
         revoked:
             the_token_must_be_valid_when_the_body_is_complete,
-            a_waiting_pop_gets_no_job_once_its_token_is_invalid;
+            a_waiting_pop_gets_no_job_once_its_token_is_invalid,
+            a_wait_for_a_job_ends_once_its_token_is_invalid;
         batches:
             each_job_of_a_batch_has_a_result_of_its_own,
             a_thousand_jobs_go_in_and_come_out;
+        job_waits:
+            a_wait_for_a_job_ends_when_it_is_dead_or_gone,
+            a_wait_for_a_job_ends_by_its_last_ttr_or_a_purge,
+            a_wait_shows_the_job_as_it_is_at_the_end,
+            a_stopping_server_ends_waits_for_jobs;
         waiting:
             a_waiting_pop_is_answered_by_a_put,
             a_wait_that_is_over_is_answered_empty,

@@ -1,6 +1,8 @@
 //! Requests that were let in and act later: once their body has arrived, or once the job that they
 //! wait for is there.
 
+use std::time::{Duration, Instant};
+
 use reqwest::Method;
 use serde_json::{Value, json};
 use tokio::{
@@ -8,9 +10,12 @@ use tokio::{
     net::TcpStream,
 };
 
-use super::server::{Answer, Server};
+use super::server::{Answer, Server, pass};
+use crate::support::patience::scaled;
 
 const HALF: usize = 20;
+/// A wait that is over long before its 60 seconds.
+const LONG_BEFORE: Duration = Duration::from_secs(20);
 
 /// Request of which only the head and a part of the body were sent.
 struct HalfSent {
@@ -128,6 +133,25 @@ pub async fn a_waiting_pop_gets_no_job_once_its_token_is_invalid(server: Server)
         let jobs = ask(&server, &root, Method::GET, &pop, Value::Null).await.jobs();
         assert_eq!(jobs[0]["attempt"], 1, "what was given back does not count: {jobs:?}");
     }
+}
+
+pub async fn a_wait_for_a_job_ends_once_its_token_is_invalid(server: Server) {
+    let root = root(&server).await;
+    let put = json!({"topic": "t", "id": "a", "delay": "1h"});
+    ask(&server, &root, Method::POST, "/jobs", put).await.ok(201);
+    let leaver = json!({"name": "leaver", "scopes": {"read": ["*"]}});
+    let leaver = create(&server, &root, leaver).await;
+    let mut stream = TcpStream::connect(server.address).await.expect("connected");
+    let head = format!(
+        "GET /jobs/a?wait=60s HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n{}\r\n",
+        authorization(&leaver)
+    );
+    stream.write_all(head.as_bytes()).await.expect("sent");
+    pass(Duration::from_millis(500)).await; // a wait that begins later is refused as well
+    let began = Instant::now();
+    ask(&server, &root, Method::DELETE, "/tokens/leaver", Value::Null).await;
+    assert_eq!(status(&mut stream).await, 401);
+    assert!(began.elapsed() < scaled(LONG_BEFORE), "it waited on: {:?}", began.elapsed());
 }
 
 /// Repeats the check until it holds: there is no event to wait for.

@@ -449,6 +449,8 @@ async fn only_reads(redis: &mut Watched) -> Vec<String> {
     store.held(bucket, topic(), None).await.expect("holders");
     peek_in(&**store, bucket, vec![topic()]).await.expect("a look");
     assert!(bench.get(&id("a")).await.is_some());
+    let states = store.states(vec![(bucket, vec![id("a"), id("b")])]).await.remove(0);
+    assert_eq!(states.expect("states"), [Some(State::Ready), None]);
     store.topics(bucket, TopicPage { limit: 9, ..TopicPage::default() }).await.expect("topics");
     store.topic(bucket, topic()).await.expect("a topic");
     store.topic_usage(topic()).await.expect("usage");

@@ -36,6 +36,10 @@ impl Machine {
         Usage { jobs, bytes: self.index.bytes(topic) }
     }
 
+    pub fn state(&self, id: &JobId) -> Option<State> {
+        self.index.find(id).map(|slot| self.index.entry(slot).state)
+    }
+
     pub fn jobs(&self) -> u64 {
         self.index.jobs()
     }
