@@ -42,7 +42,7 @@ enum Act {
         #[arg(long)]
         name: TokenName,
         /// A scope and its topics: put=billing.*, pop=mail,sms, cancel=*, read=*, manage=*, or
-        /// admin. Several times for several
+        /// admin. Repeat the option for further scopes
         #[arg(long = "scope", required = true, value_parser = scope)]
         scopes: Vec<(Scope, Vec<TopicPattern>)>,
         /// For how long it is valid, with a unit: 90d, 12h

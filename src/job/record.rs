@@ -86,7 +86,7 @@ pub struct Job {
     pub due_at: UnixMillis,
     /// When it was put, by the store's clock.
     pub created_at: UnixMillis,
-    /// How long a consumer may hold it; while reserved, that of the current consumer.
+    /// How long a consumer may hold it; while it is reserved, how long the current consumer may.
     pub ttr: Millis,
     /// As it was put or changed; its TTR is that of the next consumer.
     pub policy: Policy,

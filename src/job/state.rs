@@ -166,7 +166,7 @@ impl Event {
 pub enum Refusal {
     /// No job has this id.
     NotFound,
-    /// A job with this id exists: the given one, unless it is not known.
+    /// A job with this id exists: its state and topic, or `None` if they are not known.
     Exists(Option<Living>),
     /// The given reservation does not, or no longer, hold the job.
     ReservationLost,
@@ -190,7 +190,7 @@ pub enum Refusal {
     ChangedDamaged,
 }
 
-/// The job that already has an id.
+/// State and topic of an existing job.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Living {
     /// The current state.

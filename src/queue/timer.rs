@@ -33,7 +33,7 @@ use crate::{
 
 /// Most deadlines that one promote handles.
 const DEADLINES_PER_PROMOTE: usize = 500;
-/// End of a sleep that is timed exactly.
+/// Last part of a sleep, which is timed exactly.
 const EXACTLY: Duration = Duration::from_millis(10);
 
 pub struct Timer {
@@ -44,10 +44,10 @@ pub struct Timer {
     pub poll_interval: Duration,
 }
 
-/// Sleeps to the microsecond with `futures-timer`, whose own thread costs two thread switches. Of a
-/// long span only the end is timed that way, so this may return up to [`EXACTLY`] early. The sleep
-/// of the runtime is rounded up to whole milliseconds, plus one; it is used alone if the thread
-/// cannot be started.
+/// Sleeps to the microsecond with `futures-timer`, whose own thread costs two thread switches. A
+/// long sleep uses the runtime instead and returns up to [`EXACTLY`] early: the timer then sleeps
+/// again, exactly, for the rest. The sleep of the runtime is rounded up to whole milliseconds, plus
+/// one; it is used alone if the thread cannot be started.
 async fn sleep(span: Duration) {
     if span > 2 * EXACTLY {
         return tokio::time::sleep(span - EXACTLY).await;
@@ -152,8 +152,9 @@ impl Timer {
     }
 
     /// Returns whether a poll requests deadlines too, at one command per bucket. A server that is
-    /// alone has set all deadlines itself, except deadlines that another server set before it left,
-    /// or that a call of unknown result sets later; so both cause doubt for a while.
+    /// alone knows all deadlines, since it has set them itself, with two exceptions: another server
+    /// may have set some before it left, and a call of unknown result may set some later. After
+    /// either, polls request deadlines for a while.
     fn wants_deadlines(&self, deadlines: &Deadlines, buckets: &[Bucket]) -> bool {
         if !self.store.shared().is_some_and(SharedStore::is_alone) {
             self.handle.doubt();

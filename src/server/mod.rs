@@ -163,8 +163,8 @@ async fn read_tokens(
     }
 }
 
-/// Returns the first address that other machines can reach, where requests need a token; `None` if
-/// `server.insecure` allows them everything.
+/// Returns the first address that other machines can reach, so that requests need a token. `None`
+/// if there is no such address, or if `server.insecure` allows requests without a token.
 fn exposed<'a>(
     public: &Listener,
     admin: Option<&Listener>,

@@ -135,7 +135,7 @@ impl ClockWatch {
         } else if back <= known.trusted.allowed(reading, TOLERANCE) {
             known.trusted = reading; // the clock is right again
         } else if jumped && before.expected(reading.at) < known.trusted.expected(reading.at) {
-            // The trusted clock was set back, so it may have been wrong.
+            // Before this jump, the clock was behind the trusted one, which may have been wrong.
             known.trusted = before;
         }
         if jumped {

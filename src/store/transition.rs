@@ -213,14 +213,15 @@ macro_rules! transitions {
 }
 
 transitions! {
-    /// absent → delayed or ready. A living id is refused with `Exists`, or kept or replaced, as the
-    /// job asks, if the living job has the same topic; a reserved job is never replaced
-    /// (`Reserved`). A due time beyond ten years from now is `DueTooFar`.
+    /// absent → delayed or ready. If a job with this id exists, `on_conflict` decides: the put is
+    /// refused with `Exists`, or it keeps or replaces the existing job, if that has the same topic.
+    /// A reserved job is never replaced (`Reserved`). A due time beyond ten years from now is
+    /// `DueTooFar`.
     put, Put(Vec<NewJob>) -> Vec<Reply<Placed>>;
 
     /// absent → the state in the job, with its times, attempts, reservation and error, as
     /// [`list`](crate::store::JobReads::list) read it in another store. A living id is refused with
-    /// `Exists`. Where the order of arrival counts, jobs arrive in the order of the batch.
+    /// `Exists`. A store that keeps the order of arrival takes the jobs in the order of the batch.
     restore, Restore(Vec<Job>) -> Vec<Reply<()>>;
 
     /// ready → reserved, for up to `count` jobs of each request, in due order. The same transition

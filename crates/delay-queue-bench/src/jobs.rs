@@ -7,8 +7,8 @@ use super::{
     options::{Ids, Load},
 };
 
-/// Number of different own ids. They scatter like order numbers: the n-th is n × [`SCATTER`] modulo
-/// this number. The two numbers have no common factor, so no id repeats.
+/// Number of different ids of [`Ids::Own`]. They scatter like order numbers: the n-th is
+/// n × [`SCATTER`] modulo this number. The two numbers have no common factor, so no id repeats.
 const ORDERS: u64 = 10_000_000_000;
 const SCATTER: u64 = 6_180_339_887;
 

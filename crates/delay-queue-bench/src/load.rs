@@ -1,4 +1,4 @@
-//! The phases put and pop, at the rate that the connections carry.
+//! The phases put and pop, as fast as the connections allow.
 
 use std::{
     cell::{Cell, RefCell},

@@ -1,9 +1,10 @@
 //! The format of an export: lines of JSON, each an object with one key that names its kind.
 //!
 //! An export begins with a head. The jobs of each bucket follow, in the order of the buckets, each
-//! with a section line that has their count and checksum. Then come topic settings and a total. A
-//! CRC-32 or a comparison covers every byte, so that an import detects a truncated file or a
-//! flipped bit before it uses the file. Persisted: a change of any line needs another [`VERSION`].
+//! with a section line that has their count and checksum. Then come topic settings and a total. The
+//! total has a CRC-32 of all lines before it, and an import compares the total with its own, so
+//! that it detects a truncated file or a flipped bit before it uses the file. Persisted: a change
+//! of any line needs another [`VERSION`].
 
 use std::fmt;
 

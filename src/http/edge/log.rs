@@ -213,7 +213,7 @@ fn short(text: &str) -> &str {
     &text[..end.unwrap_or_default()]
 }
 
-/// Kind of a request, as far as the audit distinguishes.
+/// Kind of a request, which decides whether the audit has a line for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Act {
     /// On a whole topic, or on tokens.

@@ -1,5 +1,5 @@
-//! Unwritten answers: the memory that each caller holds by them, and whose connection to close when
-//! memory is short.
+//! Unwritten answers: counts the memory that they take per caller, and closes connections of slow
+//! readers when memory is short.
 
 use std::{
     collections::HashMap,
@@ -15,7 +15,7 @@ use crate::http::client::peer::Peer;
 
 /// Age of an unwritten answer from which its connection may be closed to free memory.
 const SLOW: Duration = Duration::from_secs(1);
-/// Extension of an answer to a read or a pop whose bytes are counted in `Memory` already.
+/// Extension of a response whose bytes `Memory` counts already: the answer to a read or a pop.
 #[derive(Clone)]
 pub struct Counted;
 
@@ -73,8 +73,9 @@ impl Held {
         freed > 0
     }
 
-    /// Adds an answer and returns its key. If `may_refuse`, and its caller has others, returns the
-    /// caller as error when that caller would hold more than `most` bytes.
+    /// Adds an answer and returns its key. With `may_refuse`, refuses an answer with which its
+    /// caller would hold more than `most` bytes, unless it is the caller's only one; the error is
+    /// the caller.
     pub fn add(&self, answer: Answer, most: usize, may_refuse: bool) -> Result<usize, Caller> {
         let mut answers = self.lock();
         let of = answers.of.entry(answer.caller.clone()).or_default();

@@ -1,6 +1,6 @@
 //! Accepting connections.
 //!
-//! This small accept loop ends every connection in order at shutdown, and closes idle connections
+//! This small accept loop ends connections gracefully at shutdown, and closes idle connections
 //! when descriptors run out, so that a full server still answers.
 
 use std::{

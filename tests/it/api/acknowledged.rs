@@ -176,8 +176,8 @@ async fn an_unchanged_answer_needs_the_confirmation_too() {
     let x = r#"{"topic":"t","id":"x"}"#;
     let first = one.post("/jobs", x).await.problem(503, "store_unavailable");
     assert_eq!(first["applied"], "unknown");
-    // The README tells clients to retry: on the connection that wrote the job, and on one that has
-    // never written.
+    // The README tells clients to retry. The retries use the connection that wrote the job, and one
+    // that has never written.
     let keep = r#"{"topic":"t","id":"x","on_conflict":"keep"}"#;
     for server in [&one, &other, &one] {
         server.post("/jobs", keep).await.problem(503, "store_unavailable");

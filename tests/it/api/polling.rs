@@ -38,7 +38,7 @@ impl Commands {
         Self(all)
     }
 
-    /// Returns, for each command that names ready lists, their number; commands inside scripts do
+    /// Returns the number of ready lists in each command that names any; commands inside scripts do
     /// not count.
     fn asking_for_ready(&self) -> Vec<usize> {
         let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -91,7 +91,7 @@ async fn a_waiter_for_a_hundred_topics_costs_a_command_a_bucket() {
     let redis = Arc::new(Redis::start());
     let server = Arc::new(Server::on(Arc::clone(&redis)).await);
     let topics: Vec<String> = (0..100).map(|n| format!("t{n}")).collect();
-    // Each topic has jobs in every bucket that are not due.
+    // Each topic has jobs in every bucket, none of them due.
     for topic in &topics {
         let jobs = vec![json!({"topic": topic, "delay": "1h"}); 64];
         server.post("/batch/jobs", json!({"jobs": jobs}).to_string()).await.ok(200);

@@ -56,8 +56,8 @@ pub fn interior_adds_up(page: &[u8]) -> bool {
     adds_up(page, 12, &places, |place| Some(varint(page, place + 4)?.1 - place))
 }
 
-/// Returns the offsets of a leaf's cells, the number of them that are surely current rows, and
-/// whether some cell count, the stored one or another, makes the page consistent. If the stored
+/// Returns the offsets of a leaf's cells, how many of them are surely current rows, and whether the
+/// page is consistent, with the stored cell count or with another one. If the stored
 /// count is damaged, the pointers behind the last current one may lead to deleted rows, or to old
 /// versions of rows.
 pub fn places(page: &[u8]) -> (Vec<usize>, usize, bool) {

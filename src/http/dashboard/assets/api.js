@@ -43,7 +43,7 @@ export const learned = () => scopes !== null;
 
 const allows = (pattern, topic) => (pattern.endsWith("*") ? topic.startsWith(pattern.slice(0, -1)) : topic === pattern);
 
-/** Returns whether the token has this scope for this topic or, without one, any; false if unknown. */
+/** Returns whether the token has this scope for this topic or, if none is given, for any; false until it is known. */
 export const may = (scope, topic) => Boolean(scopes?.[scope]?.some((pattern) => !topic || allows(pattern, topic)));
 
 /** Returns whether the token may read all topics. */

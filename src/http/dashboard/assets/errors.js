@@ -7,8 +7,9 @@ import { away, count, counted, jobLink, pattern } from "./format.js";
 
 const TOPICS = 5;
 const JOBS = 20;
-/** Milliseconds between two samples; the second if the number of dead jobs has changed. */
+/** Milliseconds between two samples while the number of dead jobs stays the same. */
 const PERIOD = 30_000;
+/** Milliseconds between two samples while it changes. */
 const PERIOD_OF_CHANGES = 4000;
 
 /** Creates a row: first cell, error, note, and a link to a job with the error. */
@@ -17,7 +18,7 @@ const create = () => h("li", {}, h("span", { class: "first" }), h("span"), h("sp
 function update(row, first, error, note, { topic, id }) {
   const [start, text, more, link] = row.children;
   setText(start, first);
-  // The user is reading an unfolded error.
+  // An unfolded error stays: the user is reading it.
   if (row.error !== error && !text.open) {
     row.error = error;
     text.replaceWith(folded(error));

@@ -7,8 +7,9 @@ import { h, setText } from "./dom.js";
 import { away, seconds, time, topicLink, visible } from "./format.js";
 import { members } from "./json.js";
 
-/** Characters of an answer above which it is polled less often, and that period in milliseconds. */
+/** Most characters of an answer that is polled at the usual rate. */
 const LARGE = 32_768;
+/** Milliseconds between two polls of a larger answer. */
 const PERIOD_OF_LARGE = 15_000;
 
 const ID = /^[A-Za-z0-9._:-]{1,128}$/;

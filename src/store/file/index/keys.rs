@@ -1,5 +1,5 @@
-//! A sorted set of jobs, in chunks: it takes half the memory of a `BTreeSet`, which keeps half of
-//! each node free if jobs come in order, and the jobs read at a start are sorted at once.
+//! A sorted set of jobs, in chunks. It takes half the memory of a `BTreeSet`, which keeps half of
+//! each node free if jobs come in order. The jobs read at a start are sorted once, all together.
 
 use std::{
     collections::BTreeMap,

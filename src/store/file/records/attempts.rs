@@ -14,7 +14,7 @@ pub enum Popped {
     Yes(AttemptRow),
     /// The row is not as it was written.
     Damaged,
-    /// If it has a row, that is on an unreadable page.
+    /// The job may have a row, on a page that cannot be read.
     Perhaps,
 }
 

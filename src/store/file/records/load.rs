@@ -16,7 +16,7 @@ use crate::{
     store::file::index::{Arrival, Attempt, Size},
 };
 
-/// Distance from the greatest sound serial number at which that of a damaged row is ignored.
+/// A damaged row's serial number is ignored if it exceeds the greatest sound one by this much.
 const STRANGE: i64 = 1 << 40;
 
 /// Size of SQLite's cache while all rows are read.

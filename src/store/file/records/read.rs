@@ -69,7 +69,7 @@ impl Records {
         }
     }
 
-    /// Returns whether a read fails of pages spread over the whole file.
+    /// Reads pages spread over the whole file; returns whether one of these reads fails.
     fn disk_fails(&self) -> bool {
         let mut page = [0; 4096];
         let tried = self.file.metadata().and_then(|file| {

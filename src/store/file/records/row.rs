@@ -128,7 +128,7 @@ impl AttemptRow {
     }
 }
 
-/// Returns the checksum of a text that has its own, 0 if there is none.
+/// Returns the checksum of an error text, 0 if there is no text.
 pub fn text_checksum(text: Option<&str>) -> i64 {
     text.map_or(0, |text| low_half(xxh3_64(text.as_bytes())))
 }

@@ -1,4 +1,4 @@
-//! The tables of a file, and the check that a file has the tables that were created in it.
+//! The tables of a file, and the check that their definitions have not changed since its creation.
 //!
 //! Definitions and root pages of tables have no checksum: with a flipped bit there, SQLite reads
 //! one table in place of another, perhaps an empty one, and jobs would lose their attempts.

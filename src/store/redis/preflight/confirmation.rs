@@ -78,8 +78,8 @@ impl Preflight {
         }
     }
 
-    /// Checks that every write is synced at once: without `WAITAOF`, only then an answer means "on
-    /// disk".
+    /// Checks that every write is synced at once: without `WAITAOF`, an answer means "on disk" only
+    /// then.
     async fn syncs_always(
         &self,
         host: &Host,

@@ -2,7 +2,7 @@
 //!
 //! Every bucket has an incarnation: a text made with the store. This process remembers them all. A
 //! bucket whose incarnation is missing or another one has lost its jobs. It refuses all calls until
-//! its incarnation is back, or has become the one with which the loss was accepted.
+//! its incarnation is back, or until the loss is accepted and the bucket has the new incarnation.
 
 use std::{
     mem,
@@ -77,8 +77,8 @@ impl Incarnations {
         }
     }
 
-    /// Decides on a bucket whose incarnation is not the known one; `accepted` is the one with which
-    /// a loss of jobs was accepted.
+    /// Decides on a bucket whose incarnation is not the known one; `accepted` is the incarnation
+    /// that was written when an operator or a setting accepted a loss of jobs.
     pub fn judge(
         &self,
         bucket: Bucket,

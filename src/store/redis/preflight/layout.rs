@@ -101,8 +101,8 @@ impl Preflight {
         Ok(counts.values().any(|&subscribers| subscribers > 0))
     }
 
-    /// Compares the layout and takes the key of reservations. Writes both only into a new store,
-    /// because a full Redis would refuse a write that a known store does not need.
+    /// Compares the layout and takes the key of reservations. Writes both only into a new store: an
+    /// existing store does not need the writes, and they would fail in a full Redis.
     pub async fn agree(
         &self,
         host: &Host,

@@ -1,4 +1,4 @@
--- Asks the ACL of every command of the scripts; runs none of them.
+-- Checks the ACL for every command of the scripts; runs none of them.
 -- ARGV  1 a key of the store
 -- Reply the commands that this user may not run, as an ACL names them
 local KEY, forbidden = ARGV[1], {}

@@ -11,7 +11,7 @@ use crate::store::{
     },
 };
 
-/// Script that asks the ACL for all commands that the store needs.
+/// Script that checks the ACL for all commands that the store needs.
 const PROBE: &str = include_str!("permissions.lua");
 
 impl Preflight {

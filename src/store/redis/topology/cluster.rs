@@ -116,7 +116,8 @@ impl Cluster {
         })
     }
 
-    /// Returns the first bucket slot with the same master; all slots without a master share one.
+    /// Returns the first bucket slot with the same master; for a slot without a master, the first
+    /// bucket slot without one.
     pub fn representative(&self, slot: u16) -> u16 {
         self.shared.table().representatives.get(&slot).copied().unwrap_or(slot)
     }

@@ -37,8 +37,8 @@ impl Map {
         distinct(self.ranges.iter().map(|(.., host)| host.clone()))
     }
 
-    /// Parses the answer of the node `asked` to `CLUSTER SLOTS`. An empty address is that of this
-    /// node, which does not know it.
+    /// Parses the answer of the node `asked` to `CLUSTER SLOTS`. A node that does not know its own
+    /// address leaves it empty; it is then that of `asked`.
     pub fn read(answer: &Value, asked: &Host) -> Option<Self> {
         let Value::Array(entries) = answer else { return None };
         let mut ranges = Vec::with_capacity(entries.len());

@@ -1,4 +1,4 @@
-//! Watch over a server that syncs every write, where no command confirms it.
+//! Check that a server still syncs every write, for servers without a command that confirms it.
 //!
 //! Redis before 7.2 has no `WAITAOF`: with `store.ack = "fsync"`, an answer means "on disk" only
 //! while the AOF is on and `appendfsync` is `always`. Both settings can change while Redis runs.
@@ -76,7 +76,7 @@ async fn look(connection: &Connection) -> Option<(Option<String>, bool)> {
     let answers = connection.pipeline(&questions).await.ok()?;
     let [info, policy]: [Result<Value, Failure>; 2] = answers.try_into().ok()?;
     let info: String = redis::from_redis_value(info.ok()?).ok()?;
-    // A setting that this user may no longer read is not relied on.
+    // A setting that this user may no longer read counts as unknown, so writes are refused.
     let policy = policy.ok().and_then(|value| redis::from_redis_value::<Vec<String>>(value).ok());
     let unsynced = requirements::unsynced(&info, policy.as_ref().and_then(|found| found.get(1)));
     Some((unsynced, requirements::is_rewriting(&info)))

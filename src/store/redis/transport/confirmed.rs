@@ -177,7 +177,7 @@ impl Writer {
     /// Tests the connection, and waits while a closed one is replaced: a batch on a closed
     /// connection would end as unknown, although it was never carried out.
     async fn try_connection(&self) -> Result<(), Failure> {
-        // Unlike PING, TIME needs no right that the store does not need anyway.
+        // Not PING, which would need a right of its own: the store needs the right to TIME anyway.
         match self.connection.command(&redis::cmd("TIME")).await {
             Err(Failure { remedy: Remedy::FindMaster, .. }) => {
                 // Without a connection the batch is refused.
