@@ -165,12 +165,14 @@ pub fn buried(cmd: &mut Cmd, job: &Bury) {
 }
 
 fn deleted(cmd: &mut Cmd, delete: &Delete) {
-    let mut codes = String::new();
-    if let Some(states) = delete.states {
-        let named = State::ALL.into_iter().filter(|state| states.has(*state));
-        codes.extend(named.map(|state| state_code(state).to_string()));
-    }
-    cmd.arg(delete.job.id.as_str()).arg(codes);
+    cmd.arg(delete.job.id.as_str());
+    match delete.states {
+        None => cmd.arg("*"),
+        Some(states) => {
+            let named = State::ALL.into_iter().filter(|state| states.has(*state));
+            cmd.arg(named.map(|state| state_code(state).to_string()).collect::<String>())
+        }
+    };
 }
 
 pub fn target(cmd: &mut Cmd, job: &Target) {

@@ -1,5 +1,5 @@
 -- any -> gone.
--- ARGV  for each job: id, codes of the states in which it is deleted ('' is all)
+-- ARGV  for each job: id, codes of the states in which it is deleted ('*' is any)
 -- Reply for each job: the state it was in, or refusal; if the caller excluded that state, -20 minus its code
 
 --- @include "shared/prelude"
@@ -13,7 +13,7 @@ local function transition()
     local topic, state
     if job then topic, state = locate_job(id, job.topic) end
     local code = STATE_CODE[state]
-    if job and only ~= '' and not (code and string.find(only, code, 1, true)) then
+    if job and only ~= '*' and not (code and string.find(only, code, 1, true)) then
       reply[#reply + 1] = code and WRONG_STATE - code or UNREADABLE
       return
     end
