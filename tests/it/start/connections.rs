@@ -90,15 +90,23 @@ fn a_burst_of_connections_waits_for_a_server_that_is_busy() {
     assert_eq!(connected.len(), 400);
 }
 
+/// Counts of all clients of a server that is stopped under load.
+#[derive(Default)]
+struct Load {
+    stopped: AtomicBool,
+    answered: AtomicUsize,
+    lost: AtomicUsize,
+}
+
 /// Puts jobs until the server is gone, each on a new connection or all on a kept one. Counts the
 /// answered and unanswered requests.
-fn put_until_it_is_gone(address: &str, keeps: bool, stopped: &AtomicBool) -> (usize, usize) {
-    let (mut answered, mut lost) = (0, 0);
+fn put_until_it_is_gone(address: &str, keeps: bool, load: &Load) {
     let mut kept: Option<TcpStream> = None;
     loop {
-        let began = stopped.load(Ordering::SeqCst);
+        let began = load.stopped.load(Ordering::SeqCst);
+        let is_new = kept.is_none();
         let Some(mut stream) = kept.take().or_else(|| TcpStream::connect(address).ok()) else {
-            return (answered, lost);
+            return;
         };
         let close = if keeps { "" } else { "Connection: close\r\n" };
         let body = r#"{"topic":"t"}"#;
@@ -110,14 +118,14 @@ fn put_until_it_is_gone(address: &str, keeps: bool, stopped: &AtomicBool) -> (us
         match read_answer(&mut stream) {
             Some(answer) => {
                 assert_eq!(answer.status, 201, "{}", answer.head);
-                answered += 1;
+                load.answered.fetch_add(1, Ordering::SeqCst);
                 kept = (!answer.head.contains("connection: close")).then_some(stream);
             }
             // The connection came to a port that was being closed.
-            None if began && !keeps => {}
+            None if began && is_new => {}
             None => {
                 assert!(sent.is_ok(), "it was closed without a word: {sent:?}");
-                lost += 1;
+                load.lost.fetch_add(1, Ordering::SeqCst);
             }
         }
     }
@@ -128,24 +136,23 @@ async fn a_stop_under_load_leaves_no_request_unanswered() {
     for round in 0..4 {
         let dir = tempfile::tempdir().expect("a temporary folder");
         let mut server = Process::start(dir.path(), &[]).await;
-        let (stopped, address) = (Arc::new(AtomicBool::new(false)), address(&server.base));
+        let (load, address) = (Arc::new(Load::default()), address(&server.base));
         let clients: Vec<_> = (0..40)
             .map(|number| {
-                let (address, stopped) = (address.clone(), Arc::clone(&stopped));
-                thread::spawn(move || put_until_it_is_gone(&address, number % 2 == 0, &stopped))
+                let (address, load) = (address.clone(), Arc::clone(&load));
+                thread::spawn(move || put_until_it_is_gone(&address, number % 2 == 0, &load))
             })
             .collect();
-        tokio::time::sleep(Duration::from_millis(300)).await; // until all clients are at work
-        stopped.store(true, Ordering::SeqCst);
+        let begin = Instant::now();
+        while load.answered.load(Ordering::SeqCst) < 400 {
+            assert!(begin.elapsed() < patience(), "the clients are not at work");
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        load.stopped.store(true, Ordering::SeqCst);
         server.signal("-TERM");
         assert_eq!(tokio::task::block_in_place(|| server.wait()), Some(0));
-        let (mut answered, mut lost) = (0, 0);
-        for client in clients {
-            let (one, other) = client.join().expect("joined");
-            (answered, lost) = (answered + one, lost + other);
-        }
-        assert_eq!(lost, 0, "round {round}: of {} requests", answered + lost);
-        assert!(answered > 40, "{answered}");
+        clients.into_iter().for_each(|client| client.join().expect("joined"));
+        assert_eq!(load.lost.load(Ordering::SeqCst), 0, "round {round}");
     }
 }
 

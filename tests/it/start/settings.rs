@@ -32,7 +32,7 @@ fn all_that_is_wrong_is_named_at_once() {
         "log.format",
         "sevrer",
         "store.prefix",
-        "DELAY_QUEUE__STORE__URL meant",
+        "did you mean DELAY_QUEUE__STORE__URL?",
     ];
     for word in named {
         let of = said.lines().filter(|line| line.contains(word)).count();
