@@ -174,7 +174,7 @@ pub async fn parameters_that_a_route_does_not_take_are_refused(server: Server) {
     }
     for (path, detail) in [
         ("/topics/t/pop?wiat=1", "`wiat` is not a parameter of this route; did you mean `wait`?"),
-        ("/jobs/b?x=1", "`x` is not a parameter of this route; it takes none"),
+        ("/jobs/b?x=1", "`x` is not a parameter of this route; it takes wait"),
         (
             "/topics?colour=1",
             "`colour` is not a parameter of this route; it takes prefix, limit, cursor",
