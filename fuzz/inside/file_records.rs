@@ -69,9 +69,10 @@ pub fn file_records(data: &[u8]) {
         let [arrival] = &loaded[..] else { panic!("{loaded:?}") };
         assert_eq!(arrival.serial, serial);
         check(records, arrival, &job);
-        let expected = (job.attempt > 0).then(|| attempt(&job));
+        let ended = job.state == State::Finished;
+        let expected = (job.attempt > 0 && !ended).then(|| attempt(&job));
         assert_eq!(arrival.attempt.as_deref(), expected.as_ref());
-        if expected.is_some() {
+        if expected.is_some() || ended {
             assert_eq!((arrival.state, arrival.at), (settled(job.state), job.at()));
         }
         assert_eq!(records.read_error(serial).expect("its error"), job.error);
@@ -94,7 +95,7 @@ pub fn file_records(data: &[u8]) {
 fn writes(serial: u64, job: &Job) -> Vec<Write> {
     let (created_at, due_at) = (job.created_at, job.due_at);
     let mut writes = vec![Write::Insert { serial, job: job.unpopped(), created_at, due_at }];
-    if job.attempt > 0 {
+    if job.attempt > 0 || job.state == State::Finished {
         let (state, at, error) = (job.state, job.at(), ErrorText::Set(job.error.clone()));
         writes.push(Write::Attempt { serial, state, at, attempt: attempt(job), error });
     }

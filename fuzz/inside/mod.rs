@@ -9,9 +9,11 @@ mod values;
 use std::str::FromStr;
 
 use arbitrary::{Error, Result, Unstructured};
+use bytes::Bytes;
 
 use crate::job::{
-    Backoff, Headers, Job, MAX_DURATION, Millis, Policy, Reservation, State, Topic, UnixMillis,
+    Backoff, Ending, Headers, Job, MAX_DURATION, Millis, Outcome, Policy, Reservation, State,
+    Topic, UnixMillis,
 };
 
 pub use self::values::{backoff, durations};
@@ -33,11 +35,24 @@ pub(crate) fn job(input: &mut Unstructured<'_>) -> Result<Job> {
     let (reserved, dead) = (state == State::Reserved, state == State::Dead);
     let attempt = input.int_in_range(u32::from(reserved || dead)..=u32::MAX)?;
     let popped = attempt > 0;
+    let ending = match state == State::Finished {
+        true => Some(Ending {
+            at: time(input)?,
+            outcome: *input.choose(&[
+                Outcome::Finished,
+                Outcome::ResultDropped,
+                Outcome::Deleted,
+            ])?,
+            result: if input.arbitrary()? { Some(body(input)?.into()) } else { None },
+        }),
+        false => None,
+    };
     let policy = Policy {
         ttr: span(input)?,
         max_attempts: input.arbitrary()?,
         backoff: if input.arbitrary()? { Some(any_backoff(input)?) } else { None },
         dead_retention: span(input)?,
+        finished_retention: if input.arbitrary()? { span(input)? } else { Millis::ZERO },
         traceparent: match input.arbitrary::<(u128, u64, u8)>()? {
             (0, ..) | (_, 0, _) => None,
             (trace, span, flags) => {
@@ -50,7 +65,7 @@ pub(crate) fn job(input: &mut Unstructured<'_>) -> Result<Job> {
     Ok(Job {
         id: name(input)?,
         topic: name(input)?,
-        body: body(input)?.into(),
+        body: if ending.is_some() { Bytes::new() } else { body(input)?.into() },
         state,
         attempt,
         due_at: time(input)?,
@@ -63,10 +78,11 @@ pub(crate) fn job(input: &mut Unstructured<'_>) -> Result<Job> {
         },
         reserved_until: if reserved { Some(time(input)?) } else { None },
         died_at: if dead { Some(time(input)?) } else { None },
-        error: match popped && input.arbitrary()? {
+        error: match popped && ending.is_none() && input.arbitrary()? {
             true => Some(input.arbitrary::<String>()?).filter(|text| !text.is_empty()),
             false => None,
         },
+        ending,
     })
 }
 

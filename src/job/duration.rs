@@ -62,6 +62,11 @@ impl Millis {
         Self(millis)
     }
 
+    /// Returns whether it is 0.
+    pub const fn is_zero(&self) -> bool {
+        self.0 == 0
+    }
+
     /// Returns the number of milliseconds.
     pub const fn get(self) -> u64 {
         self.0

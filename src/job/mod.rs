@@ -33,7 +33,8 @@ pub use name::{MAX_LEN as MAX_NAME, NameError};
 pub(crate) use policy::PolicyOfSchema4;
 pub use policy::{Policy, PolicyError, PolicyFields};
 pub use record::{
-    Change, Job, MAX_ERROR_BYTES, MAX_TTR, MIN_TTR, NewJob, OnConflict, PoppedJob, Schedule,
+    Change, Ending, Job, MAX_ERROR_BYTES, MAX_FINISHED_RETENTION, MAX_RESULT_BYTES, MAX_TTR,
+    MIN_TTR, NewJob, OnConflict, Outcome, PoppedJob, Schedule,
 };
 pub use reservation::{Nonce, Reservation};
 pub use reservation_key::{ReservationKey, TaggedReservation};

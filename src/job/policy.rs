@@ -30,6 +30,14 @@ pub struct Policy {
     /// How long a dead job is kept.
     #[serde(rename = "dead_retention_ms", with = "millis")]
     pub dead_retention: Millis,
+    /// How long a finished job is kept; zero means not at all.
+    #[serde(
+        default,
+        rename = "finished_retention_ms",
+        with = "millis",
+        skip_serializing_if = "Millis::is_zero"
+    )]
+    pub finished_retention: Millis,
     /// The trace that the put belongs to; consumers receive it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub traceparent: Option<TraceParent>,
@@ -46,6 +54,7 @@ impl Policy {
         max_attempts: 20,
         backoff: None,
         dead_retention: Millis::new(14 * 86_400_000),
+        finished_retention: Millis::ZERO,
         traceparent: None,
         headers: Headers::NONE,
     };
@@ -58,6 +67,7 @@ impl Policy {
             max_attempts: self.max_attempts,
             backoff: self.backoff,
             dead_retention: self.dead_retention,
+            finished_retention: self.finished_retention,
             ..Self::STANDARD
         }
     }

@@ -19,6 +19,11 @@ pub const MAX_TTR: Millis = Millis::new(24 * 60 * 60 * 1_000);
 /// The longest `error` text of a consumer, in bytes.
 pub const MAX_ERROR_BYTES: usize = 4096;
 
+/// The longest retention of a finished job.
+pub const MAX_FINISHED_RETENTION: Millis = Millis::new(30 * 86_400_000);
+/// The longest result of a job, in bytes.
+pub const MAX_RESULT_BYTES: usize = 64 << 10;
+
 /// When a job becomes due.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Schedule {
@@ -76,7 +81,7 @@ pub struct Job {
     pub id: JobId,
     /// The topic from which consumers pop it.
     pub topic: Topic,
-    /// JSON text as it was put.
+    /// JSON text as it was put; empty if the job is finished.
     pub body: Bytes,
     /// The current state.
     pub state: State,
@@ -99,16 +104,45 @@ pub struct Job {
     pub died_at: Option<UnixMillis>,
     /// The error of the last failed attempt.
     pub error: Option<String>,
+    /// How it ended, while finished.
+    pub ending: Option<Ending>,
+}
+
+/// The end of a job that is kept as finished.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ending {
+    /// When it was finished or deleted.
+    pub at: UnixMillis,
+    /// Whether it was finished or deleted.
+    pub outcome: Outcome,
+    /// JSON text that the consumer gave.
+    pub result: Option<Bytes>,
+}
+
+/// How a kept job ended. Exports contain the names: they must stay stable.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Outcome {
+    /// A consumer finished it.
+    Finished,
+    /// A consumer finished it with a result, for which the store had no room.
+    ResultDropped,
+    /// A client deleted it.
+    Deleted,
 }
 
 impl Job {
     /// Returns the time that orders jobs of this state: the due time; if reserved, the end of the
-    /// TTR; if dead, the end of the retention.
+    /// TTR; if dead or finished, the end of the retention.
     pub fn at(&self) -> UnixMillis {
         match self.state {
             State::Delayed | State::Ready => self.due_at,
             State::Reserved => self.reserved_until.unwrap_or(self.due_at),
             State::Dead => self.died_at.unwrap_or(self.due_at).after(self.policy.dead_retention),
+            State::Finished => {
+                let ended = self.ending.as_ref().map_or(self.due_at, |ending| ending.at);
+                ended.after(self.policy.finished_retention)
+            }
         }
     }
 

@@ -9,7 +9,7 @@ use smol_str::SmolStr;
 
 use super::topic::Topic;
 
-/// The state of a job. A finished, deleted or dropped job has none.
+/// The state of a job. A job that is gone has none.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize, serde::Deserialize,
 )]
@@ -23,11 +23,14 @@ pub enum State {
     Reserved,
     /// Attempts spent, or buried; kept until kicked, deleted or past its retention.
     Dead,
+    /// Finished, or deleted and remembered; has its id until deleted or past its retention.
+    Finished,
 }
 
 impl State {
     /// Every state.
-    pub const ALL: [Self; 4] = [Self::Delayed, Self::Ready, Self::Reserved, Self::Dead];
+    pub const ALL: [Self; 5] =
+        [Self::Delayed, Self::Ready, Self::Reserved, Self::Dead, Self::Finished];
 
     /// Returns the name of the state in answers and in stores.
     pub fn name(self) -> &'static str {
@@ -36,6 +39,7 @@ impl State {
             Self::Ready => "ready",
             Self::Reserved => "reserved",
             Self::Dead => "dead",
+            Self::Finished => "finished",
         }
     }
 }
@@ -115,7 +119,10 @@ pub enum Event {
     /// A job reserved by a pop could not be delivered.
     Unpop,
     /// The consumer has finished it.
-    Finish,
+    Finish {
+        /// Whether the job is kept as finished.
+        kept: bool,
+    },
     /// The consumer gives it back.
     Release(After),
     /// The consumer extends its reservation.
@@ -125,7 +132,10 @@ pub enum Event {
     /// An operator makes it ready now.
     Kick,
     /// A client deletes it.
-    Delete,
+    Delete {
+        /// Whether its id stays taken.
+        kept: bool,
+    },
     /// It gets a new due time or contents, and loses the reservation of an expired TTR.
     Reschedule(Due),
     /// It is imported from another store, in the same state.
@@ -134,7 +144,7 @@ pub enum Event {
 
 impl Event {
     /// Every event in every variant.
-    pub const ALL: [Self; 23] = [
+    pub const ALL: [Self; 26] = [
         Self::Put(Due::Now),
         Self::Put(Due::Later),
         Self::Replace(Due::Now),
@@ -144,20 +154,23 @@ impl Event {
         Self::Promote(After::Spent),
         Self::Pop,
         Self::Unpop,
-        Self::Finish,
+        Self::Finish { kept: false },
+        Self::Finish { kept: true },
         Self::Release(After::Now),
         Self::Release(After::Later),
         Self::Release(After::Spent),
         Self::Touch,
         Self::Bury,
         Self::Kick,
-        Self::Delete,
+        Self::Delete { kept: false },
+        Self::Delete { kept: true },
         Self::Reschedule(Due::Now),
         Self::Reschedule(Due::Later),
         Self::Restore(State::Delayed),
         Self::Restore(State::Ready),
         Self::Restore(State::Reserved),
         Self::Restore(State::Dead),
+        Self::Restore(State::Finished),
     ];
 }
 
@@ -178,6 +191,10 @@ pub enum Refusal {
     Reserved,
     /// A dead job has no schedule; it must be kicked first.
     Dead,
+    /// The job is finished: nothing but a delete or a put that replaces it changes it.
+    Finished,
+    /// The job is not kept after its finish, so nothing would have the result.
+    ResultNotKept,
     /// The caller excluded this state, in which the job is.
     WrongState(State),
     /// Only a ready job can be popped. Never reaches a client: a pop names a topic, not a job.
@@ -208,7 +225,7 @@ pub struct Living {
 /// Why the event is refused; the job is unchanged then.
 pub fn next(state: Option<State>, event: Event) -> Result<Option<State>, Refusal> {
     use Event as E;
-    use State::{Dead, Delayed, Ready, Reserved};
+    use State::{Dead, Delayed, Finished, Ready, Reserved};
 
     let due = |due| match due {
         Due::Now => Ready,
@@ -230,12 +247,15 @@ pub fn next(state: Option<State>, event: Event) -> Result<Option<State>, Refusal
         (E::Put(_) | E::Restore(_), _) => return Err(Refusal::Exists(None)),
         (E::Replace(_) | E::Kick | E::Reschedule(_), Reserved) => return Err(Refusal::Reserved),
         (E::Reschedule(_), Dead) => return Err(Refusal::Dead),
+        (E::Kick | E::Reschedule(_) | E::Release(_) | E::Touch | E::Bury, Finished) => {
+            return Err(Refusal::Finished);
+        }
         (E::Replace(when) | E::Reschedule(when), _) => due(when),
         (E::Kick, _) => Ready,
 
         (E::Promote(_), Delayed | Ready) => Ready,
         (E::Promote(then), Reserved) => after(then),
-        (E::Promote(_), Dead) => return Ok(None),
+        (E::Promote(_), Dead | Finished) => return Ok(None),
 
         (E::Pop, Ready) => Reserved,
         (E::Pop, _) => return Err(Refusal::NotReady),
@@ -243,7 +263,9 @@ pub fn next(state: Option<State>, event: Event) -> Result<Option<State>, Refusal
         (E::Touch, Reserved) => Reserved,
         (E::Unpop | E::Touch, _) => return Err(Refusal::ReservationLost),
 
-        (E::Finish | E::Delete, _) => return Ok(None),
+        (E::Finish { .. }, Finished) => Finished, // by its reservation: the answer was lost
+        (E::Finish { kept } | E::Delete { kept }, _) if kept => Finished,
+        (E::Finish { .. } | E::Delete { .. }, _) => return Ok(None),
         (E::Release(_), Dead) => Dead,
         (E::Release(then), _) => after(then),
         (E::Bury, _) => Dead,
@@ -266,10 +288,12 @@ mod tests {
     fn a_set_of_states_is_read_from_its_names() {
         let states: States = "delayed,dead".parse().expect("two states");
         let has = State::ALL.map(|state| states.has(state));
-        assert_eq!(has, [true, false, false, true]);
+        assert_eq!(has, [true, false, false, true, false]);
         for text in ["", "delayed,", "Ready", "delayed, ready", "gone", &"x".repeat(500)] {
             let error = text.parse::<States>().expect_err(text).to_string();
-            assert!(error.contains("delayed, ready, reserved, dead") && error.len() < 200);
+            assert!(
+                error.contains("delayed, ready, reserved, dead, finished") && error.len() < 200
+            );
         }
     }
 
@@ -278,9 +302,22 @@ mod tests {
         for state in State::ALL {
             for event in Event::ALL {
                 let ends = next(Some(state), event) == Ok(None);
-                let may = matches!(event, Event::Promote(_) | Event::Finish | Event::Delete);
+                let may = matches!(
+                    event,
+                    Event::Promote(_) | Event::Finish { .. } | Event::Delete { .. }
+                );
                 assert!(!ends || may, "{state:?} {event:?}");
             }
+        }
+    }
+
+    #[test]
+    fn a_finished_job_never_runs_again() {
+        for event in Event::ALL {
+            let after = next(Some(State::Finished), event);
+            let replaced = matches!(event, Event::Replace(_));
+            let stays = matches!(after, Ok(None | Some(State::Finished)) | Err(_));
+            assert!(stays || replaced, "{event:?}: {after:?}");
         }
     }
 

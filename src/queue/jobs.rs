@@ -11,7 +11,7 @@ use tokio::time::{Instant, sleep_until};
 
 use crate::{
     job::{Change, Job, JobId, Refusal, State, Topic, UnixMillis},
-    store::{Bury, Clock, Delete, JobRef, Release, Reply, StoreError, Target, Touch, Transitioned},
+    store::{Bury, Clock, Delete, Finish, Release, Reply, StoreError, Target, Touch, Transitioned},
 };
 
 /// Time between two checks of a caller that waits.
@@ -19,7 +19,7 @@ const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 impl Queue {
     /// Finishes jobs and returns their topics.
-    pub async fn finish(&self, jobs: Vec<JobRef>) -> Vec<Result<Topic, QueueError>> {
+    pub async fn finish(&self, jobs: Vec<Finish>) -> Vec<Result<Topic, QueueError>> {
         self.each(jobs, &self.transitions.finish).await
     }
 
@@ -129,7 +129,7 @@ impl Queue {
         loop {
             let is_over = Instant::now() >= end || self.no_waiting.is_cancelled();
             let job = self.get(target.clone()).await?;
-            if is_over || job.state == State::Dead {
+            if is_over || matches!(job.state, State::Dead | State::Finished) {
                 return Ok(job);
             }
             drop(job); // a long body takes no memory meanwhile

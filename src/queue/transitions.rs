@@ -22,9 +22,9 @@ use crate::{
         Bucket, Buckets, Change, Job, NewJob, Nonce, OnConflict, Refusal, State, Topic, UnixMillis,
     },
     store::{
-        Applied, Bury, Clock, Delete, JobRef, Parts, Placed, PopRequest, Popped, PutOutcome,
-        Release, Reply, StoreError, StoreResult, StoreResults, Target, Touch, Transition,
-        Transitioned, verb,
+        Applied, Bury, Clock, Delete, Finish, JobRef, Parts, Placed, PopRequest, Popped,
+        PutOutcome, Release, Reply, StoreError, StoreResult, StoreResults, Target, Touch,
+        Transition, Transitioned, verb,
     },
 };
 
@@ -40,7 +40,7 @@ pub struct PopFrom {
 pub struct Transitions {
     pub put: Dispatcher<NewJob, Reply<Placed>>,
     pub pop: Dispatcher<PopFrom, PendingDelivery>,
-    pub finish: Dispatcher<JobRef, Reply<Topic>>,
+    pub finish: Dispatcher<Finish, Reply<Topic>>,
     pub release: Dispatcher<Release, Reply<Transitioned>>,
     pub touch: Dispatcher<Touch, Reply<UnixMillis>>,
     pub bury: Dispatcher<Bury, Reply<Transitioned>>,
@@ -61,7 +61,7 @@ impl Context {
             State::Ready => self.waiters.ready(topic, bucket, 1),
             State::Delayed => self.timer.wake_by(bucket, at),
             // The time of a dead job is its former due time; the end of its retention is far off.
-            State::Reserved | State::Dead => {}
+            State::Reserved | State::Dead | State::Finished => {}
         }
     }
 
@@ -144,7 +144,7 @@ impl Context {
             ),
             pop: self.pop(returner, unanswered),
             finish: self.dispatcher::<verb::Finish, _, _, _>(
-                |_| 1,
+                |finish| 1 + finish.result.as_ref().map_or(0, |result| result.len()) / PART,
                 nothing,
                 |context, _, _, replies| {
                     context.stats.count(replies.iter().flatten(), |since| since.finished += 1)

@@ -115,7 +115,7 @@ impl Watcher {
 }
 
 fn has_ended(state: Option<State>) -> bool {
-    state.is_none_or(|state| state == State::Dead)
+    state.is_none_or(|state| matches!(state, State::Dead | State::Finished))
 }
 
 #[cfg(test)]

@@ -54,7 +54,8 @@ pub use reads::JobReads;
 pub use replies::{Next, Peek, Placed, Popped, PromoteCounts, Promoted, PutOutcome, Transitioned};
 pub use report::Report;
 pub use requests::{
-    Bury, Delete, Guarded, JobRef, KickDead, PopRequest, Promote, Purge, Release, Target, Touch,
+    Bury, Delete, Finish, Guarded, JobRef, KickDead, PopRequest, Promote, Purge, Release, Target,
+    Touch,
 };
 pub use settings::TopicSettingsStore;
 pub use shared::{Lease, Servers, SharedStore};

@@ -3,6 +3,7 @@
 use std::fmt::{Display, Write as _};
 
 use super::Counts;
+use crate::job::State;
 
 /// Report of an examination.
 #[derive(Debug, Default)]
@@ -42,6 +43,6 @@ impl Report {
 
 /// Formats counts as words.
 pub fn shown(counts: Counts) -> String {
-    let Counts { delayed, ready, reserved, dead } = counts;
-    format!("{delayed} delayed, {ready} ready, {reserved} reserved, {dead} dead")
+    let each = State::ALL.map(|state| format!("{} {}", counts.of(state), state.name()));
+    each.join(", ")
 }

@@ -1,5 +1,7 @@
 //! Requests of transitions.
 
+use bytes::Bytes;
+
 use crate::job::{Change, JobId, Millis, Reservation, State, States, Topic, Topics};
 
 /// Request of one consumer for jobs.
@@ -40,6 +42,17 @@ pub struct Delete {
     pub job: Target,
     /// The states in which it is deleted; by default every state.
     pub states: Option<States>,
+    /// How long its id stays taken; by default not at all.
+    pub remember: Option<Millis>,
+}
+
+/// A job to be finished.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Finish {
+    /// Job and reservation.
+    pub held: JobRef,
+    /// JSON text to be kept with the job.
+    pub result: Option<Bytes>,
 }
 
 /// A request for a job whose topic the caller does not name.
@@ -63,6 +76,7 @@ guarded! {
     Target: topics;
     Delete: job.topics;
     (Target, Change): 0.topics;
+    Finish: held.topics;
     Release: held.topics;
     Touch: held.topics;
     Bury: held.topics;

@@ -15,6 +15,8 @@ pub struct Counts {
     pub reserved: u64,
     /// Jobs that are kept, but not delivered again.
     pub dead: u64,
+    /// Jobs that are kept after their end, with their results.
+    pub finished: u64,
 }
 
 impl Counts {
@@ -25,17 +27,31 @@ impl Counts {
             State::Ready => self.ready,
             State::Reserved => self.reserved,
             State::Dead => self.dead,
+            State::Finished => self.finished,
         }
+    }
+
+    /// Returns the count of one state, to change it.
+    pub fn of_mut(&mut self, state: State) -> &mut u64 {
+        match state {
+            State::Delayed => &mut self.delayed,
+            State::Ready => &mut self.ready,
+            State::Reserved => &mut self.reserved,
+            State::Dead => &mut self.dead,
+            State::Finished => &mut self.finished,
+        }
+    }
+
+    /// Makes the counts of all states.
+    pub fn each(mut count: impl FnMut(State) -> u64) -> Self {
+        let mut counts = Self::default();
+        State::ALL.into_iter().for_each(|state| *counts.of_mut(state) = count(state));
+        counts
     }
 
     /// Adds two counts.
     pub fn plus(self, other: Self) -> Self {
-        Self {
-            delayed: self.delayed + other.delayed,
-            ready: self.ready + other.ready,
-            reserved: self.reserved + other.reserved,
-            dead: self.dead + other.dead,
-        }
+        Self::each(|state| self.of(state) + other.of(state))
     }
 }
 

@@ -9,8 +9,9 @@
 use futures::future::{BoxFuture, FutureExt};
 
 use super::{
-    Bury, Delete, JobRef, KickDead, Parts, Placed, PopRequest, Popped, Promote, Promoted, Purge,
-    Release, Reply, Store, StoreError, StoreResult, StoreResults, Target, Touch, Transitioned,
+    Bury, Delete, Finish, JobRef, KickDead, Parts, Placed, PopRequest, Popped, Promote, Promoted,
+    Purge, Release, Reply, Store, StoreError, StoreResult, StoreResults, Target, Touch,
+    Transitioned,
 };
 use crate::job::{Bucket, Change, Job, NewJob, Nonce, State, Topic, UnixMillis};
 
@@ -233,10 +234,13 @@ transitions! {
     /// even while writes are not confirmed, since the attempt would be spent otherwise.
     unpop, Unpop(Vec<JobRef>) -> Vec<Reply<Topic>>;
 
-    /// popped → gone. The last reservation is valid in any state, also after its TTR expired,
-    /// unless a reschedule ended it; see [`Reservation::check`](crate::job::Reservation::check).
-    /// Returns the job's topic.
-    finish, Finish(Vec<JobRef>) -> Vec<Reply<Topic>>;
+    /// popped → gone, or finished if its policy keeps it. The last reservation is valid in any
+    /// state, also after its TTR expired, unless a reschedule ended it; see
+    /// [`Reservation::check`](crate::job::Reservation::check). A finished job keeps no body, and
+    /// its first result: another finish by the same reservation changes nothing, and one by any
+    /// other is refused with `Finished`. A result is refused with `ResultNotKept` if the job is not
+    /// kept; a store without room drops it. Returns the job's topic.
+    finish, Finish(Vec<Finish>) -> Vec<Reply<Topic>>;
 
     /// popped → ready or delayed by the given delay, else by the job's backoff; dead if the
     /// attempts are spent. The reservation ends. A dead job stays dead. Without a reservation, a
@@ -252,7 +256,8 @@ transitions! {
     /// delayed, dead → ready now; a dead job's attempts start from zero. `Reserved` is refused.
     kick, Kick(Vec<Target>) -> Vec<Reply<Topic>>;
 
-    /// any → gone. Returns the state that the job had.
+    /// any → gone, or finished if the request has its id remembered. Returns the state that the job
+    /// had.
     delete, Delete(Vec<Delete>) -> Vec<Reply<State>>;
 
     /// delayed, ready → delayed, ready: changes due time, policy or body. Ends the reservation of a
@@ -262,10 +267,10 @@ transitions! {
     reschedule, Reschedule(Vec<(Target, Change)>) -> Vec<Reply<Job>>;
 
     /// Acts on overdue deadlines, the set with the earliest first: delayed → ready; reserved →
-    /// ready, delayed (backoff) or dead (attempts spent); dead → gone (retention over). The result
-    /// follows from the deadline, not from now: it does not matter when, where or how often this
-    /// runs. For a while after a forward jump of the store's clock, deadlines are compared with the
-    /// clock before the jump ([`ClockJumps`](crate::store::ClockJumps)).
+    /// ready, delayed (backoff) or dead (attempts spent); dead, finished → gone (retention over).
+    /// The result follows from the deadline, not from now: it does not matter when, where or how
+    /// often this runs. For a while after a forward jump of the store's clock, deadlines are
+    /// compared with the clock before the jump ([`ClockJumps`](crate::store::ClockJumps)).
     promote, Promote(Promote) -> Promoted;
 
     /// any → gone, for the first jobs of one topic and state. Returns their number.

@@ -91,7 +91,7 @@ fn check(source: &Source) -> StoreResult<Content> {
                 content.tally.add(&job.topic, job.state);
                 progress.at(reader.sums().jobs);
             }
-            Item::Topic(topic) => content.topics.push(topic),
+            Item::Topic(topic) => content.topics.push(*topic),
             Item::Section(_) | Item::Total => {}
         }
     }

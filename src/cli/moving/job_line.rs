@@ -3,10 +3,14 @@
 
 use std::{borrow::Cow, collections::BTreeMap};
 
+use bytes::Bytes;
 use serde::{Deserialize, Serialize, de::IgnoredAny};
 use serde_json::value::RawValue;
 
-use crate::job::{Job, JobId, MAX_DURATION, Millis, Policy, Reservation, State, Topic, UnixMillis};
+use crate::job::{
+    Ending, Job, JobId, MAX_DURATION, Millis, Outcome, Policy, Reservation, State, Topic,
+    UnixMillis,
+};
 
 #[derive(Debug, Serialize, Deserialize)]
 pub struct JobLine<'a> {
@@ -15,8 +19,8 @@ pub struct JobLine<'a> {
     state: State,
     /// The JSON of the body as a string: this keeps blanks, order and digits of numbers, and a line
     /// feed between its parts does not end the line.
-    #[serde(borrow)]
-    body: Cow<'a, str>,
+    #[serde(default, borrow, skip_serializing_if = "Option::is_none")]
+    body: Option<Cow<'a, str>>,
     due_at: u64,
     created_at: u64,
     /// The policy, with the TTR of the next pop.
@@ -35,6 +39,13 @@ pub struct JobLine<'a> {
     died_at: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     error: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    finished_at: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    outcome: Option<Outcome>,
+    /// JSON as a string, as the body is.
+    #[serde(default, borrow, skip_serializing_if = "Option::is_none")]
+    result: Option<Cow<'a, str>>,
     /// Unknown fields, which are refused.
     #[serde(flatten, skip_serializing)]
     unknown: BTreeMap<String, IgnoredAny>,
@@ -48,11 +59,15 @@ fn is_zero(number: &u32) -> bool {
 impl<'a> JobLine<'a> {
     /// Makes the line of a job; returns an error if no store can have such a job.
     pub fn of(job: &'a Job) -> Result<Self, String> {
+        let text = |json: &'a Bytes| std::str::from_utf8(json).map(Cow::Borrowed);
+        let ending = job.ending.as_ref();
+        let body = Some(&job.body).filter(|_| ending.is_none());
+        let result = ending.and_then(|ending| ending.result.as_ref());
         let line = Self {
             id: job.id.clone(),
             topic: job.topic.clone(),
             state: job.state,
-            body: Cow::Borrowed(std::str::from_utf8(&job.body).map_err(|e| e.to_string())?),
+            body: body.map(text).transpose().map_err(|e| e.to_string())?,
             due_at: job.due_at.get(),
             created_at: job.created_at.get(),
             policy: job.policy.clone(),
@@ -63,6 +78,9 @@ impl<'a> JobLine<'a> {
             reserved_ttr_ms: (job.state == State::Reserved).then(|| job.ttr.get()),
             died_at: job.died_at.map(UnixMillis::get),
             error: job.error.clone(),
+            finished_at: ending.map(|ending| ending.at.get()),
+            outcome: ending.map(|ending| ending.outcome),
+            result: result.map(text).transpose().map_err(|e| e.to_string())?,
             unknown: BTreeMap::new(),
         };
         line.check().map(|()| line)
@@ -70,12 +88,18 @@ impl<'a> JobLine<'a> {
 
     pub fn job(self) -> Result<Job, String> {
         self.check()?;
+        let bytes = |json: Cow<'_, str>| Bytes::from(json.into_owned());
+        let ending = self.finished_at.zip(self.outcome).map(|(at, outcome)| Ending {
+            at: UnixMillis::new(at),
+            outcome,
+            result: self.result.map(bytes),
+        });
         let reservation = self.reservation.as_deref().map(str::parse::<Reservation>).transpose();
         Ok(Job {
             reservation: reservation.map_err(|()| "`reservation` must be 16 hexadecimal digits")?,
             id: self.id,
             topic: self.topic,
-            body: self.body.into_owned().into(),
+            body: self.body.map(bytes).unwrap_or_default(),
             state: self.state,
             attempt: self.attempt,
             due_at: UnixMillis::new(self.due_at),
@@ -85,6 +109,7 @@ impl<'a> JobLine<'a> {
             reserved_until: self.reserved_until.map(UnixMillis::new),
             died_at: self.died_at.map(UnixMillis::new),
             error: self.error,
+            ending,
         })
     }
 
@@ -93,29 +118,41 @@ impl<'a> JobLine<'a> {
         if let Some(field) = self.unknown.keys().next() {
             return Err(format!("unknown field `{field}`"));
         }
-        serde_json::from_str::<&RawValue>(&self.body)
-            .map_err(|e| format!("`body` is no JSON: {e}"))?;
+        for (name, json) in [("body", &self.body), ("result", &self.result)] {
+            let Some(json) = json else { continue };
+            serde_json::from_str::<&RawValue>(json)
+                .map_err(|e| format!("`{name}` is no JSON: {e}"))?;
+        }
         let times = [
             ("due_at", Some(self.due_at)),
             ("created_at", Some(self.created_at)),
             ("reserved_until", self.reserved_until),
             ("died_at", self.died_at),
+            ("finished_at", self.finished_at),
         ];
         let spans = [
             ("ttr_ms", Some(self.policy.ttr.get())),
             ("reserved_ttr_ms", self.reserved_ttr_ms),
             ("dead_retention_ms", Some(self.policy.dead_retention.get())),
+            ("finished_retention_ms", Some(self.policy.finished_retention.get())),
         ];
         at_most(UnixMillis::LAST.get(), &times)?;
         at_most(MAX_DURATION.get(), &spans)?;
         if let Some((name, _)) = spans[..2].iter().find(|(_, ttr)| *ttr == Some(0)) {
             return Err(format!("`{name}` must be at least 1, got 0"));
         }
-        let (reserved, dead) = (self.state == State::Reserved, self.state == State::Dead);
+        let is = |state| self.state == state;
+        let (reserved, dead, finished) =
+            (is(State::Reserved), is(State::Dead), is(State::Finished));
         let unpopped = self.attempt == 0;
         let fits = self.reserved_until.is_some() == reserved
             && self.reserved_ttr_ms.is_some() == reserved
             && self.died_at.is_some() == dead
+            && self.finished_at.is_some() == finished
+            && self.outcome.is_some() == finished
+            && self.body.is_none() == finished
+            && (finished || self.result.is_none())
+            && !(finished && self.error.is_some())
             && !(unpopped && (reserved || dead || self.reservation.is_some()));
         if fits {
             return Ok(());
@@ -124,7 +161,8 @@ impl<'a> JobLine<'a> {
         Err(format!(
             "its fields do not fit its state ({state}, attempt {attempt}): `reserved_until` and \
              `reserved_ttr_ms` are of a reserved job, `died_at` is of a dead one, and both have \
-             been popped"
+             been popped; `finished_at`, `outcome` and `result` are of a finished one, which has no \
+             `body`"
         ))
     }
 }

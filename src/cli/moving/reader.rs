@@ -35,7 +35,7 @@ pub enum Item {
     Job(Box<Job>),
     /// The end of a bucket, whose jobs match their checksum.
     Section(Bucket),
-    Topic(TopicLine),
+    Topic(Box<TopicLine>),
     /// The end of the file, which matches its checksum.
     Total,
 }
@@ -182,7 +182,7 @@ impl<R: BufRead> Reader<R> {
                 Ok(Item::Job(Box::new(job)))
             }
             Line::Section(_) => Ok(Item::Section(bucket.expect("it is one of the sections"))),
-            Line::Topic(topic) => Ok(Item::Topic(topic)),
+            Line::Topic(topic) => Ok(Item::Topic(Box::new(topic))),
             Line::Total(_) | Line::Head(_) => Ok(Item::Total),
         }
     }

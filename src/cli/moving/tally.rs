@@ -42,12 +42,7 @@ impl Tally {
             self.0.insert(topic.clone(), Counts::default());
         }
         let counts = self.0.get_mut(topic).expect("it is there by now");
-        match state {
-            State::Delayed => counts.delayed += 1,
-            State::Ready => counts.ready += 1,
-            State::Reserved => counts.reserved += 1,
-            State::Dead => counts.dead += 1,
-        }
+        *counts.of_mut(state) += 1;
     }
 
     pub fn jobs(&self) -> u64 {

@@ -93,7 +93,7 @@ fn put(schemas: &mut Schemas) -> Operation {
 fn finish(schemas: &mut Schemas) -> Operation {
     let names = ["/batch/finish", "finish_jobs", "Finish jobs"];
     let body = schemas.in_batch::<Finish>("Finish");
-    let one = schemas.some_of::<TransitionResponse>("FinishedJob", "A job that is gone.", &["id"]);
+    let one = schemas.some_of::<TransitionResponse>("FinishedJob", "A finished job.", &["id"]);
     let done = with_status(schemas, "FinishedResult", &one, &[204]);
     let job = json!({ "id": "call:1", "reservation": RESERVATION });
     let result = json!({ "id": "call:1", "status": 204 });

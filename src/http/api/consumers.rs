@@ -104,6 +104,7 @@ fn of_held<T: JsonSchema>(
         .may_take(&schemas.in_path::<T>(), &example)
         .refuses(&[
             Code::JobNotFound,
+            Code::JobFinished,
             Code::ReservationLost,
             Code::NeverPopped,
             Code::ReservationRequired,
@@ -165,8 +166,11 @@ fn bury(schemas: &mut Schemas) -> Operation {
 
 fn finish(schemas: &mut Schemas) -> Operation {
     let names = ["/jobs/{id}/finish", "finish_job", "Finish a job"];
-    let text = "The work is done: the job is gone. A finish that is repeated after a lost answer gets 404 \
-                `job_not_found`: take it as done.";
-    of_held::<Finish>(schemas, on(Method::POST, jobs::finish), names, text, json!({}))
-        .done(204, "The job is gone.")
+    let text = "The work is done: the job is gone or, with a `finished_retention`, `finished` for this time, with the \
+                `result`. A finish that is repeated after a lost answer gets 204 if the job is kept, and the first \
+                result stays; otherwise it gets 404 `job_not_found`: take it as done.";
+    let more = json!({ "result": { "called": true } });
+    of_held::<Finish>(schemas, on(Method::POST, jobs::finish), names, text, more)
+        .done(204, "The job is finished.")
+        .refuses(&[Code::ResultTooLarge, Code::ResultNotKept])
 }

@@ -7,7 +7,7 @@ pub const RESERVATION: &str = "5f0c9d1e2b3a4800d2c85fd14a0b9e36";
 pub fn job(state: &str) -> Value {
     json!({
         "id": "call:1", "topic": "callbacks", "state": state, "body": { "shop": 7 }, "attempt": 0,
-        "max_attempts": 4, "due_at": "2030-01-31T12:02:00.000Z",
+        "max_attempts": 4, "finished_retention": 86400, "due_at": "2030-01-31T12:02:00.000Z",
         "created_at": "2030-01-31T12:00:00.000Z", "ttr": 90, "backoff": [120, 600, 3600],
         "reserved_until": null, "died_at": null, "error": null,
     })
@@ -15,8 +15,8 @@ pub fn job(state: &str) -> Value {
 
 pub fn topic() -> Value {
     json!({
-        "topic": "callbacks", "delayed": 1, "ready": 0, "reserved": 0, "dead": 0, "paused": false, "paused_until": null,
-        "next_due_at": "2030-01-31T12:02:00.000Z", "oldest_ready_age": null,
+        "topic": "callbacks", "delayed": 1, "ready": 0, "reserved": 0, "dead": 0, "finished": 0, "paused": false,
+        "paused_until": null, "next_due_at": "2030-01-31T12:02:00.000Z", "oldest_ready_age": null,
     })
 }
 

@@ -13,7 +13,7 @@ use crate::{
         schema::types,
         wire::{JobResponse, MAX_WAIT, PatchJob, PutJob, TransitionResponse},
     },
-    job::{Millis, States},
+    job::{MAX_FINISHED_RETENTION, Millis, States},
 };
 
 pub fn operations(schemas: &mut Schemas) -> Vec<Operation> {
@@ -36,11 +36,12 @@ fn put(schemas: &mut Schemas) -> Operation {
         .text(
             "Only `topic` is required. A put that ends with 503 and `\"applied\": \"unknown\"` can be sent again \
              without harm if it has an `id` of its own: the second one gets 409 `job_exists`, or 200 with \
-             `\"on_conflict\": \"keep\"`.",
+             `\"on_conflict\": \"keep\"`. A `finished_retention` keeps the id taken after the job is finished, so \
+             that a late second put does not run the work again.",
         )
         .needs(&[Scope::Put])
         .takes(&schemas.request::<PutJob>(), &put)
-        .gives(201, "The job is new.", &placed, &answer)
+        .gives(201, "The job is new, or replaced a finished one.", &placed, &answer)
         .with_header("Location", "The job's own route.", "/jobs/call:1")
         .gives(200, "`on_conflict` kept or replaced the job that has the id.", &placed, &answer)
         .with_header("Location", "The job's own route.", "/jobs/call:1")
@@ -63,8 +64,9 @@ fn get(schemas: &mut Schemas) -> Operation {
     let wait = types::duration_in_query(Millis::ZERO, MAX_WAIT).to_value();
     Operation::new(on(Method::GET, jobs::get), "/jobs/{id}", "get_job", "Get a job")
         .text(
-            "The job with its body, its times, its attempts and its last error. With `wait`, the answer comes when \
-             the job is dead or gone (404), or when the wait ends, with the state that the job has then.",
+            "The job with its body, its times, its attempts and its last error. A finished job has no body, but its \
+             outcome and the result that its consumer gave. With `wait`, the answer comes when the job is finished, \
+             dead or gone (404), or when the wait ends, with the state that the job has then.",
         )
         .needs(&[Scope::Read, Scope::Cancel])
         .with_id(schemas)
@@ -87,22 +89,33 @@ fn patch(schemas: &mut Schemas) -> Operation {
             Code::JobNotFound,
             Code::JobReserved,
             Code::JobDead,
+            Code::JobFinished,
             Code::JobDamaged,
             Code::StoreFull,
         ])
 }
 
 fn delete(schemas: &mut Schemas) -> Operation {
+    let remember = types::duration_in_query(Millis::ZERO, MAX_FINISHED_RETENTION).to_value();
     let answer = json!({ "id": "call:1", "state": "delayed" });
     Operation::new(on(Method::DELETE, jobs::delete), "/jobs/{id}", "delete_job", "Delete a job")
         .text(
             "Deletes the job in any state, or with `state` only in the states that it names: \
-             `?state=delayed,ready` never takes a job from its consumer.",
+             `?state=delayed,ready` never takes a job from its consumer. With `remember`, the id stays taken for \
+             this time: the job is `finished` with the outcome `deleted`, so that a put that is repeated does not \
+             bring it back.",
         )
         .needs(&[Scope::Manage, Scope::Cancel])
         .with_id(schemas)
         .in_query("state", false, &schemas.request::<States>(), "States in which it is deleted.")
         .such_as("delayed,ready")
+        .in_query(
+            "remember",
+            false,
+            &remember,
+            "Time that the id stays taken, at most 30 days. Default: 0.",
+        )
+        .such_as("1h")
         .may_take_nothing()
         .gives(200, "It is deleted; `state` is the one it was in.", &in_state(schemas), &answer)
         .refuses(&[Code::JobNotFound, Code::WrongState, Code::JobDamaged])
@@ -119,5 +132,5 @@ fn kick(schemas: &mut Schemas) -> Operation {
         .with_id(schemas)
         .may_take_nothing()
         .gives(200, "The job is ready.", &in_state(schemas), &answer)
-        .refuses(&[Code::JobNotFound, Code::JobReserved, Code::JobDamaged])
+        .refuses(&[Code::JobNotFound, Code::JobReserved, Code::JobFinished, Code::JobDamaged])
 }

@@ -47,6 +47,7 @@ fn example_in_full() -> Value {
     let mut example = topic();
     example["defaults"] = json!({
         "ttr": 120, "max_attempts": null, "backoff": [60, 300], "dead_retention": 2_592_000,
+        "finished_retention": 86_400,
     });
     example["since_start"] = since_start();
     example
@@ -76,7 +77,9 @@ fn get(schemas: &mut Schemas) -> Operation {
 }
 
 fn put(schemas: &mut Schemas) -> Operation {
-    let defaults = json!({ "ttr": "2m", "backoff": ["1m", "5m"], "dead_retention": "30d" });
+    let defaults = json!({
+        "ttr": "2m", "backoff": ["1m", "5m"], "dead_retention": "30d", "finished_retention": "1d",
+    });
     Operation::new(on(Method::PUT, topics::put), "/topics/{topic}", "set_defaults", "Set the defaults of a topic")
         .text(
             "Replaces the defaults for jobs that are put from now on. What is left out is unset, so `{}` removes all \
@@ -193,7 +196,7 @@ fn purge(schemas: &mut Schemas) -> Operation {
 fn overview(schemas: &mut Schemas) -> Operation {
     let answer = json!({
         "as_of": "2030-01-31T12:00:00.000Z",
-        "jobs": { "delayed": 1, "ready": 0, "reserved": 0, "dead": 0 },
+        "jobs": { "delayed": 1, "ready": 0, "reserved": 0, "dead": 0, "finished": 0 },
         "due_not_delivered": 0, "oldest_ready_age": null, "topics": 1, "paused": 0,
         "oldest_ready": [], "most_delayed": [topic()], "most_dead": [],
         "lateness": [{

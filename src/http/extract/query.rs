@@ -71,7 +71,7 @@ impl Query {
     pub fn state(&mut self) -> Result<Option<State>, Problem> {
         let parse = |text: String| {
             let state = State::ALL.into_iter().find(|state| state.name() == text);
-            let allowed = "must be delayed, ready, reserved or dead";
+            let allowed = "must be delayed, ready, reserved, dead or finished";
             state.ok_or_else(|| Problem::field("state", format!("{allowed}, got {text:?}")))
         };
         self.take("state")?.map(parse).transpose()

@@ -59,6 +59,8 @@ codes! {
         "a consumer holds the job; try again when it is back",
     JobDead = CONFLICT "job_dead":
         "the job is dead; kick it first",
+    JobFinished = CONFLICT "job_finished":
+        "the job is finished, so nothing but a delete or a put that replaces it changes it",
     WrongState = CONFLICT "wrong_state":
         "the job is in none of the states that the request names; `state` is the job's",
     ReservationLost = CONFLICT "reservation_lost":
@@ -69,6 +71,8 @@ codes! {
         "a token has this name",
     BodyTooLarge = PAYLOAD_TOO_LARGE "body_too_large":
         "the job's body or the request exceeds a limit, which `detail` names",
+    ResultTooLarge = PAYLOAD_TOO_LARGE "result_too_large":
+        "the result of a job has more than 64 KiB",
     UnsupportedMediaType = UNSUPPORTED_MEDIA_TYPE "unsupported_media_type":
         "the `Content-Type` of the body is not JSON",
     UnsupportedEncoding = UNSUPPORTED_MEDIA_TYPE "unsupported_encoding":
@@ -79,6 +83,8 @@ codes! {
         "the first token of a store must have the scope `admin`",
     ReservationRequired = UNPROCESSABLE_ENTITY "reservation_required":
         "`queue.require_reservation` is set, and the call has none",
+    ResultNotKept = UNPROCESSABLE_ENTITY "result_not_kept":
+        "the job is not kept after its finish (`finished_retention`), so it cannot have a result",
     TooManyRequests = TOO_MANY_REQUESTS "too_many_requests":
         "too many waiting pops, puts a second, or wrong tokens in a minute; `detail` says which",
     TopicFull = TOO_MANY_REQUESTS "topic_full":

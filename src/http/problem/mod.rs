@@ -209,6 +209,18 @@ impl From<Refusal> for Problem {
                 Self::new(Code::JobReserved, "a consumer holds this job; try again when it is back")
             }
             Refusal::Dead => Self::new(Code::JobDead, "this job is dead; kick it first"),
+            Refusal::Finished => Self::new(
+                Code::JobFinished,
+                "this job is finished; to have it run again, put it with `on_conflict` `replace`",
+            ),
+            Refusal::ResultNotKept => Self {
+                field: Some("result".to_owned()),
+                ..Self::new(
+                    Code::ResultNotKept,
+                    "`result` is for a job that is kept after its finish, and this one is not: give \
+                     it a `finished_retention` when it is put, or finish it without a result",
+                )
+            },
             Refusal::WrongState(state) => Self {
                 living: Some(Box::new((state, None))),
                 ..Self::new(
@@ -233,6 +245,10 @@ pub(super) fn exists(living: Option<&Living>) -> String {
         State::Dead => {
             "a dead job has its `id` until it is kicked, deleted or past its retention; a put to \
              the same topic can keep or replace it (`on_conflict`)"
+        }
+        State::Finished => {
+            "a finished job has its `id` until it is deleted or past its retention; a put to the \
+             same topic can keep or replace it (`on_conflict`)"
         }
         State::Reserved => {
             "a consumer holds it; a put to the same topic can keep it (`on_conflict`)"

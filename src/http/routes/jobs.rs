@@ -25,7 +25,7 @@ use crate::{
         problem::Problem,
         wire::{
             self, ActionRequest, IdOnly, JobResponse, RequestPosition, TransitionResponse,
-            json::Json,
+            json::Json, policy::finished_retention,
         },
     },
     job::{self, ReservationKey, Topics},
@@ -195,10 +195,11 @@ pub fn delete_of(
 ) -> Result<store::Delete, Problem> {
     let mut query = Query::new(uri);
     let states = query.states()?;
+    let remember = finished_retention("remember", query.duration("remember")?)?;
     query.reject_unknown()?;
     let position = RequestPosition::Path(id, None, topics);
     let job = parse_or_default::<IdOnly>(content)?.valid(position, key)?;
-    Ok(store::Delete { job, states })
+    Ok(store::Delete { job, states, remember })
 }
 
 /// Parses an action on the job in the path from query and body.

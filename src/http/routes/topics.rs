@@ -195,7 +195,7 @@ pub fn jobs_range<'a>(
 ) -> Result<(Cursor<'a>, Option<Position>, JobRange), Problem> {
     let mut query = Query::new(uri);
     let state = query.state()?.ok_or_else(|| {
-        Problem::field("state", "is missing: one of delayed, ready, reserved, dead")
+        Problem::field("state", "is missing: one of delayed, ready, reserved, dead, finished")
     })?;
     let limit = query.limit(20, MAX_JOBS)?;
     let (due_after, due_before) = (query.time("due_after")?, query.time("due_before")?);
@@ -205,7 +205,8 @@ pub fn jobs_range<'a>(
     if let (Some(name), false) =
         (due_after.map(|_| "due_after").or(due_before.map(|_| "due_before")), in_due_order)
     {
-        let detail = "is for delayed and ready jobs: reserved and dead ones are in the order of their deadlines";
+        let detail =
+            "is for delayed and ready jobs: all others are in the order of their deadlines";
         return Err(Problem::field(name, detail));
     }
     let cursor = Cursor { topic, state, due: (due_after, due_before) };

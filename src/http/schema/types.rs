@@ -8,9 +8,9 @@ use crate::{
     access::{Scope, Scopes, TokenName},
     http::problem::Code,
     job::{
-        Backoff, Headers, JobId, MAX_DURATION, MAX_ERROR_BYTES, MAX_FACTOR, MAX_HEADERS, MAX_NAME,
-        MAX_PATTERNS, MAX_TTR, MAX_VALUES, MIN_TTR, Millis, OnConflict, State, States,
-        TaggedReservation, Topic, Topics, TraceParent, UnixMillis,
+        Backoff, Headers, JobId, MAX_DURATION, MAX_ERROR_BYTES, MAX_FACTOR, MAX_FINISHED_RETENTION,
+        MAX_HEADERS, MAX_NAME, MAX_PATTERNS, MAX_TTR, MAX_VALUES, MIN_TTR, Millis, OnConflict,
+        Outcome, State, States, TaggedReservation, Topic, Topics, TraceParent, UnixMillis,
     },
 };
 
@@ -21,6 +21,8 @@ const UNITS: &str = r"([0-9]+(\.[0-9]+)?(ms|s|m|h|d|w))+";
 pub struct Anything;
 /// Time that a consumer has to finish a job.
 pub struct Ttr;
+/// Time that a finished job is kept.
+pub struct FinishedRetention;
 /// A duration longer than 0.
 pub struct Span;
 /// Reason of a release or bury.
@@ -37,7 +39,8 @@ schemas! {
         "enum": State::ALL.map(State::name),
         "description": "`delayed`: waits for its due time. `ready`: may be popped. `reserved`: held by a consumer. \
                         `dead`: its attempts are spent, or it was buried; kept until it is kicked, deleted or past \
-                        its retention.",
+                        its retention. `finished`: finished, or deleted and remembered; kept until it is deleted or \
+                        past its retention.",
     });
     OnConflict, "OnConflict" => |_| json_schema!({
         "type": "string",
@@ -53,6 +56,8 @@ schemas! {
     Span => |_| span();
     TraceParent => |_| trace_parent();
     Ttr => |_| duration(MIN_TTR, MAX_TTR);
+    FinishedRetention => |_| duration(Millis::ZERO, MAX_FINISHED_RETENTION);
+    Outcome, "Outcome" => |_| json_schema!({ "type": "string", "enum": ["finished", "deleted"] });
     ErrorText => |_| json_schema!({ "type": "string", "maxLength": MAX_ERROR_BYTES });
     Health => |_| json_schema!({ "type": "string", "enum": ["ok", "degraded", "unavailable"] });
     Code, "Code" => |_| json_schema!({

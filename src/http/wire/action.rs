@@ -2,8 +2,12 @@
 
 use schemars::JsonSchema;
 use serde::Deserialize;
+use serde_json::value::RawValue;
 
-use super::policy::ttr;
+use super::{
+    body::result,
+    policy::{finished_retention, ttr},
+};
 use crate::{
     http::{problem::Problem, schema::types},
     job::{JobId, MAX_ERROR_BYTES, Millis, ReservationKey, States, Topics},
@@ -55,7 +59,14 @@ macro_rules! action {
 
 action! {
     /// Request to finish a job.
-    Finish {} -> JobRef, Ok
+    Finish {
+        /// Any JSON value, at most 64 KiB, for a job that is kept (`finished_retention`): GET shows
+        /// it. Default: null, which is no result.
+        #[schemars(with = "Option<types::Anything>")]
+        result: Box<RawValue>
+    } -> store::Finish, |held, json| {
+        Ok(store::Finish { held, result: result(json)? })
+    }
 }
 action! {
     /// Request to release a job for another attempt.
@@ -98,6 +109,9 @@ pub struct Delete {
     id: Option<JobId>,
     /// States in which the job is deleted, such as `delayed,ready`. Default: every state.
     state: Option<States>,
+    /// Time that the id stays taken, at most 30 days. Default: 0.
+    #[schemars(with = "Option<types::FinishedRetention>")]
+    remember: Option<Millis>,
 }
 
 impl ActionRequest for Delete {
@@ -109,7 +123,8 @@ impl ActionRequest for Delete {
         key: &ReservationKey,
     ) -> Result<store::Delete, Problem> {
         let job = IdOnly { id: self.id }.valid(position, key)?;
-        Ok(store::Delete { job, states: self.state })
+        let remember = finished_retention("remember", self.remember)?;
+        Ok(store::Delete { job, states: self.state, remember })
     }
 }
 

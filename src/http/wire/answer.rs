@@ -9,7 +9,8 @@ use super::policy::{ShownPolicy, WholePolicy};
 use crate::{
     http::schema::types,
     job::{
-        Job, JobId, Millis, PoppedJob, ReservationKey, State, TaggedReservation, Topic, UnixMillis,
+        Ending, Job, JobId, Millis, Outcome, PoppedJob, ReservationKey, State, TaggedReservation,
+        Topic, UnixMillis,
     },
     store::{Damaged, Placed, Transitioned},
 };
@@ -87,7 +88,7 @@ pub struct JobResponse {
     /// The job's topic.
     topic: Topic,
     state: State,
-    /// The body, as it was put; absent if the token lacks the scope `read`.
+    /// The body, as it was put; absent if the job is finished or the token lacks the scope `read`.
     #[schemars(with = "types::Anything")]
     #[serde(skip_serializing_if = "Option::is_none")]
     body: Option<Text>,
@@ -106,7 +107,49 @@ pub struct JobResponse {
     /// The text of the last release or bury; null if the token lacks the scope `read`.
     error: Option<String>,
     #[serde(flatten)]
+    #[schemars(with = "Option<ShownEnding>")]
+    ending: Option<ShownEnding>,
+    #[serde(flatten)]
     policy: WholePolicy,
+}
+
+/// The end of a finished job.
+#[derive(Serialize, JsonSchema)]
+#[schemars(inline)]
+struct ShownEnding {
+    /// When the job was finished or deleted; only if it is finished.
+    finished_at: UnixMillis,
+    /// `deleted` if the job was deleted and its id is remembered; only if it is finished.
+    #[schemars(with = "Outcome")]
+    outcome: &'static str,
+    /// The result that the consumer gave; absent if it gave none, or the token lacks the scope
+    /// `read`.
+    #[schemars(with = "types::Anything")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    result: Option<Text>,
+    /// Whether the store had no room for the result; absent if not.
+    #[serde(skip_serializing_if = "is_false")]
+    #[schemars(with = "Option<bool>")]
+    result_dropped: bool,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
+fn is_false(flag: &bool) -> bool {
+    !flag
+}
+
+impl From<Ending> for ShownEnding {
+    fn from(ending: Ending) -> Self {
+        Self {
+            finished_at: ending.at,
+            outcome: match ending.outcome {
+                Outcome::Finished | Outcome::ResultDropped => "finished",
+                Outcome::Deleted => "deleted",
+            },
+            result: ending.result.map(Text),
+            result_dropped: ending.outcome == Outcome::ResultDropped,
+        }
+    }
 }
 
 impl From<Job> for JobResponse {
@@ -115,7 +158,7 @@ impl From<Job> for JobResponse {
             id: job.id,
             topic: job.topic,
             state: job.state,
-            body: Some(Text(job.body)),
+            body: Some(Text(job.body)).filter(|_| job.ending.is_none()),
             attempt: job.attempt,
             due_at: job.due_at,
             created_at: job.created_at,
@@ -123,6 +166,7 @@ impl From<Job> for JobResponse {
             reserved_until: job.reserved_until,
             died_at: job.died_at,
             error: job.error,
+            ending: job.ending.map(ShownEnding::from),
             policy: job.policy.into(),
         }
     }
@@ -131,7 +175,8 @@ impl From<Job> for JobResponse {
 impl JobResponse {
     /// Removes content that a caller without the scope `read` may not see.
     pub fn without_content(self) -> Self {
-        Self { body: None, error: None, policy: self.policy.without_content(), ..self }
+        let ending = self.ending.map(|ending| ShownEnding { result: None, ..ending });
+        Self { body: None, error: None, ending, policy: self.policy.without_content(), ..self }
     }
 }
 

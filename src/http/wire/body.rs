@@ -1,5 +1,5 @@
-//! Checks the bodies of jobs, so that every consumer can read them: its JSON reader would refuse
-//! the whole answer of a pop for one bad body.
+//! Checks the bodies and results of jobs, so that every consumer can read them: its JSON reader
+//! would refuse the whole answer of a pop for one bad body.
 //!
 //! The grammar of JSON allows nesting of any depth, escapes of half a character, and numbers beyond
 //! the range of a double. Readers commonly refuse all three.
@@ -8,7 +8,11 @@ use axum::body::Bytes;
 use memchr::{memchr_iter, memchr2_iter};
 use serde_json::value::RawValue;
 
-use crate::{config::Limits, http::problem::Problem};
+use crate::{
+    config::Limits,
+    http::problem::{Code, Problem},
+    job::MAX_RESULT_BYTES,
+};
 
 /// Most levels of nested lists and objects.
 pub const MAX_DEPTH: usize = 128;
@@ -30,12 +34,29 @@ pub fn body(
             format!("`body` must have at most {limit} bytes (limits.max_body_bytes), got {length}");
         return Err(Problem { field: Some("body".to_owned()), ..Problem::body_too_large(detail) });
     }
+    check_field("body", raw)?;
+    Ok(Some(content.slice_ref(raw.get().as_bytes())))
+}
+
+/// Checks the result of a job, which its readers must be able to read too.
+pub fn result(raw: Option<Box<RawValue>>) -> Result<Option<Bytes>, Problem> {
+    let Some(raw) = raw else { return Ok(None) };
+    let length = raw.get().len();
+    if length > MAX_RESULT_BYTES {
+        let detail = format!("`result` must have at most {MAX_RESULT_BYTES} bytes, got {length}");
+        let problem = Problem::new(Code::ResultTooLarge, detail);
+        return Err(Problem { field: Some("result".to_owned()), ..problem });
+    }
+    check_field("result", &raw)?;
+    Ok(Some(Box::<str>::from(raw).into_string().into()))
+}
+
+fn check_field(field: &str, raw: &RawValue) -> Result<(), Problem> {
     check(raw.get()).map_err(|fault| {
         let place = place(raw.get(), fault.at);
         let detail = format!("{} (at {place:?} in it, byte {})", fault.what, fault.at);
-        Problem::field("body", detail)
-    })?;
-    Ok(Some(content.slice_ref(raw.get().as_bytes())))
+        Problem::field(field, detail)
+    })
 }
 
 /// A violation, and its byte offset.

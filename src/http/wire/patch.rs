@@ -2,7 +2,7 @@
 
 use axum::body::Bytes;
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::{Deserialize, de::IgnoredAny};
 use serde_json::value::RawValue;
 
 use super::{body::body, given, policy::with_job_policy, put::schedule};
@@ -12,13 +12,13 @@ use crate::{
         problem::Problem,
         schema::{rules, types},
     },
-    job::{Change, Job, JobId, Millis, State, Topic, TraceParent, UnixMillis},
+    job::{Change, Job, JobId, Millis, Outcome, State, Topic, TraceParent, UnixMillis},
 };
 
 with_job_policy! {
 /// A change of a job. It may contain all other fields of a GET, so that a client can send the whole
 /// answer back: these must be as the job has them. At least one of `delay` or `due_at`, `body`,
-/// `ttr`, `max_attempts`, `backoff`, `headers` is required.
+/// `ttr`, `max_attempts`, `backoff`, `headers`, `finished_retention` is required.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(extend("not" = rules::both_or_no_change()))]
@@ -49,6 +49,17 @@ pub struct PatchJob<'a> {
     error: Option<String>,
     /// Must be as the job has it.
     traceparent: Option<TraceParent>,
+    /// As a GET shows it of a finished job, which nothing changes.
+    finished_at: Option<UnixMillis>,
+    /// As a GET shows it of a finished job, which nothing changes.
+    #[schemars(with = "Option<Outcome>")]
+    outcome: Option<IgnoredAny>,
+    /// As a GET shows it of a finished job, which nothing changes.
+    #[schemars(with = "Option<types::Anything>")]
+    result: Option<IgnoredAny>,
+    /// As a GET shows it of a finished job, which nothing changes.
+    #[schemars(with = "Option<bool>")]
+    result_dropped: Option<IgnoredAny>,
 }
 }
 
@@ -57,15 +68,20 @@ impl PatchJob<'_> {
     pub fn has_read_only_fields(&self) -> bool {
         let Self { id, topic, state, attempt, created_at, .. } = self;
         let Self { reserved_until, died_at, error, traceparent, .. } = self;
+        let Self { finished_at, outcome, result, result_dropped, .. } = self;
+        let ended = finished_at.is_some()
+            || outcome.is_some()
+            || result.is_some()
+            || result_dropped.is_some();
         let names = id.is_some() || topic.is_some() || error.is_some() || traceparent.is_some();
         let times = created_at.is_some() || reserved_until.is_some() || died_at.is_some();
-        names || times || state.is_some() || attempt.is_some()
+        names || times || ended || state.is_some() || attempt.is_some()
     }
 
     /// Removes a `due_at` that the job has already. Refuses fields that cannot be changed and
     /// differ from the job: asking for another topic, for example, is a mistake.
     pub fn without_unchanged(mut self, job: &Job) -> Result<Self, Problem> {
-        if matches!(job.state, State::Reserved | State::Dead) {
+        if matches!(job.state, State::Reserved | State::Dead | State::Finished) {
             // The change itself is refused because of the state.
             return Ok(self);
         }
@@ -80,6 +96,10 @@ impl PatchJob<'_> {
                 self.reserved_until.is_some_and(|at| Some(at) != job.reserved_until),
             ),
             ("died_at", self.died_at.is_some_and(|at| Some(at) != job.died_at)),
+            ("finished_at", self.finished_at.is_some()),
+            ("outcome", self.outcome.is_some()),
+            ("result", self.result.is_some()),
+            ("result_dropped", self.result_dropped.is_some()),
             ("error", self.error.is_some() && self.error != job.error),
             (
                 "traceparent",
@@ -103,8 +123,8 @@ impl PatchJob<'_> {
             policy,
         };
         if change == Change::default() {
-            let detail =
-                "must change one of delay, due_at, body, ttr, max_attempts, backoff, headers";
+            let detail = "must change one of delay, due_at, body, ttr, max_attempts, backoff, headers, \
+                 finished_retention";
             return Err(Problem::request(detail));
         }
         Ok(change)

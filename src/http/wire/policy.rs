@@ -5,7 +5,9 @@ use serde::{Deserialize, Deserializer, Serialize, de};
 
 use crate::{
     http::{problem::Problem, schema::schemas},
-    job::{Backoff, Headers, MAX_TTR, MIN_TTR, Millis, Policy, TraceParent},
+    job::{
+        Backoff, Headers, MAX_FINISHED_RETENTION, MAX_TTR, MIN_TTR, Millis, Policy, TraceParent,
+    },
 };
 
 /// Declares a request with its own fields and the policy fields that puts, changes of a job and the
@@ -34,6 +36,11 @@ macro_rules! with_policy {
             #[schemars(with = "Option<crate::job::Backoff>")]
             #[serde(default, deserialize_with = "super::given")]
             backoff: Option<Option<$crate::job::Backoff>>,
+            /// Time that the job is kept as `finished` after its finish, with its result, at most
+            /// 30 days: its id stays taken, so that a put that is retried does not run it twice.
+            /// Default of a put: the topic's, else 0, so it is gone at once.
+            #[schemars(with = "Option<crate::http::schema::types::FinishedRetention>")]
+            finished_retention: Option<$crate::job::Millis>,
         }
 
         impl $(<$life>)? $name $(<$life>)? {
@@ -43,6 +50,10 @@ macro_rules! with_policy {
                     ttr: $crate::http::wire::policy::ttr(self.ttr)?,
                     max_attempts: self.max_attempts.take().map(|count| count.0),
                     backoff: self.backoff.take(),
+                    finished_retention: $crate::http::wire::policy::finished_retention(
+                        "finished_retention",
+                        self.finished_retention,
+                    )?,
                     $(headers: self.$headers.take().map(Option::unwrap_or_default),)?
                     ..Default::default()
                 })
@@ -86,6 +97,20 @@ pub fn ttr(ttr: Option<Millis>) -> Result<Option<Millis>, Problem> {
             Err(Problem::field("ttr", format!("must be from 1 second to 24 hours, got {given} s")))
         }
         ttr => Ok(ttr),
+    }
+}
+
+/// Refuses a retention of a finished job outside its limits.
+pub fn finished_retention(
+    field: &str,
+    retention: Option<Millis>,
+) -> Result<Option<Millis>, Problem> {
+    match retention {
+        Some(long) if long > MAX_FINISHED_RETENTION => {
+            let given = long.as_seconds();
+            Err(Problem::field(field, format!("must be at most 30 days, got {given} s")))
+        }
+        retention => Ok(retention),
     }
 }
 
@@ -138,6 +163,10 @@ pub struct WholePolicy {
     shown: ShownPolicy,
     /// Time before the next attempt, in seconds; null is none.
     backoff: Option<Backoff>,
+    /// Seconds that the job is kept after its finish; absent if it is not.
+    #[serde(skip_serializing_if = "Millis::is_zero")]
+    #[schemars(with = "Option<Millis>")]
+    finished_retention: Millis,
 }
 
 impl From<&Policy> for ShownPolicy {
@@ -160,6 +189,10 @@ impl WholePolicy {
 
 impl From<Policy> for WholePolicy {
     fn from(policy: Policy) -> Self {
-        Self { shown: ShownPolicy::from(&policy), backoff: policy.backoff }
+        Self {
+            shown: ShownPolicy::from(&policy),
+            finished_retention: policy.finished_retention,
+            backoff: policy.backoff,
+        }
     }
 }

@@ -18,7 +18,7 @@ pub struct PutTopic {
     /// Time that a dead job is kept. Default: 14 days.
     dead_retention: Option<Millis>,
 
-    /// The same four fields, as in the answer to a GET; not together with them.
+    /// The same fields, as in the answer to a GET; not together with them.
     defaults: Option<Defaults>,
     /// The topic of the path.
     topic: Option<Topic>,
@@ -39,6 +39,9 @@ pub struct PutTopic {
     /// As in the answer to a GET; ignored.
     #[schemars(with = "Option<types::Anything>")]
     dead: Option<IgnoredAny>,
+    /// As in the answer to a GET; ignored.
+    #[schemars(with = "Option<types::Anything>")]
+    finished: Option<IgnoredAny>,
     /// As in the answer to a GET; ignored.
     #[schemars(with = "Option<types::Anything>")]
     next_due_at: Option<IgnoredAny>,
@@ -120,7 +123,7 @@ impl PutTopic {
     }
 
     fn shows_a_topic(&self) -> bool {
-        let counts = [&self.delayed, &self.ready, &self.reserved, &self.dead];
+        let counts = [&self.delayed, &self.ready, &self.reserved, &self.dead, &self.finished];
         let rest =
             [&self.paused_until, &self.next_due_at, &self.oldest_ready_age, &self.since_start];
         let names = self.topic.is_some() || self.paused.is_some();

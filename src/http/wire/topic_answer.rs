@@ -24,6 +24,8 @@ pub struct TopicResponse {
     reserved: u64,
     /// Number of dead jobs.
     dead: u64,
+    /// Number of jobs that are kept after their end.
+    finished: u64,
     /// Whether deliveries are stopped.
     paused: bool,
     /// When the pause ends by itself; null if it does not.
@@ -45,7 +47,7 @@ impl TopicResponse {
     /// Shows a topic as in a list.
     pub fn in_list(topic: Topic, peek: &TopicPeek, pause: Option<Pause>) -> Self {
         let TopicPeek { counts, next_due_at, oldest_ready_age, .. } = *peek;
-        let Counts { delayed, ready, reserved, dead } = counts;
+        let Counts { delayed, ready, reserved, dead, finished } = counts;
         let (paused, paused_until) = (pause.is_some(), pause.and_then(|pause| pause.until));
         Self {
             topic,
@@ -53,6 +55,7 @@ impl TopicResponse {
             ready,
             reserved,
             dead,
+            finished,
             paused,
             paused_until,
             next_due_at,

@@ -19,6 +19,8 @@ pub struct PolicyFields {
     pub backoff: Option<Option<Backoff>>,
     /// How long a dead job is kept.
     pub dead_retention: Option<Millis>,
+    /// How long a finished job is kept; zero means not at all.
+    pub finished_retention: Option<Millis>,
     /// The trace that the put belongs to.
     #[serde(skip)]
     pub traceparent: Option<TraceParent>,
@@ -43,6 +45,10 @@ impl PolicyFields {
                 .dead_retention
                 .or(of_topic.dead_retention)
                 .unwrap_or(server.dead_retention),
+            finished_retention: self
+                .finished_retention
+                .or(of_topic.finished_retention)
+                .unwrap_or(server.finished_retention),
             traceparent: self.traceparent,
             headers: self.headers.unwrap_or_default(),
         }
@@ -63,6 +69,7 @@ impl Policy {
             self.backoff = backoff;
         }
         self.dead_retention = fields.dead_retention.unwrap_or(self.dead_retention);
+        self.finished_retention = fields.finished_retention.unwrap_or(self.finished_retention);
         self.traceparent = fields.traceparent.or(self.traceparent);
         if let Some(headers) = fields.headers {
             self.headers = headers;

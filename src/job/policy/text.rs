@@ -10,11 +10,12 @@ use std::{fmt, str::FromStr};
 use super::{Policy, PolicyFields, schema_4::PolicyOfSchema4};
 use crate::job::{backoff::Backoff, duration::Millis};
 
-// The names of the fields. Scripts read the first four (`shared/policy.lua`).
+// The names of the fields. Scripts read the first five (`shared/policy.lua`).
 const TTR: &str = "t";
 const MAX_ATTEMPTS: &str = "m";
 const BACKOFF: &str = "b";
 const DEAD_RETENTION: &str = "d";
+const FINISHED_RETENTION: &str = "f";
 const TRACEPARENT: &str = "p";
 const HEADERS: &str = "h";
 
@@ -25,7 +26,8 @@ pub struct PolicyError;
 
 impl fmt::Display for Policy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { ttr, max_attempts, backoff, dead_retention, traceparent, headers } = self;
+        let Self { ttr, max_attempts, backoff, dead_retention, finished_retention, .. } = self;
+        let Self { traceparent, headers, .. } = self;
         let standard = Self::STANDARD;
         let mut text = Text { f, separator: "" };
         text.field(TTR, Some(ttr.get()).filter(|_| *ttr != standard.ttr))?;
@@ -34,6 +36,8 @@ impl fmt::Display for Policy {
         let retention =
             Some(dead_retention.get()).filter(|_| *dead_retention != standard.dead_retention);
         text.field(DEAD_RETENTION, retention)?;
+        let kept = Some(finished_retention.get()).filter(|kept| *kept > 0);
+        text.field(FINISHED_RETENTION, kept)?;
         text.field(TRACEPARENT, traceparent.as_ref())?;
         text.field(HEADERS, Some(headers).filter(|headers| !headers.is_empty()))?;
         text.field(BACKOFF, backoff.as_ref())
@@ -57,13 +61,15 @@ impl Text<'_, '_> {
 impl PolicyFields {
     /// Returns the given fields as text for a script, where an empty value removes a field.
     pub fn text(&self) -> String {
-        let Self { ttr, max_attempts, backoff, dead_retention, traceparent, headers } = self;
+        let Self { ttr, max_attempts, backoff, dead_retention, finished_retention, .. } = self;
+        let Self { traceparent, headers, .. } = self;
         let backoff =
             backoff.as_ref().map(|new| new.as_ref().map_or_else(String::new, Backoff::to_string));
         let given = [
             ttr.map(|ttr| format!("{TTR}={}", ttr.get())),
             max_attempts.map(|max| format!("{MAX_ATTEMPTS}={max}")),
             dead_retention.map(|retention| format!("{DEAD_RETENTION}={}", retention.get())),
+            finished_retention.map(|retention| format!("{FINISHED_RETENTION}={}", retention.get())),
             traceparent.map(|parent| format!("{TRACEPARENT}={parent}")),
             headers.as_ref().map(|headers| format!("{HEADERS}={headers}")),
             backoff.map(|text| format!("{BACKOFF}={text}")),
@@ -93,6 +99,7 @@ impl Policy {
             TTR => self.ttr = Millis::new(value.parse().ok()?),
             MAX_ATTEMPTS => self.max_attempts = value.parse().ok()?,
             DEAD_RETENTION => self.dead_retention = Millis::new(value.parse().ok()?),
+            FINISHED_RETENTION => self.finished_retention = Millis::new(value.parse().ok()?),
             TRACEPARENT => self.traceparent = Some(value.parse().ok()?),
             HEADERS => self.headers = value.parse().ok()?,
             BACKOFF => self.backoff = Some(value.parse::<Backoff>().ok()?),

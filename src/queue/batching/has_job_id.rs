@@ -2,7 +2,7 @@
 
 use crate::{
     job::{Change, JobId, NewJob},
-    store::{Bury, Delete, JobRef, Release, Target, Touch},
+    store::{Bury, Delete, Finish, JobRef, Release, Target, Touch},
 };
 
 /// A transition of one job.
@@ -47,6 +47,16 @@ impl HasJobId for JobRef {
 
     fn lacks_reservation(&self) -> bool {
         self.reservation.is_none()
+    }
+}
+
+impl HasJobId for Finish {
+    fn id(&self) -> &JobId {
+        &self.held.id
+    }
+
+    fn lacks_reservation(&self) -> bool {
+        self.held.lacks_reservation()
     }
 }
 

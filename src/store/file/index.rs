@@ -1,7 +1,8 @@
 //! The jobs of a bucket in memory: by id, in the sorted sets of their topics, and by deadline.
 //!
 //! The index keeps the sets consistent and knows no rules; the machine decides. A job is in exactly
-//! one of its topic's four sets; `bucket` has the earliest deadline of every set with deadlines.
+//! one of its topic's five sets; `bucket` and `ended` have the
+//! earliest deadline of every set with deadlines.
 
 mod entries;
 mod entry;
@@ -42,12 +43,15 @@ pub type Slot = u32;
 struct TopicSets {
     name: Topic,
     /// Indexed by `State as usize`.
-    sets: [Keys; 4],
+    sets: [Keys; State::ALL.len()],
     /// Total size of the bodies.
     bytes: u64,
     /// Kind of the job added last.
     kind: Arc<Kind>,
 }
+
+/// The earliest deadline of each set: with its topic and state.
+type Deadlines = BTreeSet<(UnixMillis, u32, State)>;
 
 #[derive(Debug, Default)]
 pub struct Index {
@@ -56,7 +60,9 @@ pub struct Index {
     by_id: HashTable<Slot>,
     topics: Slab<TopicSets>,
     by_name: BTreeMap<Topic, u32>,
-    bucket: BTreeSet<(UnixMillis, u32, State)>,
+    bucket: Deadlines,
+    /// The same for the sets of finished jobs.
+    ended: Deadlines,
     journal: Journal,
 }
 
@@ -106,22 +112,24 @@ impl Index {
     /// them at once is faster than adding them one by one.
     pub fn link_all(&mut self) {
         let topics = self.topics.iter().map(|(number, _)| number + 1).max().unwrap_or_default();
-        let mut counts = vec![[0; 4]; topics];
+        let mut counts = vec![[0; State::ALL.len()]; topics];
         for (_, entry) in self.entries.iter() {
             counts[entry.kind.topic as usize][entry.state as usize] += 1;
         }
-        let mut sets: Vec<[Vec<IndexKey>; 4]> =
+        let mut sets: Vec<[Vec<IndexKey>; State::ALL.len()]> =
             counts.into_iter().map(|counts| counts.map(Vec::with_capacity)).collect();
         for (slot, entry) in self.entries.iter() {
             let topic = entry.kind.topic as usize;
-            self.topics[topic].bytes += entry.size.bytes();
+            self.topics[topic].bytes += entry.counted_bytes();
             sets[topic][entry.state as usize].push(entry.key(slot));
         }
         for &topic in self.by_name.values() {
             for state in State::ALL {
                 let set = Keys::from(mem::take(&mut sets[topic as usize][state as usize]));
                 if let Some(first) = set.first().filter(|_| state != State::Ready) {
-                    self.bucket.insert((first.at, topic, state));
+                    let ended = state == State::Finished;
+                    let deadlines = if ended { &mut self.ended } else { &mut self.bucket };
+                    deadlines.insert((first.at, topic, state));
                 }
                 self.topics[topic as usize].sets[state as usize] = set;
             }
@@ -222,7 +230,7 @@ impl Index {
             set.insert(key);
         });
         let entry = &self.entries[slot];
-        self.topics[entry.kind.topic as usize].bytes += entry.size.bytes();
+        self.topics[entry.kind.topic as usize].bytes += entry.counted_bytes();
     }
 
     fn unlink(&mut self, slot: Slot) {
@@ -230,7 +238,7 @@ impl Index {
             set.remove(key);
         });
         let entry = &self.entries[slot];
-        self.topics[entry.kind.topic as usize].bytes -= entry.size.bytes();
+        self.topics[entry.kind.topic as usize].bytes -= entry.counted_bytes();
     }
 
     /// Changes the set of a job, and updates the first deadline of that set in `bucket`.
@@ -243,11 +251,13 @@ impl Index {
         change(set, key);
         let after = set.first().map(|key| key.at);
         if state != State::Ready && before != after {
+            let ended = state == State::Finished;
+            let deadlines = if ended { &mut self.ended } else { &mut self.bucket };
             if let Some(at) = before {
-                self.bucket.remove(&(at, topic, state));
+                deadlines.remove(&(at, topic, state));
             }
             if let Some(at) = after {
-                self.bucket.insert((at, topic, state));
+                deadlines.insert((at, topic, state));
             }
         }
     }

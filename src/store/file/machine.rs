@@ -13,14 +13,17 @@ mod transitions;
 
 use std::sync::Arc;
 
+use bytes::Bytes;
+
 use crate::{
     job::{
-        Change, Event, JobId, Living, Millis, NewJob, OnConflict, Pause, Refusal, Reservation,
-        State, Topic, Topics, UnixMillis, next,
+        Change, Event, JobId, Living, Millis, NewJob, OnConflict, Outcome, Pause, PolicyFields,
+        Refusal, Reservation, State, Topic, Topics, UnixMillis, next,
     },
     store::{JobRef, Now, Placed, PutOutcome, Reply, TokenChange},
 };
 
+pub use self::restore::attempt_of;
 use super::index::{Arrival, Attempt, Entry, Index, Size, Slot};
 
 /// A change that a transition makes on disk; changes are applied in order.
@@ -34,6 +37,14 @@ pub enum Write {
     Change { serial: u64, change: Change },
     /// Writes the attempt of a popped job.
     Attempt { serial: u64, state: State, at: UnixMillis, attempt: Attempt, error: ErrorText },
+    /// Replaces the body of a job by how it ended; its attempt is written beside.
+    End {
+        serial: u64,
+        ended_at: UnixMillis,
+        outcome: Outcome,
+        result: Option<Bytes>,
+        policy: PolicyFields,
+    },
     /// Deletes the attempt of a job.
     NoAttempt { serial: u64 },
     /// Deletes a job.
@@ -52,10 +63,14 @@ pub enum Write {
 }
 
 impl Write {
-    /// Drops the error text, which would need room.
+    /// Drops the error text or the result, which would need room.
     pub fn drop_text(&mut self) {
-        if let Self::Attempt { error: ErrorText::Set(text), .. } = self {
-            *text = None;
+        match self {
+            Self::Attempt { error: ErrorText::Set(text), .. } => *text = None,
+            Self::End { outcome, result, .. } if result.is_some() => {
+                (*outcome, *result) = (Outcome::ResultDropped, None);
+            }
+            _ => {}
         }
     }
 
@@ -72,6 +87,7 @@ impl Write {
         match self {
             Self::Due { serial, .. }
             | Self::Change { serial, .. }
+            | Self::End { serial, .. }
             | Self::Attempt { serial, .. }
             | Self::NoAttempt { serial }
             | Self::Delete { serial }
@@ -167,8 +183,9 @@ impl Machine {
             (Some(_), OnConflict::Replace) => (PutOutcome::Replaced, Event::Replace(due)),
             _ => (PutOutcome::Created, Event::Put(due)),
         };
-        let state = next(living.map(|slot| self.index.entry(slot).state), event)?
-            .expect("a put never ends a job");
+        let was = living.map(|slot| self.index.entry(slot).state);
+        let state = next(was, event)?.expect("a put never ends a job");
+        let how = if was == Some(State::Finished) { PutOutcome::Created } else { how };
         if let Some(slot) = living {
             self.end(slot, writes);
         }
@@ -260,9 +277,13 @@ impl Machine {
         slot.ok_or(Refusal::NotFound)
     }
 
-    /// Finds a job on which this reservation may act.
+    /// Finds a job on which this reservation may act. That by which a finished job was finished is
+    /// only on disk.
     fn held(&self, held: &JobRef) -> Reply<Slot> {
         let slot = self.reach(&held.id, &held.topics)?;
+        if self.index.entry(slot).state == State::Finished {
+            return Err(Refusal::Finished);
+        }
         let attempt = self.index.entry(slot).attempt.as_deref();
         let last = attempt.and_then(|a| a.reservation);
         Reservation::check(held.reservation, last, attempt.map_or(0, |a| a.number))?;
@@ -324,6 +345,30 @@ impl Machine {
             attempt: attempt.clone(),
             error,
         });
+    }
+
+    /// Keeps a job after its end; `last` is its attempt, or a substitute if it was never popped.
+    fn keep(
+        &mut self,
+        slot: Slot,
+        (ended_at, last): (UnixMillis, Attempt),
+        (outcome, result): (Outcome, Option<Bytes>),
+        policy: PolicyFields,
+        writes: &mut Vec<Write>,
+    ) {
+        let entry = self.index.entry_mut(slot);
+        entry.attempt = None;
+        let mut changed = entry.kind.policy.clone();
+        changed.set(policy.clone());
+        let at = ended_at.after(changed.finished_retention);
+        entry.set_policy(changed.decisive());
+        let serial = entry.serial;
+        self.index.place(slot, State::Finished, at);
+        self.index.resize(slot, Size::of(result.as_ref().map_or(0, Bytes::len)));
+        writes.push(Write::End { serial, ended_at, outcome, result, policy });
+        let (state, error) = (State::Finished, ErrorText::Set(None));
+        let attempt = Attempt { died_at: ended_at, expired: false, ..last };
+        writes.push(Write::Attempt { serial, state, at, attempt, error });
     }
 
     /// Deletes a job from memory and disk.

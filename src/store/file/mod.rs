@@ -7,6 +7,7 @@ mod ballast;
 mod commit;
 mod directory;
 mod doctor;
+mod ending;
 mod health;
 mod index;
 mod loading;

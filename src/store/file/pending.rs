@@ -5,11 +5,13 @@ use std::collections::HashMap;
 use bytes::Bytes;
 
 use super::{
+    ending,
+    index::Attempt,
     machine::{ErrorText, Write},
     records::{ReadError, StoredFields},
 };
 use crate::{
-    job::{NewJob, PolicyFields, TopicSettings},
+    job::{NewJob, PolicyFields, State, TopicSettings},
     store::{StoredToken, TokenChange},
 };
 
@@ -29,6 +31,8 @@ struct Changed {
     body: Option<Bytes>,
     policy: Vec<PolicyFields>,
     error: Option<Option<String>>,
+    /// The attempt of a finished job.
+    ended: Option<Attempt>,
 }
 
 impl Pending {
@@ -59,6 +63,19 @@ impl Pending {
         }
     }
 
+    /// Returns the attempt of a finished job in the same way.
+    pub fn read_ended(
+        &mut self,
+        writes: &[Write],
+        serial: u64,
+        read: impl FnOnce() -> Result<Attempt, ReadError>,
+    ) -> Result<Attempt, ReadError> {
+        match self.after(writes, serial).and_then(|changed| changed.ended.clone()) {
+            Some(ended) => Ok(ended),
+            None => read(),
+        }
+    }
+
     fn after(&mut self, writes: &[Write], serial: u64) -> Option<&Changed> {
         for write in &writes[self.seen..] {
             self.add(write);
@@ -80,8 +97,15 @@ impl Pending {
                 changed.policy.push(change.policy.clone());
                 changed.body = change.body.clone().or(changed.body.take());
             }
-            Write::Attempt { error: ErrorText::Set(error), .. } => {
-                self.changed.entry(serial).or_default().error = Some(error.clone());
+            Write::End { outcome, result, policy, .. } => {
+                let changed = self.changed.entry(serial).or_default();
+                changed.policy.push(policy.clone());
+                changed.body = Some(ending::body(*outcome, result.as_ref()));
+            }
+            Write::Attempt { error: ErrorText::Set(error), state, attempt, .. } => {
+                let changed = self.changed.entry(serial).or_default();
+                changed.error = Some(error.clone());
+                changed.ended = (*state == State::Finished).then(|| attempt.clone());
             }
             Write::NoAttempt { .. } => {
                 self.changed.entry(serial).or_default().error = Some(None);

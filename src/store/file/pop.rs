@@ -1,6 +1,7 @@
 //! Pop: reserves jobs and reads their records one by one, until the bodies read are enough.
 
 use super::{
+    ending::is_ended,
     machine::{Taken, Write},
     records::ReadError,
     writer_state::WriterState,
@@ -58,6 +59,10 @@ impl Pop {
             let Some(taken) = taken else { break };
             self.given += 1;
             match writer.read(taken.serial) {
+                // Its row in `attempts`, which tells that it is finished, is lost.
+                Ok(record) if is_ended(&record.body) => {
+                    self.quarantine(writer, bucket, taken, "it was finished before".to_owned());
+                }
                 Ok(record) => {
                     self.bytes += record.body.len();
                     popped.jobs.push(PoppedJob {

@@ -6,14 +6,14 @@ use bytes::Bytes;
 use futures::future::join_all;
 
 use super::{
-    FileStore,
+    FileStore, ending,
     index::Entry,
     machine::{EXPIRED, Machine, due_at_of},
     records::{ReadError, StoredFields},
     writer_state::WriterState,
 };
 use crate::{
-    job::{Bucket, Change, Job, JobId, Refusal, State, Topic, UnixMillis},
+    job::{Bucket, Change, Ending, Job, JobId, Refusal, State, Topic, UnixMillis},
     store::{
         Damaged, JobPage, JobPosition, JobRange, JobReads, Parts, Peek, Reply, ReservedPage, Steps,
         StoreError, StoreResult, StoreResults, Target, TopicPage, TopicPeek, Usage,
@@ -220,12 +220,23 @@ pub fn list(
     Ok(page)
 }
 
-fn read_rest(writer: &mut WriterState, serial: u64, job: Job) -> StoreResult<Job> {
+fn read_rest(writer: &mut WriterState, serial: u64, mut job: Job) -> StoreResult<Job> {
     let refused = |error| match error {
         ReadError::Damaged(damage) => StoreError::damaged(damage),
         ReadError::Engine(cause) => StoreError::unavailable(cause),
     };
     let record = writer.read(serial).map_err(refused)?;
+    if job.state == State::Finished {
+        let ended = writer.read_ended(serial).map_err(refused)?;
+        let ending = ending::parse(&record.body);
+        let (outcome, result) =
+            ending.ok_or_else(|| StoreError::damaged("a finished job that has a body"))?;
+        (job.attempt, job.reservation, job.due_at) =
+            (ended.number, ended.reservation, ended.due_at);
+        job.ending = Some(Ending { at: ended.died_at, outcome, result });
+        let StoredFields { created_at, policy, .. } = record;
+        return Ok(Job { created_at, policy, ..job });
+    }
     let error = match job.error {
         None => writer.read_error(serial).map_err(refused)?,
         known => known,
@@ -243,6 +254,7 @@ fn without_record(id: JobId, entry: &Entry, topic: &Topic) -> Job {
         id,
         topic: topic.clone(),
         body: Bytes::new(),
+        ending: None,
         state: entry.state,
         attempt: attempt.map_or(0, |a| a.number),
         due_at: due_at_of(entry),

@@ -18,6 +18,7 @@ use std::{
 use sqlite_salvage::{Cell, Cells, Field, Leaf, Pages, Range};
 
 use super::{
+    ending::is_ended,
     index::Attempt,
     machine::{ErrorText, Write},
     records::{AttemptRow, Records, attempt, read_reservation_key},
@@ -276,6 +277,7 @@ impl Reader {
         let serial = cell.serial.cast_unsigned();
         let Found { job, created_at, due_at, .. } = found;
         let ttr = job.policy.ttr;
+        let ended = is_ended(&job.body);
         writes.push(Write::Insert { serial, job, created_at, due_at });
         let own = attempts.rows.get(&cell.serial).cloned().or_else(|| {
             // A row with a damaged serial number belongs to the job with which its checksum fits.
@@ -290,7 +292,10 @@ impl Reader {
         let in_gap =
             || attempts.gaps.iter().any(|(low, high)| *low < cell.serial && cell.serial <= *high);
         // A job that is not due yet was never popped.
-        let uncertain = is_unsure || own.is_none() && (damaged() || due_at <= now && in_gap());
+        let fits = own.as_ref().is_none_or(|(_, state, ..)| (*state == State::Finished) == ended);
+        let is_unsure = is_unsure || !fits;
+        let uncertain =
+            is_unsure || own.is_none() && (ended || damaged() || due_at <= now && in_gap());
         let (attempt, state, at, error) = match own {
             Some(own) if !is_unsure => own,
             _ if !uncertain => {
@@ -310,7 +315,8 @@ impl Reader {
                 let error = "its record or what its attempts had left was damaged".to_owned();
                 writes.push(Write::Attempt {
                     serial,
-                    state: State::Dead,
+                    // A finished job stays so: it has no body any more.
+                    state: if ended { State::Finished } else { State::Dead },
                     at: UnixMillis::NEVER,
                     attempt,
                     error: ErrorText::Set(Some(error)),

@@ -8,16 +8,17 @@ use futures::future::{BoxFuture, join_all};
 use super::{
     FileStore,
     health::Need,
-    machine::{Machine, Write},
+    machine::{Machine, Write, attempt_of},
     pop::pop,
-    reads::reschedule,
+    reads::{read_job, reschedule},
     writer_state::WriterState,
 };
 use crate::{
-    job::{Bucket, Change, Job, NewJob},
+    job::{Bucket, Change, Job, NewJob, Outcome as Ended, Refusal, State, Topic, Topics},
     store::{
-        Call, Command, JobTransitions, KickDead, Now, Outcome, Part, Parts, Placed, Promote,
-        Promoted, Purge, Reply, StoreResult, StoreResults, Target, Transition,
+        Call, Command, Delete, Finish, JobRef, JobTransitions, KickDead, Now, Outcome, Part, Parts,
+        Placed, Promote, Promoted, Purge, Reply, StoreError, StoreResult, StoreResults, Target,
+        Transition,
     },
 };
 
@@ -28,12 +29,12 @@ impl JobTransitions for FileStore {
             Command::Restore(call) => self.work(call, Need::Room, restore),
             Command::Pop(call) => self.work(call, Need::Growing, pop),
             Command::Unpop(call) => self.each(call, Need::Writing, Machine::unpop),
-            Command::Finish(call) => self.each(call, Need::Writing, Machine::finish),
+            Command::Finish(call) => self.work(call, Need::Writing, finish),
             Command::Release(call) => self.each(call, Need::Writing, Machine::release),
             Command::Touch(call) => self.each(call, Need::Growing, Machine::touch),
             Command::Bury(call) => self.each(call, Need::Writing, Machine::bury),
             Command::Kick(call) => self.each(call, Need::Writing, Machine::kick),
-            Command::Delete(call) => self.each(call, Need::Writing, Machine::delete),
+            Command::Delete(call) => self.work(call, Need::Writing, delete),
             Command::Reschedule(call) => {
                 self.work_of(call, |jobs| need_of_changes(jobs), reschedule)
             }
@@ -127,8 +128,76 @@ fn put(
     let mut replies = Vec::with_capacity(jobs.len());
     for job in jobs {
         let serial = writer.next_serial();
+        let (id, machine) = (job.id.clone(), &mut writer.machines[bucket.index()]);
+        let mut placed = machine.put(now, serial, job, &mut writer.writes);
+        if let Ok(kept) = &mut placed
+            && kept.state == State::Finished
+        {
+            let target = Target { id, topics: Topics::ALL };
+            kept.due_at = read_job(writer, bucket, &target)?.map_or(kept.due_at, |job| job.due_at);
+        }
+        replies.push(placed);
+    }
+    Ok(replies)
+}
+
+fn finish(
+    writer: &mut WriterState,
+    bucket: Bucket,
+    jobs: Vec<Finish>,
+) -> StoreResult<Vec<Reply<Topic>>> {
+    let now = writer.now();
+    let mut replies = Vec::with_capacity(jobs.len());
+    for finish in jobs {
+        let held = finish.held.clone();
         let machine = &mut writer.machines[bucket.index()];
-        replies.push(machine.put(now, serial, job, &mut writer.writes));
+        replies.push(match machine.finish(now, finish, &mut writer.writes) {
+            Err(Refusal::Finished) => finished_again(writer, bucket, held)?,
+            reply => reply,
+        });
+    }
+    Ok(replies)
+}
+
+/// Answers a finish of a finished job: by the same reservation, the first answer was lost.
+fn finished_again(
+    writer: &mut WriterState,
+    bucket: Bucket,
+    held: JobRef,
+) -> StoreResult<Reply<Topic>> {
+    let job = match read_job(writer, bucket, &Target { id: held.id, topics: held.topics }) {
+        Err(StoreError::Damaged { .. }) => return Ok(Err(Refusal::Damaged)),
+        read => read?,
+    };
+    let is_same = |job: &Job| {
+        let finished = job.ending.as_ref().is_some_and(|end| end.outcome != Ended::Deleted);
+        finished && held.reservation.is_some() && job.reservation == held.reservation
+    };
+    Ok(job.filter(is_same).map(|job| job.topic).ok_or(Refusal::Finished))
+}
+
+fn delete(
+    writer: &mut WriterState,
+    bucket: Bucket,
+    jobs: Vec<Delete>,
+) -> StoreResult<Vec<Reply<State>>> {
+    let now = writer.now();
+    let mut replies = Vec::with_capacity(jobs.len());
+    for delete in jobs {
+        let mut ended = None;
+        if delete.remember.is_some_and(|retention| !retention.is_zero()) {
+            // What cannot be read cannot be rewritten, so it would not be remembered.
+            match read_job(writer, bucket, &delete.job) {
+                Err(StoreError::Damaged { .. }) => {
+                    replies.push(Err(Refusal::Damaged));
+                    continue;
+                }
+                read => ended = read?.filter(|job| job.ending.is_some()),
+            }
+        }
+        let ended = ended.as_ref().map(attempt_of);
+        let machine = &mut writer.machines[bucket.index()];
+        replies.push(machine.delete(now, (delete, ended), &mut writer.writes));
     }
     Ok(replies)
 }

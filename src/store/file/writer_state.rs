@@ -11,6 +11,7 @@ use super::{
     ballast::Ballast,
     directory::Files,
     health::Health,
+    index::Attempt,
     lock::Lock,
     machine::{Machine, Write},
     pending::Pending,
@@ -171,5 +172,10 @@ impl WriterState {
     /// Reads the error text of a popped job in the same way.
     pub fn read_error(&mut self, serial: u64) -> Result<Option<String>, ReadError> {
         self.pending.read_error(&self.writes, serial, || self.records.read_error(serial))
+    }
+
+    /// Reads the last attempt of a finished job in the same way.
+    pub fn read_ended(&mut self, serial: u64) -> Result<Attempt, ReadError> {
+        self.pending.read_ended(&self.writes, serial, || self.records.read_ended(serial))
     }
 }

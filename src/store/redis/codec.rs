@@ -12,6 +12,11 @@
 //! of version 3, written by schema 4, have an older form of the policy. Both versions are read, and
 //! a job's next change writes version 4.
 //!
+//! The record of a finished job is `5 <created at><check> <rules>`, a line feed, and the result,
+//! kept as a body is. It is the job's only record. Its rules end with ` <attempt> <due at, less the
+//! creation time> <reservation or -> <outcome>`, and the CRC-32 of no result is `0`. The score of
+//! the job in its set, less the retention, is when it finished.
+//!
 //! An attempt record is `<check> <attempt> <reservation or -> <due at> <died at> <TTR> <rules>`, a
 //! line feed, and the last error as `<its CRC-32> <text>`, or nothing. The check is a weighted sum
 //! of the numbers before the rules, which a script computes faster than a hash.
@@ -30,7 +35,10 @@ use std::fmt::Write;
 use sha1_smol::Sha1;
 
 use crate::{
-    job::{Job, JobId, Millis, NewJob, Policy, Reservation, Schedule, State, Topic, UnixMillis},
+    job::{
+        Ending, Job, JobId, Millis, NewJob, Outcome, Policy, Reservation, Schedule, State, Topic,
+        UnixMillis,
+    },
     store::StoreError,
 };
 use bytes::Bytes;
@@ -64,6 +72,40 @@ pub fn record(job: &NewJob, created_at: UnixMillis) -> Vec<u8> {
     let mut record = format!("4 {} ", time_text(created_at)).into_bytes();
     record.extend(record_rest(job));
     record
+}
+
+/// Formats the whole record of a finished job.
+pub fn finished_record(job: &Job, ending: &Ending) -> Vec<u8> {
+    let (created, due) = (job.created_at.get(), job.due_at.get());
+    let delay = i128::from(due) - i128::from(created);
+    let reservation =
+        job.reservation.map_or_else(|| "-".to_owned(), |reservation| reservation.to_string());
+    let outcome = outcome_code(ending.outcome);
+    let tail = format!(" {} {delay} {reservation} {outcome}", job.attempt);
+    let result = ending.result.as_deref().unwrap_or_default();
+    let crc = if result.is_empty() { "0".to_owned() } else { checksum(result) };
+    let Job { id, policy, topic, .. } = job;
+    let rest = format!("{crc} {} {policy} {topic}{tail}", result.len());
+    let sum = sum(&[id.as_str(), " ", &rest]);
+    let mut record = format!("5 {} {sum}{rest}\n", time_text(job.created_at)).into_bytes();
+    if result.len() <= MAX_INLINE_BODY {
+        record.extend_from_slice(result);
+    }
+    record
+}
+
+/// Letter of an outcome. Mirrored in `shared/finished.lua`.
+fn outcome_code(outcome: Outcome) -> char {
+    match outcome {
+        Outcome::Finished => 'f',
+        Outcome::ResultDropped => 'r',
+        Outcome::Deleted => 'd',
+    }
+}
+
+/// Formats the result of a finish for scripts, with its checksum.
+pub fn result_text(result: &Bytes) -> Vec<u8> {
+    [checksum(result).as_bytes(), b" ", result].concat()
 }
 
 /// Returns the body if it is too long for the record.
@@ -165,7 +207,39 @@ pub struct PoolRecord {
     pub(super) created_at: UnixMillis,
     pub(super) policy: Policy,
     pub(super) topic: Topic,
+    /// Body or, of a finished job, the result.
     pub(super) body: Bytes,
+    /// Further fields of a finished job.
+    pub(super) finished: Option<FinishedFields>,
+}
+
+/// Fields that only the record of a finished job has.
+#[derive(Debug)]
+pub struct FinishedFields {
+    pub attempt: u32,
+    pub due_at: UnixMillis,
+    pub reservation: Option<Reservation>,
+    pub outcome: Outcome,
+}
+
+impl FinishedFields {
+    fn parse(text: &str, created_at: UnixMillis) -> Option<Self> {
+        let mut fields = text.split(' ');
+        let mut field = || fields.next();
+        let (attempt, delay, reservation, outcome) = (field()?, field()?, field()?, field()?);
+        let outcomes = [Outcome::Finished, Outcome::ResultDropped, Outcome::Deleted];
+        let named = |of: &Outcome| outcome.parse() == Ok(outcome_code(*of));
+        Some(Self {
+            attempt: attempt.parse().ok()?,
+            due_at: UnixMillis::new(created_at.get().checked_add_signed(delay.parse().ok()?)?),
+            reservation: match reservation {
+                "-" => None,
+                reservation => Some(reservation.parse().ok()?),
+            },
+            outcome: outcomes.into_iter().find(named)?,
+        })
+        .filter(|_| fields.next().is_none())
+    }
 }
 
 impl PoolRecord {
@@ -180,7 +254,7 @@ impl PoolRecord {
         let header = std::str::from_utf8(&text[..end]).map_err(|_| bad())?;
         let damaged = |what| StoreError::damaged(format!("pool record whose {what} is damaged"));
         let mut fields = header.splitn(3, ' ');
-        let (Some("3" | "4"), Some(time), Some(rules)) =
+        let (Some(version @ ("3" | "4" | "5")), Some(time), Some(rules)) =
             (fields.next(), fields.next(), fields.next())
         else {
             return Err(bad());
@@ -188,31 +262,44 @@ impl PoolRecord {
         let created_at = parse_time(time).ok_or_else(|| damaged("time"))?;
         let sound = is_sound(id, rules).then(|| RecordRules::parse(rules)).flatten();
         let rules = sound.ok_or_else(|| damaged("header"))?;
+        let finished = match (version, rules.tail) {
+            ("5", Some(tail)) => {
+                Some(FinishedFields::parse(tail, created_at).ok_or_else(|| damaged("header"))?)
+            }
+            ("3" | "4", None) => None,
+            _ => return Err(damaged("header")),
+        };
         let body = &text[end + 1..];
         if body.is_empty() && rules.length > 0 {
             return Err(StoreError::damaged("pool record whose body is missing"));
         }
-        if rules.length != body.len() || rules.crc != checksum(body) {
-            return Err(damaged("body"));
+        let is_sound = match body.is_empty() && finished.is_some() {
+            true => rules.crc == "0",
+            false => rules.crc == checksum(body),
+        };
+        if rules.length != body.len() || !is_sound {
+            return Err(damaged(if finished.is_some() { "result" } else { "body" }));
         }
         let RecordRules { policy, topic, .. } = rules;
         let body = Bytes::from(text).slice(end + 1..);
-        Ok(Self { created_at, policy, topic, body })
+        Ok(Self { created_at, policy, topic, body, finished })
     }
 }
 
 /// Rules of a pool record.
-struct RecordRules {
+struct RecordRules<'a> {
     crc: String,
     length: usize,
     policy: Policy,
     topic: Topic,
+    /// The fields of a finished job.
+    tail: Option<&'a str>,
 }
 
-impl RecordRules {
+impl<'a> RecordRules<'a> {
     /// Parses rules whose sum was verified.
-    fn parse(text: &str) -> Option<Self> {
-        let mut fields = text.get(SUM_DIGITS..)?.split(' ');
+    fn parse(text: &'a str) -> Option<Self> {
+        let mut fields = text.get(SUM_DIGITS..)?.splitn(5, ' ');
         let (crc, length) = (fields.next()?, fields.next()?);
         let (policy, topic) = (fields.next()?, fields.next()?);
         Some(Self {
@@ -220,8 +307,8 @@ impl RecordRules {
             length: length.parse().ok()?,
             policy: policy.parse().ok()?,
             topic: topic.parse().ok()?,
+            tail: fields.next(),
         })
-        .filter(|_| fields.next().is_none())
     }
 }
 

@@ -1,10 +1,11 @@
 //! Parsed replies of scripts.
 
+use bytes::Bytes;
 use redis::Value;
 
-use super::codec::{Attempt, PoolRecord, with_sound_error};
+use super::codec::{Attempt, FinishedFields, PoolRecord, with_sound_error};
 use crate::{
-    job::{Job, JobId, Living, Millis, PoppedJob, Refusal, Reservation, State, UnixMillis},
+    job::{Ending, Job, JobId, Living, Millis, PoppedJob, Refusal, Reservation, State, UnixMillis},
     store::{Counts, Damaged, JobPosition, Placed, PutOutcome, Reply, StoreError, Transitioned},
 };
 
@@ -120,6 +121,7 @@ impl Values {
         let how = match how {
             1 => PutOutcome::Kept,
             2 => PutOutcome::Replaced,
+            3 => PutOutcome::Created,
             -2 => return Ok(Err(Refusal::Exists(Some(Living { state, topic: self.parsed()? })))),
             other => return Err(StoreError::unreadable(format!("put reply {other}"))),
         };
@@ -137,6 +139,9 @@ impl Values {
         let record = PoolRecord::parse(&id, self.bytes()?);
         let (attempt, due_at, ttr) = (self.small()?, self.millis()?, Millis::new(self.number()?));
         let record = match record {
+            Ok(record) if record.finished.is_some() => {
+                return Ok(Err((id, StoreError::damaged("a finished job was in the ready set"))));
+            }
             Ok(record) => record,
             Err(damage) => return Ok(Err((id, damage))),
         };
@@ -176,8 +181,11 @@ impl Values {
     }
 
     pub fn counts(&mut self) -> Result<Counts, StoreError> {
-        let (delayed, ready) = (self.number()?, self.number()?);
-        Ok(Counts { delayed, ready, reserved: self.number()?, dead: self.number()? })
+        let mut counts = Counts::default();
+        for state in State::ALL {
+            *counts.of_mut(state) = self.number()?;
+        }
+        Ok(counts)
     }
 
     /// Reads a time; 0 means none.
@@ -249,6 +257,31 @@ impl Values {
             .as_ref()
             .filter(|_| state == State::Reserved)
             .map_or(record.policy.ttr, |a| a.ttr);
+        if let Some(fields) = record.finished {
+            let FinishedFields { attempt, due_at, reservation, outcome } = fields;
+            if state != State::Finished {
+                return Err(StoreError::damaged("the job is finished, but not in its set"));
+            }
+            let kept = record.policy.finished_retention.get();
+            let at = UnixMillis::new(score.get().saturating_sub(kept));
+            let result = Some(record.body).filter(|result| !result.is_empty());
+            return Ok(Some(Job {
+                id,
+                topic: record.topic,
+                body: Bytes::new(),
+                state,
+                attempt,
+                due_at,
+                created_at: record.created_at,
+                ttr: record.policy.ttr,
+                policy: record.policy,
+                reservation,
+                reserved_until: None,
+                died_at: None,
+                error: None,
+                ending: Some(Ending { at, outcome, result }),
+            }));
+        }
         Ok(Some(Job {
             id,
             topic: record.topic,
@@ -263,6 +296,7 @@ impl Values {
             reserved_until: (state == State::Reserved).then_some(score),
             died_at: attempt.as_ref().filter(|_| state == State::Dead).map(|a| a.died_at),
             error: attempt.and_then(|a| a.error),
+            ending: None,
         }))
     }
 }
@@ -291,6 +325,8 @@ fn refusal(code: i64) -> Result<Refusal, StoreError> {
         -7 => Ok(Refusal::DueTooFar),
         -8 => Ok(Refusal::NotReserved),
         -9 => Ok(Refusal::Damaged),
+        -10 => Ok(Refusal::Finished),
+        -11 => Ok(Refusal::ResultNotKept),
         ..-20 => state_of(-20 - code).map(Refusal::WrongState),
         other => Err(StoreError::unreadable(format!("refusal {other}"))),
     }

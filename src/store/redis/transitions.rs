@@ -5,15 +5,15 @@ use redis::Cmd;
 
 use super::{
     RedisStore,
-    codec::{self, Attempt, error_text, long_body, schedule_text},
+    codec::{self, Attempt, error_text, long_body, reservation_text, result_text, schedule_text},
     reply::{Values, state_code},
     scripts::{Guardable, Transition as Script, held, millis_text},
 };
 use crate::{
     job::{Bucket, Job, NewJob, OnConflict, State, Topic, UnixMillis},
     store::{
-        Bury, Call, Command, Delete, Guarded, JobTransitions, KickDead, Outcome, Purge, Release,
-        Reply, StoreError, StoreResult, Target, Touch, Transition,
+        Bury, Call, Command, Delete, Finish, Guarded, JobTransitions, KickDead, Outcome, Purge,
+        Release, Reply, StoreError, StoreResult, Target, Touch, Transition,
     },
 };
 
@@ -31,7 +31,7 @@ impl JobTransitions for RedisStore {
             Command::Pop(call) => call.by(|parts| self.pop(parts)),
             Command::Unpop(call) => call.by(|parts| self.unpop(parts)),
             Command::Finish(call) => {
-                self.make_guarded(call, &scripts.finish, each_job(held), each_reply(topic))
+                self.make_guarded(call, &scripts.finish, each_job(finished), each_reply(topic))
             }
             Command::Release(call) => self.make_guarded(
                 call,
@@ -141,9 +141,25 @@ fn puts(cmd: &mut Cmd, store: &RedisStore, bucket: Bucket, jobs: &[NewJob]) {
 fn restored(cmd: &mut Cmd, job: &Job) {
     cmd.arg(job.id.as_str()).arg(job.topic.as_str()).arg(job.state.name());
     let put = job.unpopped();
-    cmd.arg(job.at().get()).arg(codec::record(&put, job.created_at));
+    cmd.arg(job.at().get());
+    if let Some(ending) = &job.ending {
+        let result = ending.result.as_ref().and_then(long_body);
+        cmd.arg(codec::finished_record(job, ending)).arg(result.map_or(&[][..], |long| long));
+        cmd.arg("");
+        return;
+    }
+    cmd.arg(codec::record(&put, job.created_at));
     cmd.arg(long_body(&put.body).map_or(&[][..], |body| body));
     cmd.arg(Attempt::of(job).map_or_else(String::new, |attempt| attempt.text(&put)));
+}
+
+fn finished(cmd: &mut Cmd, job: &Finish) {
+    let mut given = reservation_text(job.held.reservation).into_bytes();
+    if let Some(result) = &job.result {
+        given.push(b' ');
+        given.extend(result_text(result));
+    }
+    cmd.arg(job.held.id.as_str()).arg(given);
 }
 
 fn released(cmd: &mut Cmd, job: &Release) {
@@ -165,14 +181,18 @@ pub fn buried(cmd: &mut Cmd, job: &Bury) {
 }
 
 fn deleted(cmd: &mut Cmd, delete: &Delete) {
-    cmd.arg(delete.job.id.as_str());
-    match delete.states {
-        None => cmd.arg("*"),
+    let mut given = match delete.states {
+        None => "*".to_owned(),
         Some(states) => {
             let named = State::ALL.into_iter().filter(|state| states.has(*state));
-            cmd.arg(named.map(|state| state_code(state).to_string()).collect::<String>())
+            named.map(|state| state_code(state).to_string()).collect()
         }
     };
+    if let Some(retention) = delete.remember.filter(|retention| !retention.is_zero()) {
+        given.push(':');
+        given.push_str(&retention.get().to_string());
+    }
+    cmd.arg(delete.job.id.as_str()).arg(given);
 }
 
 pub fn target(cmd: &mut Cmd, job: &Target) {

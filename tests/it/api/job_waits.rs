@@ -17,7 +17,7 @@ use crate::{
 const LONG_BEFORE: Duration = Duration::from_secs(20);
 
 /// Begins to wait for the end of a job.
-async fn wait(server: &Arc<Server>, id: &str) -> JoinHandle<(Answer, Duration)> {
+pub async fn wait(server: &Arc<Server>, id: &str) -> JoinHandle<(Answer, Duration)> {
     let (server, path) = (Arc::clone(server), format!("/jobs/{id}?wait=60s"));
     let waiting = tokio::spawn(async move {
         let began = Instant::now();
@@ -28,7 +28,7 @@ async fn wait(server: &Arc<Server>, id: &str) -> JoinHandle<(Answer, Duration)> 
 }
 
 /// Returns the answer of a wait that must have ended early.
-async fn ended(waiting: JoinHandle<(Answer, Duration)>) -> Answer {
+pub async fn ended(waiting: JoinHandle<(Answer, Duration)>) -> Answer {
     let (answer, took) = waiting.await.expect("joined");
     assert!(took < scaled(LONG_BEFORE), "it waited on: {took:?}, {answer:?}");
     answer

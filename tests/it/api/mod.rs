@@ -6,6 +6,7 @@ mod batches;
 mod broken_keys;
 mod damaged;
 mod dashboard;
+mod finished;
 mod headers;
 mod job_waits;
 mod lost_answers;
@@ -46,6 +47,18 @@ on_each_store! {
             every_route_is_served_under_v1_too,
             a_job_can_be_read_and_deleted_in_any_state,
             a_living_id_is_refused_kept_or_replaced;
+        finished:
+            a_kept_job_shows_its_result_and_no_body,
+            the_id_of_a_kept_job_is_free_after_its_retention,
+            a_retried_put_of_a_finished_job_runs_nothing_twice,
+            a_finish_is_repeated_by_its_reservation_alone,
+            a_refused_result_changes_nothing,
+            a_finished_job_takes_no_other_action,
+            a_deleted_id_stays_taken_if_it_is_remembered,
+            finished_jobs_are_counted_listed_and_purged,
+            a_topic_keeps_finished_jobs_unless_a_put_says_no,
+            a_bad_retention_is_refused_by_its_name,
+            a_wait_ends_with_the_result;
         traces:
             a_job_gives_its_consumers_the_traceparent_of_its_put;
         headers:

@@ -84,7 +84,10 @@ pub async fn an_overview_tells_of_all_topics_at_once(server: Server) {
     put_many(&server, "late", [0].into_iter()).await;
 
     let seen = server.get("/overview").await.ok(200);
-    assert_eq!(seen["jobs"], json!({"delayed": 3, "ready": 4, "reserved": 1, "dead": 1}));
+    assert_eq!(
+        seen["jobs"],
+        json!({"delayed": 3, "ready": 4, "reserved": 1, "dead": 1, "finished": 0})
+    );
     assert_eq!((&seen["topics"], &seen["paused"]), (&4.into(), &1.into()), "{seen}");
     assert_eq!(seen["due_not_delivered"], 1, "not those of the paused topic: {seen}");
     assert!(seen["oldest_ready_age"].as_f64().is_some_and(|age| age < 3600.0), "{seen}");
@@ -446,9 +449,13 @@ pub async fn the_dead_of_a_topic_are_kicked_together(server: Server) {
 }
 
 pub async fn a_topic_has_defaults_for_jobs_that_do_not_say(server: Server) {
-    let defaults = r#"{"ttr":"90s","max_attempts":3,"backoff":["1s","2m"],"dead_retention":"1d"}"#;
+    let defaults = r#"{"ttr":"90s","max_attempts":3,"backoff":["1s","2m"],"dead_retention":"1d",
+        "finished_retention":"1h"}"#;
     let set = server.call(Method::PUT, "/topics/t", defaults).await.ok(200);
-    let shown = json!({"ttr": 90, "max_attempts": 3, "backoff": [1, 120], "dead_retention": 86400});
+    let shown = json!({
+        "ttr": 90, "max_attempts": 3, "backoff": [1, 120], "dead_retention": 86400,
+        "finished_retention": 3600,
+    });
     assert_eq!(set["defaults"], shown);
     server.put(r#"{"topic":"t","id":"a"}"#).await;
     server.put(r#"{"topic":"t","id":"b","ttr":5,"max_attempts":7,"backoff":["9s"]}"#).await;

@@ -88,7 +88,7 @@ fn a_release_that_ends_a_job_loses_it() {
 #[test]
 fn a_finish_that_leaves_the_job_is_delivered_again() {
     let table = |state, event| match (state, event) {
-        (Some(_), Event::Finish) => Ok(Some(State::Ready)),
+        (Some(_), Event::Finish { .. }) => Ok(Some(State::Ready)),
         _ => next(state, event),
     };
     breaks(&Rules { table, ..REAL }, "after its finish");

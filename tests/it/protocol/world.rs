@@ -411,7 +411,8 @@ impl World {
             if job.reservation != Some(reservation) && job.state == Some(State::Reserved) {
                 return Err(format!("job {number} is finished by another, for its holder"));
             }
-            job.state = (rules.table)(job.state, Event::Finish).unwrap_or(job.state);
+            job.state =
+                (rules.table)(job.state, Event::Finish { kept: false }).unwrap_or(job.state);
             job.is_finished = true;
         }
         if answered || !has_acted {

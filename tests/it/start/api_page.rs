@@ -11,13 +11,14 @@ pub const PAGE: &str = include_str!("../../../docs/api.md");
 const SETTINGS: &str = include_str!("../../../config/default.toml");
 
 /// Fields whose values differ from one run to the next.
-const VARYING: [&str; 13] = [
+const VARYING: [&str; 14] = [
     "at",
     "paused_until",
     "due_at",
     "created_at",
     "reserved_until",
     "died_at",
+    "finished_at",
     "as_of",
     "reservation",
     "cursor",

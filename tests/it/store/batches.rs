@@ -11,8 +11,8 @@ use delay_queue::{
 };
 
 use crate::store::bench::{
-    Bench, HOUR, MINUTE, SECOND, changing, delayed, deletion, id, job, nonce, promote_together,
-    verb, whole_policy, with,
+    Bench, HOUR, MINUTE, SECOND, changing, delayed, deletion, finishing, id, job, kept, nonce,
+    promote_together, verb, whole_policy, with,
 };
 
 /// Returns the first `count` ids of one bucket.
@@ -33,7 +33,8 @@ pub async fn replies_stay_in_order_beside_refused_jobs(bench: Bench) {
     assert_eq!(refused, [false, true, false, false]);
     assert_eq!(bench.pop("t", 10).await.len(), 4);
 
-    let held = |name: &String| JobRef { id: id(name), reservation: None, topics: Topics::ALL };
+    let held =
+        |name: &String| finishing(JobRef { id: id(name), reservation: None, topics: Topics::ALL });
     let finished =
         bench.store.call_in::<verb::Finish>(bucket, names.iter().map(held).collect()).await;
     assert!(finished.expect("finish").iter().all(Result::is_ok));
@@ -41,20 +42,25 @@ pub async fn replies_stay_in_order_beside_refused_jobs(bench: Bench) {
     assert!(again.expect("finish").iter().all(|reply| *reply == Err(Refusal::NotFound)));
 }
 
-/// Puts and pops jobs of two topics in one bucket, so that each topic has one in each state.
+/// Puts and pops jobs of two topics in one bucket, so that each topic has one in each
+/// state.
 async fn popped_in_every_state(bench: &Bench) -> Vec<(JobRef, State)> {
-    let names = names(bench, 8);
+    let names = names(bench, 2 * State::ALL.len());
     let mut held = Vec::new();
     for (name, state) in names.iter().zip(State::ALL.into_iter().cycle()) {
-        let topic = if held.len() < 4 { "t" } else { "u" };
+        let topic = if held.len() < State::ALL.len() { "t" } else { "u" };
         let waits = (state == State::Delayed).then(|| "list:3600000".parse().expect("a backoff"));
         let job = with(job(name, topic), |policy| {
             policy.ttr = if state == State::Reserved { HOUR } else { SECOND };
             policy.max_attempts = if state == State::Dead { 1 } else { 0 };
             policy.backoff = waits;
+            policy.finished_retention = if state == State::Finished { HOUR } else { Millis::ZERO };
         });
         bench.put(job).await.expect("put");
         let popped = bench.pop_one(topic).await;
+        if state == State::Finished {
+            bench.finish(&popped.id, Some(popped.reservation)).await.expect("finished");
+        }
         held.push((
             JobRef { id: popped.id, reservation: Some(popped.reservation), topics: Topics::ALL },
             state,
@@ -74,15 +80,18 @@ pub async fn a_batch_acts_on_jobs_wherever_they_are_by_now(bench: Bench) {
         let all = popped_in_every_state(&bench).await;
         let held = || all.iter().map(|(held, _)| held.clone());
         let store = &bench.store;
-        let becomes = |before: State| match verb {
-            "release" if before != State::Dead => Some(State::Delayed),
-            "release" | "bury" => Some(State::Dead),
-            _ => None,
+        let becomes = |before: State| match (verb, before) {
+            ("delete", _) => None,
+            (_, State::Finished) => Some(State::Finished),
+            ("finish", _) => None,
+            ("release", State::Dead) | ("bury", _) => Some(State::Dead),
+            _ => Some(State::Delayed),
         };
+        let refuses = |before| (before == State::Finished).then_some(Refusal::Finished);
         let are_done: Vec<bool> = match verb {
             "finish" => {
-                let replies =
-                    store.call_in::<verb::Finish>(bucket, held().collect()).await.expect(verb);
+                let finish = held().map(finishing).collect();
+                let replies = store.call_in::<verb::Finish>(bucket, finish).await.expect(verb);
                 replies.iter().map(Result::is_ok).collect()
             }
             "release" => {
@@ -90,7 +99,12 @@ pub async fn a_batch_acts_on_jobs_wherever_they_are_by_now(bench: Bench) {
                 let replies =
                     store.call_in::<verb::Release>(bucket, held().map(release).collect()).await;
                 let states = replies.expect(verb).into_iter().map(|r| r.map(|moved| moved.state));
-                states.zip(&all).map(|(now, (_, before))| now.ok() == becomes(*before)).collect()
+                let done =
+                    |(now, (_, before)): (Result<State, Refusal>, &(JobRef, State))| match now {
+                        Ok(state) => Some(state) == becomes(*before),
+                        Err(refusal) => Some(refusal) == refuses(*before),
+                    };
+                states.zip(&all).map(done).collect()
             }
             "bury" => {
                 let bury = |held| Bury { held, error: None };
@@ -98,7 +112,8 @@ pub async fn a_batch_acts_on_jobs_wherever_they_are_by_now(bench: Bench) {
                     .call_in::<verb::Bury>(bucket, held().map(bury).collect())
                     .await
                     .expect(verb);
-                replies.iter().map(Result::is_ok).collect()
+                let refused = replies.into_iter().map(Result::err);
+                refused.zip(&all).map(|(why, (_, before))| why == refuses(*before)).collect()
             }
             _ => {
                 let ids = held().map(|held| deletion(&held.id)).collect();
@@ -106,7 +121,7 @@ pub async fn a_batch_acts_on_jobs_wherever_they_are_by_now(bench: Bench) {
                 replies.into_iter().zip(&all).map(|(was, (_, before))| was == Ok(*before)).collect()
             }
         };
-        assert_eq!(are_done, [true; 8], "{verb}");
+        assert_eq!(are_done, [true; 2 * State::ALL.len()], "{verb}");
         for (held, before) in &all {
             assert_eq!(bench.state(&held.id).await, becomes(*before), "{verb} of {before:?}");
             let _ = bench.delete(&held.id).await;
@@ -150,7 +165,7 @@ pub async fn a_call_to_several_buckets_does_its_part_in_each(bench: Bench) {
             reservation: Some(job.reservation),
             topics: Topics::ALL,
         };
-        held.push((*bucket, jobs.iter().map(hold).collect::<Vec<JobRef>>()));
+        held.push((*bucket, jobs.iter().map(hold).map(finishing).collect::<Vec<_>>()));
     }
     bench.advance(HOUR); // their TTRs are over
     let buckets = asked.iter().map(|(bucket, _)| *bucket);
@@ -176,7 +191,8 @@ pub async fn the_same_id_twice_in_one_batch_is_one_job(bench: Bench) {
         replies.into_iter().all(|reply| reply.map(|placed| placed.how) == Ok(PutOutcome::Replaced))
     );
     assert_eq!(bench.pop("t", 9).await.len(), 1);
-    let both = vec![JobRef { id: id("a"), reservation: None, topics: Topics::ALL }; 2];
+    let held = JobRef { id: id("a"), reservation: None, topics: Topics::ALL };
+    let both = vec![finishing(held); 2];
     let replies = bench.store.call_in::<verb::Finish>(bucket, both).await.expect("finish");
     assert_eq!(replies, [Ok("t".parse().expect("a topic")), Err(Refusal::NotFound)]);
     bench.put(job("a", "t")).await.expect("put");
@@ -225,10 +241,13 @@ pub async fn only_a_job_of_the_same_topic_is_kept_or_replaced(bench: Bench) {
     let all = [OnConflict::Reject, OnConflict::Keep, OnConflict::Replace];
     for state in State::ALL {
         match state {
-            State::Delayed => drop(bench.put(delayed("a", "t", HOUR)).await.expect("put")),
+            State::Delayed => {
+                bench.put(kept(delayed("a", "t", HOUR), HOUR)).await.expect("put");
+            }
             State::Ready => drop(bench.kick(&id("a")).await.expect("kick")),
             State::Reserved => drop(bench.pop_one("t").await),
             State::Dead => bench.bury(&id("a"), None).await.expect("bury"),
+            State::Finished => bench.finish(&id("a"), None).await.expect("finish"),
         }
         let before = bench.get(&id("a")).await.expect("it lives");
         assert_eq!(before.state, state);

@@ -9,6 +9,7 @@ use std::{
     },
 };
 
+use bytes::Bytes;
 use delay_queue::{
     job::{
         Bucket, Buckets, Change, Job, JobId, Millis, NewJob, Nonce, OnConflict, Policy,
@@ -16,8 +17,8 @@ use delay_queue::{
         UnixMillis,
     },
     store::{
-        Bury, Clock, Delete, JobRange, JobRef, Next, Options, Peek, Placed, PopRequest, Popped,
-        Promote, Promoted, Release, Reply, Store, StoreResult, StoreResults, Target, Touch,
+        Bury, Clock, Delete, Finish, JobRange, JobRef, Next, Options, Peek, Placed, PopRequest,
+        Popped, Promote, Promoted, Release, Reply, Store, StoreResult, StoreResults, Target, Touch,
         Transitioned,
         file::FileStore,
         redis::{RedisOptions, RedisStore},
@@ -57,7 +58,16 @@ pub fn states(mask: u8) -> States {
 }
 
 pub fn deletion(id: &JobId) -> Delete {
-    Delete { job: target(id), states: None }
+    Delete { job: target(id), states: None, remember: None }
+}
+
+pub fn finishing(held: JobRef) -> Finish {
+    Finish { held, result: None }
+}
+
+/// Returns a job that is kept for this long after its finish.
+pub fn kept(job: NewJob, retention: Millis) -> NewJob {
+    with(job, |policy| policy.finished_retention = retention)
 }
 
 pub async fn promote_in(store: &dyn Store, bucket: Bucket, limit: usize) -> StoreResult<Promoted> {
@@ -247,9 +257,31 @@ impl Bench {
     }
 
     pub async fn finish(&self, id: &JobId, reservation: Option<Reservation>) -> Reply<()> {
+        self.finish_with(id, reservation, None).await
+    }
+
+    /// Finishes a job, with a result.
+    pub async fn finish_with(
+        &self,
+        id: &JobId,
+        reservation: Option<Reservation>,
+        result: Option<Bytes>,
+    ) -> Reply<()> {
         let held = JobRef { id: id.clone(), reservation, topics: Topics::ALL };
-        one(self.store.call_in::<verb::Finish>(self.bucket(id), vec![held]).await.expect("finish"))
+        let finish = vec![Finish { held, result }];
+        one(self.store.call_in::<verb::Finish>(self.bucket(id), finish).await.expect("finish"))
             .map(drop)
+    }
+
+    /// Puts, pops and finishes a job that is kept. Returns its last reservation.
+    pub async fn finished(&self, job: NewJob, result: Option<Bytes>) -> Reservation {
+        let (name, topic) = (job.id.clone(), job.topic.clone());
+        self.put(job).await.expect("put");
+        let popped = self.pop_one(topic.as_str()).await;
+        assert_eq!(popped.id, name, "it was the only ready job of its topic");
+        let finished = self.finish_with(&name, Some(popped.reservation), result).await;
+        finished.expect("finished");
+        popped.reservation
     }
 
     pub async fn release(
@@ -308,12 +340,17 @@ impl Bench {
 
     /// Deletes a job only in these states.
     pub async fn delete_in(&self, id: &JobId, states: Option<States>) -> Reply<State> {
-        let delete = Delete { states, ..deletion(id) };
-        one(self
-            .store
-            .call_in::<verb::Delete>(self.bucket(id), vec![delete])
-            .await
-            .expect("delete"))
+        self.delete_by(Delete { states, ..deletion(id) }).await
+    }
+
+    /// Deletes a job, and leaves its id taken for this long.
+    pub async fn delete_remembered(&self, id: &JobId, remember: Millis) -> Reply<State> {
+        self.delete_by(Delete { remember: Some(remember), ..deletion(id) }).await
+    }
+
+    pub async fn delete_by(&self, delete: Delete) -> Reply<State> {
+        let bucket = self.bucket(&delete.job.id);
+        one(self.store.call_in::<verb::Delete>(bucket, vec![delete]).await.expect("delete"))
     }
 
     pub async fn reschedule(&self, id: &JobId, change: Change) -> Reply<Job> {

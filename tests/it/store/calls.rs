@@ -1,5 +1,6 @@
 //! Random calls of `equivalence.rs`.
 
+use bytes::Bytes;
 use delay_queue::job::{
     Backoff, Change, Job, Millis, NewJob, OnConflict, Policy, PolicyFields, Reservation, Schedule,
     State, UnixMillis,
@@ -20,6 +21,8 @@ pub enum Call {
         max_attempts: u32,
         backoff: u8,
         on_conflict: u8,
+        /// How long it is kept after its finish.
+        retention: u64,
     },
     Pop {
         topic: u8,
@@ -31,6 +34,8 @@ pub enum Call {
     Finish {
         name: u8,
         hold: Hold,
+        /// Length of the result.
+        result: Option<usize>,
     },
     Release {
         name: u8,
@@ -53,6 +58,7 @@ pub enum Call {
         name: u8,
         /// States as a mask.
         only: Option<u8>,
+        remember: Option<u64>,
     },
     Reschedule {
         name: u8,
@@ -97,24 +103,27 @@ pub fn call() -> impl Strategy<Value = Call> {
     let span = |range: std::ops::Range<u64>| range.prop_map(|steps| steps * STEP);
     let delay = move || prop_oneof![Just(0), span(1..80)];
     let ttr = move || proptest::option::of(span(16..60));
+    let retention = move || prop_oneof![1 => Just(0), 2 => span(1..80)];
+    let result = || proptest::option::of(prop_oneof![Just(1_usize), Just(4_096), Just(4_097)]);
     let hold =
         || prop_oneof![4 => Just(Hold::Last), 1 => Just(Hold::Earlier), 2 => Just(Hold::ById)];
     prop_oneof![
-        4 => (name(), topic(), delay(), 0..4_u32, 0..4_u8, 0..3_u8).prop_map(
-            |(name, topic, delay, max_attempts, backoff, on_conflict)| {
-                Call::Put { name, topic, delay, max_attempts, backoff, on_conflict }
+        4 => (name(), topic(), delay(), 0..4_u32, 0..4_u8, 0..3_u8, retention()).prop_map(
+            |(name, topic, delay, max_attempts, backoff, on_conflict, retention)| {
+                Call::Put { name, topic, delay, max_attempts, backoff, on_conflict, retention }
             }
         ),
         5 => (topic(), ttr()).prop_map(|(topic, ttr)| Call::Pop { topic, ttr }),
         1 => name().prop_map(|name| Call::Unpop { name }),
-        2 => (name(), hold()).prop_map(|(name, hold)| Call::Finish { name, hold }),
+        3 => (name(), hold(), result())
+            .prop_map(|(name, hold, result)| Call::Finish { name, hold, result }),
         2 => (name(), hold(), proptest::option::of(delay()))
             .prop_map(|(name, hold, delay)| Call::Release { name, hold, delay }),
         2 => (name(), hold(), ttr()).prop_map(|(name, hold, ttr)| Call::Touch { name, hold, ttr }),
         1 => (name(), hold()).prop_map(|(name, hold)| Call::Bury { name, hold }),
         1 => name().prop_map(|name| Call::Kick { name }),
-        1 => (name(), proptest::option::of(1..16_u8))
-            .prop_map(|(name, only)| Call::Delete { name, only }),
+        1 => (name(), proptest::option::of(1..32_u8), proptest::option::of(span(1..80)))
+            .prop_map(|(name, only, remember)| Call::Delete { name, only, remember }),
         2 => (
             name(),
             proptest::option::of(delay()),
@@ -127,10 +136,10 @@ pub fn call() -> impl Strategy<Value = Call> {
             }),
         4 => span(0..50).prop_map(|millis| Call::Pass { millis }),
         5 => Just(Call::Promote),
-        1 => (topic(), 0..4_usize, 1..3_usize)
+        1 => (topic(), 0..5_usize, 1..3_usize)
             .prop_map(|(topic, state, limit)| Call::Purge { topic, state, limit }),
         1 => (topic(), 1..2_usize).prop_map(|(topic, limit)| Call::KickDead { topic, limit }),
-        1 => (name(), topic(), 0..4_usize, 0..3_u32)
+        1 => (name(), topic(), 0..5_usize, 0..3_u32)
             .prop_map(|(name, topic, state, attempt)| Call::Restore { name, topic, state, attempt }),
         1 => Just(Call::Reopen),
     ]
@@ -146,7 +155,8 @@ fn backoff(index: u8) -> Option<Backoff> {
 }
 
 pub fn new_job(call: &Call) -> NewJob {
-    let Call::Put { name, topic, delay, max_attempts, backoff, on_conflict } = call else {
+    let Call::Put { name, topic, delay, max_attempts, backoff, on_conflict, retention } = call
+    else {
         unreachable!("asked of puts only")
     };
     let conflicts = [OnConflict::Reject, OnConflict::Keep, OnConflict::Replace];
@@ -157,6 +167,7 @@ pub fn new_job(call: &Call) -> NewJob {
             max_attempts: *max_attempts,
             backoff: self::backoff(*backoff),
             dead_retention: Millis::new(100 * STEP),
+            finished_retention: Millis::new(*retention),
             ..if *max_attempts % 2 == 1 { whole_policy() } else { Policy::STANDARD }
         },
         on_conflict: conflicts[usize::from(*on_conflict)],
@@ -172,10 +183,16 @@ pub fn stored(call: &Call, now: UnixMillis) -> Job {
     let state = State::ALL[state];
     let job = restore::stored_at(now, &format!("job:{name}"), &format!("t{topic}"), state);
     // Due at times that no other call makes.
-    let attempt = attempt.max(job.attempt);
+    let least = if state == State::Finished { 0 } else { job.attempt };
+    let attempt = attempt.max(least);
     let reservation = (attempt > 0).then_some(Reservation::from_bits(1));
     let policy = Policy { backoff: None, ..job.policy };
     Job { attempt, reservation, policy, ..job }
+}
+
+/// Returns a result of this length.
+pub fn result(length: Option<usize>) -> Option<Bytes> {
+    length.map(|length| "1".repeat(length).into())
 }
 
 pub fn change(call: &Call) -> Change {

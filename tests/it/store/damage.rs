@@ -4,14 +4,14 @@
 use crate::store::bench::verb;
 use delay_queue::{
     job::{Change, JobId, Millis, NewJob, OnConflict, Reservation, Schedule, State, Topics},
-    store::{Bury, JobRange, JobRef, KickDead, PopRequest, Purge, Release, Touch},
+    store::{Bury, Delete, JobRange, JobRef, KickDead, PopRequest, Purge, Release, Touch},
 };
 use sha1_smol::Sha1;
 
 use crate::{
     store::bench::{
-        Bench, HOUR, Home, MINUTE, RETENTION, SECOND, delayed, deletion, id, job, nonce, target,
-        with,
+        Bench, HOUR, Home, MINUTE, RETENTION, SECOND, delayed, deletion, finishing, id, job, nonce,
+        target, with,
     },
     support::resp::{Connection, Reply},
 };
@@ -58,6 +58,7 @@ enum Act {
     Kick,
     KickDead,
     Delete,
+    Remember,
     Purge,
     Reschedule,
     Replace,
@@ -66,7 +67,7 @@ enum Act {
     Peek,
 }
 
-const ACTS: [Act; 16] = [
+const ACTS: [Act; 17] = [
     Act::Pop,
     Act::Finish,
     Act::FinishById,
@@ -77,6 +78,7 @@ const ACTS: [Act; 16] = [
     Act::Kick,
     Act::KickDead,
     Act::Delete,
+    Act::Remember,
     Act::Purge,
     Act::Reschedule,
     Act::Replace,
@@ -106,13 +108,16 @@ impl Case {
     }
 
     /// Puts these jobs in this state, popped before, and returns their last reservations.
-    async fn arrange(&self, names: &[&str], state: State) -> Vec<Reservation> {
+    async fn arrange(&self, names: &[&str], state: State, retention: Millis) -> Vec<Reservation> {
         let backoff =
             (state == State::Delayed).then(|| "exp:3600000:2:7200000:0".parse().expect("one"));
         let mut reservations = Vec::new();
         for name in names {
             self.bench
-                .put(with(job(name, "t"), |policy| policy.backoff.clone_from(&backoff)))
+                .put(with(job(name, "t"), |policy| {
+                    policy.backoff.clone_from(&backoff);
+                    policy.finished_retention = retention;
+                }))
                 .await
                 .expect("put");
             let popped = self.bench.pop_one("t").await;
@@ -124,6 +129,10 @@ impl Case {
                 }
                 State::Dead => drop(self.bench.bury(&popped.id, None).await),
                 State::Reserved => {}
+                State::Finished => {
+                    let hold = Some(popped.reservation);
+                    drop(self.bench.finish_with(&popped.id, hold, Some("[1]".into())).await);
+                }
             }
         }
         if state == State::Ready {
@@ -152,10 +161,14 @@ impl Case {
                 let want = PopRequest { topic: topic(), count: 9, ttr: None };
                 drop(store.call_in::<verb::Pop>(bucket, (nonce(), vec![want])).await.expect(what));
             }
-            Act::Finish => drop(store.call_in::<verb::Finish>(bucket, held()).await.expect(what)),
+            Act::Finish => {
+                let finish = held().into_iter().map(finishing).collect();
+                drop(store.call_in::<verb::Finish>(bucket, finish).await.expect(what));
+            }
             Act::FinishById => {
                 let held = held().into_iter().map(|held| JobRef { reservation: None, ..held });
-                drop(store.call_in::<verb::Finish>(bucket, held.collect()).await.expect(what));
+                let finish = held.map(finishing).collect();
+                drop(store.call_in::<verb::Finish>(bucket, finish).await.expect(what));
             }
             Act::Release => {
                 let release = |held| Release { held, delay: None, error: Some("e".to_owned()) };
@@ -203,6 +216,11 @@ impl Case {
                     .await
                     .expect(what),
             ),
+            Act::Remember => {
+                let remember = |id| Delete { remember: Some(HOUR), ..deletion(id) };
+                let deletes = ids.iter().map(remember).collect();
+                drop(store.call_in::<verb::Delete>(bucket, deletes).await.expect(what));
+            }
             Act::Purge => {
                 for state in State::ALL {
                     store
@@ -259,6 +277,8 @@ impl Case {
 fn damaged(record: &str) -> Vec<String> {
     let (header, body) = record.split_once('\n').expect("a header");
     let fields: Vec<&str> = header.split(' ').collect();
+    // The sum is followed by three fields, and then by the ending of a finished job.
+    let sum_at = fields.len() - if fields[0] == "5" { 8 } else { 4 };
     let mut all =
         vec![String::new(), "nonsense".to_owned(), header.to_owned(), record.replace(' ', "  ")];
     all.push(format!("{header}\n{body}{body}x"));
@@ -270,9 +290,11 @@ fn damaged(record: &str) -> Vec<String> {
             // Once as damage leaves it, once with a checksum made of it.
             all.push(record.clone());
             // A long body that is missing is not damage: it is on another node.
-            let is_length = at == fields.len() - 3;
+            let is_length = at == sum_at + 1;
             all.extend(
-                sealed(&fields).filter(|_| !is_length).map(|header| format!("{header}\n{body}")),
+                sealed(&fields, sum_at)
+                    .filter(|_| !is_length)
+                    .map(|header| format!("{header}\n{body}")),
             );
         }
     }
@@ -280,8 +302,7 @@ fn damaged(record: &str) -> Vec<String> {
 }
 
 /// Returns the header with the right checksum, if that is another one.
-fn sealed(fields: &[&str]) -> Option<String> {
-    let place = fields.len() - 4;
+fn sealed(fields: &[&str], place: usize) -> Option<String> {
     let crc = fields[place].get(8..).unwrap_or(fields[place]);
     let rest = format!("{crc} {}", fields[place + 1..].join(" "));
     let sum = Sha1::from(format!("a {rest}")).digest().to_string()[..8].to_owned();
@@ -303,21 +324,21 @@ fn wrong_fields(field: &str) -> Vec<String> {
 }
 
 /// Makes each act on a third of the damages; any three acts in a row cover all of them.
-async fn every_damage(hash: &str, state: State) {
+async fn every_damage(hash: &str, state: State, retention: Millis) {
     let names = ["a", "b", "c"];
     let mut case = Case::new().await;
     let key = format!("{}:{hash}", case.tag);
-    case.arrange(&names, state).await;
+    case.arrange(&names, state, retention).await;
     let all = damaged(case.ask(&["HGET", &key, "a"]).text());
     for (number, act) in ACTS.into_iter().enumerate() {
         // The other jobs' states if nothing is damaged.
         case.clear();
-        let reservations = case.arrange(&names, state).await;
+        let reservations = case.arrange(&names, state, retention).await;
         case.act(act, &names, &reservations).await;
         let expected = [case.bench.state(&id("b")).await, case.bench.state(&id("c")).await];
         for text in all.iter().skip(number % 3).step_by(3) {
             case.clear();
-            let reservations = case.arrange(&names, state).await;
+            let reservations = case.arrange(&names, state, retention).await;
             case.ask(&["HSET", &key, "a", text]);
             case.act(act, &names, &reservations).await;
             let name = format!("{act:?} of {state:?} with {hash} {text:?}");
@@ -335,28 +356,31 @@ async fn every_damage(hash: &str, state: State) {
 }
 
 macro_rules! damages {
-    ($($name:ident: $hash:literal $state:ident;)+) => {
+    ($($name:ident: $hash:literal $state:ident $retention:expr;)+) => {
         $(#[tokio::test(flavor = "multi_thread")]
         async fn $name() {
-            every_damage($hash, State::$state).await;
+            every_damage($hash, State::$state, $retention).await;
         })+
     };
 }
 
 damages! {
-    any_damage_of_a_delayed_jobs_record_concerns_it_alone: "pool" Delayed;
-    any_damage_of_a_ready_jobs_record_concerns_it_alone: "pool" Ready;
-    any_damage_of_a_reserved_jobs_record_concerns_it_alone: "pool" Reserved;
-    any_damage_of_a_dead_jobs_record_concerns_it_alone: "pool" Dead;
-    any_damage_of_a_delayed_jobs_attempt_record_concerns_it_alone: "attempts" Delayed;
-    any_damage_of_a_ready_jobs_attempt_record_concerns_it_alone: "attempts" Ready;
-    any_damage_of_a_reserved_jobs_attempt_record_concerns_it_alone: "attempts" Reserved;
-    any_damage_of_a_dead_jobs_attempt_record_concerns_it_alone: "attempts" Dead;
+    any_damage_of_a_delayed_jobs_record_concerns_it_alone: "pool" Delayed Millis::ZERO;
+    any_damage_of_a_ready_jobs_record_concerns_it_alone: "pool" Ready Millis::ZERO;
+    any_damage_of_a_reserved_jobs_record_concerns_it_alone: "pool" Reserved Millis::ZERO;
+    any_damage_of_a_dead_jobs_record_concerns_it_alone: "pool" Dead Millis::ZERO;
+    any_damage_of_a_finished_jobs_record_concerns_it_alone: "pool" Finished HOUR;
+    any_damage_of_a_kept_jobs_record_concerns_it_alone: "pool" Reserved HOUR;
+    any_damage_of_a_kept_jobs_attempt_record_concerns_it_alone: "attempts" Reserved HOUR;
+    any_damage_of_a_delayed_jobs_attempt_record_concerns_it_alone: "attempts" Delayed Millis::ZERO;
+    any_damage_of_a_ready_jobs_attempt_record_concerns_it_alone: "attempts" Ready Millis::ZERO;
+    any_damage_of_a_reserved_jobs_attempt_record_concerns_it_alone: "attempts" Reserved Millis::ZERO;
+    any_damage_of_a_dead_jobs_attempt_record_concerns_it_alone: "attempts" Dead Millis::ZERO;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_key_of_another_type_stops_no_other_topic() {
-    for broken in ["ready:t", "delayed:t", "reserved:t", "dead:t"] {
+    for broken in ["ready:t", "delayed:t", "reserved:t", "dead:t", "finished:t"] {
         let mut case = Case::new().await;
         case.bench.put(delayed("a", "t", SECOND)).await.expect("put");
         case.bench.put(delayed("b", "u", SECOND)).await.expect("put");

@@ -6,15 +6,15 @@ use std::sync::LazyLock;
 
 use delay_queue::{
     job::{Job, JobId, Millis, Reservation, State, Topic, UnixMillis},
-    store::{Counts, KickDead, PromoteCounts, Promoted, Purge, TopicPage, verb},
+    store::{Counts, Delete, KickDead, PromoteCounts, Promoted, Purge, TopicPage, verb},
 };
 use proptest::{prelude::*, test_runner::Config};
 use proptest_state_machine::{ReferenceStateMachine, StateMachineTest, prop_state_machine};
 use tokio::runtime::Runtime;
 
 use crate::store::{
-    bench::{Bench, START, id, states},
-    calls::{Call, Hold, STEP, call, change, new_job, stored},
+    bench::{Bench, START, id, states, target},
+    calls::{Call, Hold, STEP, call, change, new_job, result, stored},
     model::Model,
 };
 
@@ -71,9 +71,10 @@ impl Side {
                 let reservation = self.reservation(&name, Hold::Last).unwrap_or(Reservation::NONE);
                 format!("{:?}", bench.unpop(&name, reservation).await)
             }
-            Call::Finish { name: number, hold } => {
+            Call::Finish { name: number, hold, result: length } => {
                 let name = name(number);
-                format!("{:?}", bench.finish(&name, self.reservation(&name, *hold)).await)
+                let reservation = self.reservation(&name, *hold);
+                format!("{:?}", bench.finish_with(&name, reservation, result(*length)).await)
             }
             Call::Release { name: number, hold, delay } => {
                 let name = name(number);
@@ -92,8 +93,10 @@ impl Side {
                 format!("{:?}", bench.bury(&name, self.reservation(&name, *hold)).await)
             }
             Call::Kick { name: number } => format!("{:?}", bench.kick(&name(number)).await),
-            Call::Delete { name: number, only } => {
-                format!("{:?}", bench.delete_in(&name(number), only.map(states)).await)
+            Call::Delete { name: number, only, remember } => {
+                let job = target(&name(number));
+                let (states, remember) = (only.map(states), millis(remember));
+                format!("{:?}", bench.delete_by(Delete { job, states, remember }).await)
             }
             Call::Reschedule { name: number, .. } => {
                 format!("{:?}", bench.reschedule(&name(number), change(call)).await.map(shown))
@@ -212,9 +215,9 @@ impl Reference {
                 let reservation = self.reservation(&name(number), Hold::Last);
                 format!("{:?}", self.model.unpop(&name(number), reservation))
             }
-            Call::Finish { name: number, hold } => {
+            Call::Finish { name: number, hold, result: length } => {
                 let reservation = self.reservation(&name(number), *hold);
-                format!("{:?}", self.model.finish(&name(number), reservation))
+                format!("{:?}", self.model.finish(&name(number), reservation, result(*length)))
             }
             Call::Release { name: number, hold, delay } => {
                 let reservation = self.reservation(&name(number), *hold);
@@ -229,8 +232,9 @@ impl Reference {
                 format!("{:?}", self.model.bury(&name(number), reservation))
             }
             Call::Kick { name: number } => format!("{:?}", self.model.kick(&name(number))),
-            Call::Delete { name: number, only } => {
-                format!("{:?}", self.model.delete(&name(number), only.map(states)))
+            Call::Delete { name: number, only, remember } => {
+                let (only, remember) = (only.map(states), millis(remember));
+                format!("{:?}", self.model.delete(&name(number), only, remember))
             }
             Call::Reschedule { name: number, .. } => {
                 format!("{:?}", self.model.reschedule(&name(number), change(call)))

@@ -18,7 +18,8 @@ use futures::future::join_all;
 use rusqlite::Connection;
 
 use crate::store::bench::{
-    Bench, HOUR, Home, MINUTE, SECOND, START, delayed, id, job, nonce, target, verb, with,
+    Bench, HOUR, Home, MINUTE, SECOND, START, delayed, finishing, id, job, nonce, target, verb,
+    with,
 };
 
 fn database(bench: &Bench) -> PathBuf {
@@ -252,7 +253,7 @@ async fn an_unwritable_put_fails_no_other_call_of_its_batch() {
         let (_, put, finished) = tokio::join!(
             bench.store.call_in::<verb::Put>(bucket, first),
             bench.store.call_in::<verb::Put>(bucket, vec![job("poison", "t")]),
-            bench.store.call_in::<verb::Finish>(bucket, vec![held]),
+            bench.store.call_in::<verb::Finish>(bucket, vec![finishing(held)]),
         );
         assert_eq!(put.expect_err("it fails").applied(), Applied::No);
         assert!(finished.expect("finish")[0].is_ok());

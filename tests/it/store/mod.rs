@@ -10,10 +10,14 @@ pub mod equivalence;
 mod file_bytes;
 mod file_damaged;
 mod file_only;
+mod finished;
+mod finished_many;
+mod finished_redis;
 mod model;
 mod promoting;
 mod redis_only;
 mod redis_scripts;
+mod remembered;
 mod reservations;
 pub mod restore;
 mod schedule;
@@ -72,6 +76,28 @@ on_each_store! {
             several_wants_in_one_call_get_different_jobs,
             a_reschedule_changes_what_it_names_and_nothing_else,
             a_new_list_of_waits_brings_its_own_max_attempts;
+        finished:
+            a_kept_job_has_its_end_and_no_body_until_its_time_is_over,
+            a_job_without_a_retention_is_gone_with_its_finish,
+            the_first_result_stays_when_a_finish_is_repeated,
+            a_finished_job_is_refused_to_everyone_else,
+            a_result_that_nothing_would_keep_is_refused,
+            a_late_finish_keeps_a_job_in_every_state,
+            a_finished_job_can_be_changed_by_nothing,
+            results_of_any_size_are_kept_and_leave_nothing_behind;
+        finished_many:
+            a_batch_finishes_jobs_that_are_kept_and_others,
+            finished_jobs_count_in_the_store_and_not_in_their_topic,
+            finished_jobs_are_listed_by_the_end_of_their_retention,
+            finished_jobs_are_forgotten_after_everything_else,
+            restored_jobs_are_finished_as_they_were;
+        remembered:
+            a_finished_id_is_refused_kept_or_replaced,
+            a_put_that_is_retried_after_the_finish_runs_nothing,
+            a_remembered_delete_takes_the_id_in_every_state,
+            a_remembered_id_is_free_after_its_time,
+            a_finished_job_can_be_deleted_and_remembered,
+            a_delete_in_excluded_states_remembers_nothing;
         restore:
             a_job_is_in_another_store_what_it_was_in_this,
             a_restored_reservation_still_holds_and_its_ttr_runs_out,

@@ -3,10 +3,11 @@
 
 use std::collections::BTreeMap;
 
+use bytes::Bytes;
 use delay_queue::{
     job::{
-        self, Backoff, Change, Job, JobId, Millis, NewJob, OnConflict, PoppedJob, Refusal,
-        Reservation, Schedule, State, States, Topic, UnixMillis,
+        self, Backoff, Change, Ending, Job, JobId, Millis, NewJob, OnConflict, Outcome, PoppedJob,
+        Refusal, Reservation, Schedule, State, States, Topic, UnixMillis,
     },
     store::{Counts, Placed, PutOutcome, Reply, Transitioned},
 };
@@ -32,6 +33,10 @@ impl Living {
             State::Reserved => self.job.reserved_until.expect("reserved until some time"),
             State::Dead => {
                 self.job.died_at.expect("died at some time").after(self.job.policy.dead_retention)
+            }
+            State::Finished => {
+                let ending = self.job.ending.as_ref().expect("finished at some time");
+                ending.at.after(self.job.policy.finished_retention)
             }
         }
     }
@@ -77,6 +82,19 @@ impl Living {
         self.job.died_at = Some(at);
     }
 
+    /// Keeps the job after its end, without its body.
+    fn end(&mut self, at: UnixMillis, outcome: Outcome, result: Option<Bytes>) {
+        let due_at = self.job.due_at;
+        self.settle(State::Finished, due_at);
+        self.job.body = Bytes::new();
+        self.job.error = None;
+        self.job.ending = Some(Ending { at, outcome, result });
+    }
+
+    fn is_finished(&self) -> bool {
+        self.job.state == State::Finished
+    }
+
     fn moved(&self, died: bool) -> Transitioned {
         let Job { topic, state, due_at, .. } = &self.job;
         Transitioned { topic: topic.clone(), state: *state, due_at: *due_at, died }
@@ -116,6 +134,7 @@ impl Model {
             (Some(living), OnConflict::Replace) if living.job.state == State::Reserved => {
                 return Err(Refusal::Reserved);
             }
+            (Some(living), _) if living.is_finished() => PutOutcome::Created,
             (Some(_), _) => PutOutcome::Replaced,
         };
         let job = Job {
@@ -132,6 +151,7 @@ impl Model {
             reserved_until: None,
             died_at: None,
             error: None,
+            ending: None,
         };
         self.jobs.insert(new.id, Living { job, reservation: None });
         Ok(Placed { how, state, due_at })
@@ -178,6 +198,7 @@ impl Model {
     fn held(&mut self, id: &JobId, reservation: Option<u64>) -> Reply<&mut Living> {
         let living = self.jobs.get_mut(id).ok_or(Refusal::NotFound)?;
         match reservation {
+            _ if living.is_finished() => Err(Refusal::Finished),
             None if living.job.attempt == 0 => Err(Refusal::NeverPopped),
             Some(_) if reservation != living.reservation => Err(Refusal::ReservationLost),
             _ => Ok(living),
@@ -185,7 +206,8 @@ impl Model {
     }
 
     pub fn unpop(&mut self, id: &JobId, reservation: Option<u64>) -> Reply<Topic> {
-        let living = self.held(id, reservation.or(Some(0)))?;
+        let lost = |why| if why == Refusal::Finished { Refusal::ReservationLost } else { why };
+        let living = self.held(id, reservation.or(Some(0))).map_err(lost)?;
         if living.job.state != State::Reserved {
             return Err(Refusal::ReservationLost);
         }
@@ -199,9 +221,29 @@ impl Model {
         Ok(living.job.topic.clone())
     }
 
-    pub fn finish(&mut self, id: &JobId, reservation: Option<u64>) -> Reply<()> {
-        self.held(id, reservation)?;
-        self.jobs.remove(id);
+    pub fn finish(
+        &mut self,
+        id: &JobId,
+        reservation: Option<u64>,
+        result: Option<Bytes>,
+    ) -> Reply<()> {
+        let now = self.now;
+        if let Some(Living { job: Job { ending: Some(ending), .. }, reservation: last }) =
+            self.jobs.get(id)
+            && ending.outcome != Outcome::Deleted
+            && reservation.is_some()
+            && reservation == *last
+        {
+            return Ok(());
+        }
+        let living = self.held(id, reservation)?;
+        if living.job.policy.finished_retention > Millis::ZERO {
+            living.end(now, Outcome::Finished, result);
+        } else if result.is_some() {
+            return Err(Refusal::ResultNotKept);
+        } else {
+            self.jobs.remove(id);
+        }
         Ok(())
     }
 
@@ -266,6 +308,7 @@ impl Model {
         let living = self.jobs.get_mut(id).ok_or(Refusal::NotFound)?;
         match living.job.state {
             State::Reserved => return Err(Refusal::Reserved),
+            State::Finished => return Err(Refusal::Finished),
             State::Ready => {}
             State::Delayed => living.settle(State::Ready, now),
             State::Dead => {
@@ -276,12 +319,25 @@ impl Model {
         Ok(living.job.topic.clone())
     }
 
-    pub fn delete(&mut self, id: &JobId, only: Option<States>) -> Reply<State> {
-        let state = self.jobs.get(id).ok_or(Refusal::NotFound)?.job.state;
+    pub fn delete(
+        &mut self,
+        id: &JobId,
+        only: Option<States>,
+        remember: Option<Millis>,
+    ) -> Reply<State> {
+        let now = self.now;
+        let living = self.jobs.get_mut(id).ok_or(Refusal::NotFound)?;
+        let state = living.job.state;
         if only.is_some_and(|only| !only.has(state)) {
             return Err(Refusal::WrongState(state));
         }
-        self.jobs.remove(id);
+        match remember {
+            Some(retention) => {
+                living.job.policy.finished_retention = retention;
+                living.end(now, Outcome::Deleted, None);
+            }
+            None => drop(self.jobs.remove(id)),
+        }
         Ok(state)
     }
 
@@ -292,6 +348,7 @@ impl Model {
         match living.job.state {
             State::Reserved => return Err(Refusal::Reserved),
             State::Dead => return Err(Refusal::Dead),
+            State::Finished => return Err(Refusal::Finished),
             State::Delayed | State::Ready => {}
         }
         living.job.body = change.body.unwrap_or_else(|| living.job.body.clone());
@@ -316,14 +373,14 @@ impl Model {
         Ok(living.shown())
     }
 
-    /// Promotes everything due. Returns how many jobs became ready, expired, died, and were
-    /// removed.
+    /// Promotes everything due. Returns how many jobs became ready, expired and died, and how many
+    /// dead jobs were removed.
     pub fn promote(&mut self) -> (u64, u64, u64, u64) {
         let now = self.now;
         let mut sum = (0, 0, 0, 0);
         for living in self.jobs.values_mut().filter(|living| living.at() <= now) {
             match living.job.state {
-                State::Ready | State::Dead => {}
+                State::Ready | State::Dead | State::Finished => {}
                 State::Delayed => {
                     living.job.state = State::Ready;
                     sum.0 += 1;
@@ -344,9 +401,11 @@ impl Model {
                 }
             }
         }
-        let before = self.jobs.len();
-        self.jobs.retain(|_, living| living.job.state != State::Dead || living.at() > now);
-        sum.3 = (before - self.jobs.len()) as u64;
+        self.jobs.retain(|_, living| {
+            let is_over = living.at() <= now;
+            sum.3 += u64::from(is_over && living.job.state == State::Dead);
+            !is_over || !matches!(living.job.state, State::Dead | State::Finished)
+        });
         sum
     }
 
@@ -382,12 +441,7 @@ impl Model {
         let mut topics: BTreeMap<Topic, Counts> = BTreeMap::new();
         for Living { job, .. } in self.jobs.values() {
             let counts = topics.entry(job.topic.clone()).or_default();
-            *match job.state {
-                State::Delayed => &mut counts.delayed,
-                State::Ready => &mut counts.ready,
-                State::Reserved => &mut counts.reserved,
-                State::Dead => &mut counts.dead,
-            } += 1;
+            *counts.of_mut(job.state) += 1;
         }
         topics.into_iter().collect()
     }

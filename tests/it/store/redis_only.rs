@@ -22,7 +22,7 @@ use crate::{
     support::Redis,
 };
 
-fn command(bench: &Bench, line: &str) -> String {
+pub fn command(bench: &Bench, line: &str) -> String {
     match &bench.home {
         Home::Redis(redis) => redis.command(line).expect("an answer"),
         Home::Dir(_) | Home::Cluster(_) => unreachable!("this store is on Redis"),
@@ -30,7 +30,7 @@ fn command(bench: &Bench, line: &str) -> String {
 }
 
 /// Returns the name of the key of this kind that holds the job.
-fn key(bench: &Bench, name: &str, kind: &str) -> String {
+pub fn key(bench: &Bench, name: &str, kind: &str) -> String {
     let keys = command(bench, "KEYS *");
     let keys = keys.lines().filter(|line| line.ends_with(&format!(":{kind}")));
     let mut holding =

@@ -2,31 +2,38 @@
 
 use std::sync::LazyLock;
 
+use bytes::Bytes;
 use delay_queue::{
-    job::{Job, Millis, NewJob, Policy, Refusal, Reservation, Schedule, State, UnixMillis},
+    job::{
+        Ending, Job, Millis, NewJob, Outcome, Policy, Refusal, Reservation, Schedule, State,
+        UnixMillis,
+    },
     store::{Counts, JobRange, TopicPage, verb},
 };
 use proptest::{prelude::*, test_runner::Config};
 use tokio::runtime::Runtime;
 
 use crate::store::bench::{
-    Bench, HOUR, LOST, MINUTE, RETENTION, SECOND, delayed, id, job, one, whole_policy, with,
+    Bench, HOUR, LOST, MINUTE, RETENTION, SECOND, delayed, id, job, kept, one, whole_policy, with,
 };
 
 const RESERVATION: &str = "0123456789abcdef";
 
-/// Returns a job as a store may have it in a state; popped once if it is reserved or dead.
+/// Returns a job as a store may have it in a state; popped once if it is reserved, dead or
+/// finished.
 pub fn stored(bench: &Bench, name: &str, topic: &str, state: State) -> Job {
     stored_at(bench.now(), name, topic, state)
 }
 
 /// Returns such a job of any store, at this time.
 pub fn stored_at(now: UnixMillis, name: &str, topic: &str, state: State) -> Job {
-    let popped = matches!(state, State::Reserved | State::Dead);
+    let popped = matches!(state, State::Reserved | State::Dead | State::Finished);
+    let is_finished = state == State::Finished;
+    let body = format!("{{ \"job\":\n\"{name}\" }}");
     Job {
         id: id(name),
         topic: topic.parse().expect("a topic"),
-        body: format!("{{ \"job\":\n\"{name}\" }}").into(),
+        body: if is_finished { Bytes::new() } else { body.into() },
         state,
         attempt: u32::from(popped),
         due_at: if state == State::Delayed { now.after(HOUR) } else { now },
@@ -36,12 +43,18 @@ pub fn stored_at(now: UnixMillis, name: &str, topic: &str, state: State) -> Job 
             ttr: MINUTE,
             max_attempts: 3,
             dead_retention: RETENTION,
+            finished_retention: if is_finished { HOUR } else { Millis::ZERO },
             ..whole_policy()
         },
         reservation: popped.then(|| RESERVATION.parse().expect("a reservation")),
         reserved_until: (state == State::Reserved).then(|| now.after(MINUTE)),
         died_at: (state == State::Dead).then_some(now),
         error: (state == State::Dead).then(|| "it broke".to_owned()),
+        ending: is_finished.then(|| Ending {
+            at: now,
+            outcome: Outcome::Finished,
+            result: Some(format!("[\n\"{name}\" ]").into()),
+        }),
     }
 }
 
@@ -65,12 +78,7 @@ async fn all(bench: &Bench) -> Vec<Job> {
                         )
                         .await;
                     let page = page.expect("a page");
-                    match state {
-                        State::Delayed => listed.delayed += page.jobs.len() as u64,
-                        State::Ready => listed.ready += page.jobs.len() as u64,
-                        State::Reserved => listed.reserved += page.jobs.len() as u64,
-                        State::Dead => listed.dead += page.jobs.len() as u64,
-                    }
+                    *listed.of_mut(state) += page.jobs.len() as u64;
                     jobs.extend(page.jobs);
                     after = page.next;
                     if after.is_none() {
@@ -121,6 +129,12 @@ async fn every_past(bench: &Bench) {
     assert_eq!(bench.pop_with("other", 1, Some(HOUR)).await.len(), 1);
     bench.put(job("ready", "t")).await.expect("put");
     bench.put(delayed("delayed", "t", HOUR)).await.expect("put");
+    let results = [None, Some("{ }".into()), Some("1".repeat(5_000).into())];
+    for (number, result) in results.into_iter().enumerate() {
+        bench.finished(kept(job(&format!("done:{number}"), "u"), HOUR), result).await;
+    }
+    bench.put(delayed("forgotten", "u", MINUTE)).await.expect("put");
+    bench.delete_remembered(&id("forgotten"), HOUR).await.expect("deleted");
 }
 
 pub async fn a_job_is_in_another_store_what_it_was_in_this(bench: Bench) {
@@ -257,13 +271,14 @@ struct Past {
     max_attempts: u32,
     backoff: Option<&'static str>,
     retention: u64,
+    finished_retention: u64,
     /// For each pop, the call that follows it, and the time until the next pop.
     attempts: Vec<(u8, u64)>,
 }
 
 fn past() -> impl Strategy<Value = Past> {
     let backoff = prop_oneof![Just("list:0"), Just("list:512,90000"), Just("exp:1000:2:9000:0.5")];
-    let attempts = proptest::collection::vec((0..4_u8, 0..100_000_u64), 0..4);
+    let attempts = proptest::collection::vec((0..6_u8, 0..100_000_u64), 0..4);
     (any::<Vec<u8>>(), 0..3_u64, 0..4_u32, proptest::option::of(backoff), attempts).prop_map(
         |(body, delay, max_attempts, backoff, attempts)| Past {
             body,
@@ -271,6 +286,7 @@ fn past() -> impl Strategy<Value = Past> {
             max_attempts,
             backoff,
             retention: delay * 70_000 + 1,
+            finished_retention: delay * 50_000,
             attempts,
         },
     )
@@ -287,6 +303,7 @@ async fn live(bench: &Bench, pasts: &[Past]) {
                 policy.max_attempts = past.max_attempts;
                 policy.backoff = past.backoff.map(|text| text.parse().expect("a backoff"));
                 policy.dead_retention = Millis::new(past.retention);
+                policy.finished_retention = Millis::new(past.finished_retention);
             })
         });
         put.await.expect("a free id");
@@ -296,6 +313,12 @@ async fn live(bench: &Bench, pasts: &[Past]) {
                 match act {
                     0 => drop(bench.release(&popped.id, hold, None).await),
                     1 => drop(bench.bury(&popped.id, hold).await),
+                    4 => {
+                        let is_kept = past.finished_retention > 0 && !past.body.is_empty();
+                        let result = is_kept.then(|| past.body.clone().into());
+                        bench.finish_with(&popped.id, hold, result).await.expect("finished");
+                    }
+                    5 => drop(bench.delete_remembered(&popped.id, MINUTE).await),
                     _ => {}
                 }
             }

@@ -1,12 +1,15 @@
 //! Every event in every state, against the state table.
 
-use delay_queue::job::{
-    After, Change, Due, Event, JobId, Millis, OnConflict, Refusal, Reservation, Schedule, State,
-    next,
+use delay_queue::{
+    job::{
+        After, Change, Due, Event, JobId, Millis, OnConflict, Refusal, Reservation, Schedule,
+        State, next,
+    },
+    store::Delete,
 };
 
 use crate::store::{
-    bench::{Bench, HOUR, MINUTE, RETENTION, id, job, states},
+    bench::{Bench, HOUR, MINUTE, RETENTION, deletion, id, job, states},
     restore::stored,
 };
 
@@ -36,9 +39,9 @@ pub async fn every_event_in_every_state_does_what_the_table_says(bench: Bench) {
 pub async fn a_delete_leaves_a_job_in_a_state_that_it_excludes(bench: Bench) {
     let name = id("job");
     for state in State::ALL {
-        for mask in 0..16_u8 {
+        for mask in 0..32_u8 {
             let states = states(mask);
-            arrange(&bench, state, Event::Delete).await;
+            arrange(&bench, state, Event::Delete { kept: false }).await;
             let before = bench.get(&name).await;
             let deleted = bench.delete_in(&name, Some(states)).await;
             if states.has(state) {
@@ -50,7 +53,7 @@ pub async fn a_delete_leaves_a_job_in_a_state_that_it_excludes(bench: Bench) {
             }
         }
     }
-    assert_eq!(bench.delete_in(&name, Some(states(15))).await, Err(Refusal::NotFound));
+    assert_eq!(bench.delete_in(&name, Some(states(31))).await, Err(Refusal::NotFound));
 }
 
 pub async fn every_event_without_a_job_does_what_the_table_says(bench: Bench) {
@@ -78,11 +81,20 @@ async fn arrange(bench: &Bench, state: State, event: Event) -> Reservation {
     if state == State::Dead || (spent && state == State::Reserved) {
         new.policy.max_attempts = 1;
     }
+    if state == State::Finished || event == (Event::Finish { kept: true }) {
+        new.policy.finished_retention = HOUR;
+    }
     bench.put(new).await.expect("put");
     let popped = bench.pop_one(TOPIC).await;
-    if state != State::Reserved {
-        bench.advance(MINUTE);
-        bench.promote().await;
+    match state {
+        State::Reserved => {}
+        State::Finished => {
+            bench.finish(&popped.id, Some(popped.reservation)).await.expect("finished");
+        }
+        _ => {
+            bench.advance(MINUTE);
+            bench.promote().await;
+        }
     }
     if spent && matches!(state, State::Delayed | State::Ready) {
         // A reschedule would end the hold; a restore keeps it.
@@ -121,7 +133,7 @@ async fn apply(
         }
         Event::Promote(_) => {
             let span = match bench.state(id).await {
-                Some(State::Delayed) => HOUR,
+                Some(State::Delayed | State::Finished) => HOUR,
                 Some(State::Reserved) => MINUTE,
                 Some(State::Dead) => RETENTION,
                 Some(State::Ready) | None => Millis::ZERO,
@@ -136,7 +148,7 @@ async fn apply(
             }
         }
         Event::Unpop => drop(bench.unpop(id, reservation).await?),
-        Event::Finish => bench.finish(id, hold).await?,
+        Event::Finish { .. } => bench.finish(id, hold).await?,
         Event::Release(after) => {
             let delay = if after == After::Later { HOUR } else { Millis::ZERO };
             let moved = bench.release(id, hold, Some(delay)).await?;
@@ -145,7 +157,10 @@ async fn apply(
         Event::Touch => drop(bench.touch(id, hold, None).await?),
         Event::Bury => bench.bury(id, hold).await?,
         Event::Kick => drop(bench.kick(id).await?),
-        Event::Delete => drop(bench.delete(id).await?),
+        Event::Delete { kept } => {
+            let remember = kept.then_some(HOUR);
+            bench.delete_by(Delete { remember, ..deletion(id) }).await?;
+        }
         Event::Restore(state) => bench.restore(stored(bench, id.as_str(), TOPIC, state)).await?,
         Event::Reschedule(due) => {
             let schedule = Some(Schedule::In(delay(due)));

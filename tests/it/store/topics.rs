@@ -9,7 +9,7 @@ use delay_queue::{
 };
 
 use crate::store::bench::{
-    Bench, HOUR, MINUTE, SECOND, START, delayed, id, job, peek_in, verb, with,
+    Bench, HOUR, MINUTE, SECOND, START, delayed, id, job, kept, peek_in, verb, with,
 };
 
 fn topic(name: &str) -> Topic {
@@ -96,14 +96,15 @@ pub async fn a_delayed_job_that_should_be_ready_is_told_with_how_long_for(bench:
 pub async fn counts_are_exact_in_every_state(bench: Bench) {
     for number in 0..10 {
         bench.put(delayed(&format!("d{number}"), "t", HOUR)).await.expect("put");
-        bench.put(job(&format!("r{number}"), "t")).await.expect("put");
+        bench.put(kept(job(&format!("r{number}"), "t"), HOUR)).await.expect("put");
     }
     bench.advance(SECOND);
     let popped = bench.pop("t", 5).await;
+    bench.finish(&popped[4].id, None).await.expect("finish");
     for job in &popped[..2] {
         bench.bury(&job.id, Some(job.reservation)).await.expect("bury");
     }
-    let expected = Counts { delayed: 10, ready: 5, reserved: 3, dead: 2 };
+    let expected = Counts { delayed: 10, ready: 5, reserved: 2, dead: 2, finished: 1 };
     assert_eq!(counts(&bench, "t").await, expected);
     let mut by_name = Counts::default();
     let (mut next_due, mut oldest) = (None, None);

@@ -31,6 +31,7 @@ fn job(n: u64) -> Job {
         reserved_until: None,
         died_at: None,
         error: None,
+        ending: None,
     }
 }
 

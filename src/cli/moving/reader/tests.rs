@@ -1,11 +1,12 @@
 //! Tests that written exports are read back, and damaged ones are refused.
 
+use bytes::Bytes;
 use proptest::prelude::*;
 
 use super::*;
 use crate::{
     cli::moving::job_line::JobLine,
-    job::{Millis, Policy, Reservation, State, UnixMillis},
+    job::{Ending, Millis, Outcome, Policy, Reservation, State, UnixMillis},
 };
 
 fn time() -> impl Strategy<Value = UnixMillis> {
@@ -17,7 +18,7 @@ fn span() -> impl Strategy<Value = Millis> {
 }
 
 fn job() -> impl Strategy<Value = Job> {
-    let state = (0..4_usize).prop_map(|n| State::ALL[n]);
+    let state = (0..State::ALL.len()).prop_map(|n| State::ALL[n]);
     let body = prop_oneof![
         any::<String>().prop_map(|text| serde_json::to_string(&text).expect("JSON")),
         Just("{\n \"a\" :\r\t[1e2, 1E+2, 0.10] }".to_owned()),
@@ -29,11 +30,13 @@ fn job() -> impl Strategy<Value = Job> {
     let past = (any::<u32>(), 0..5_u32, any::<u64>(), proptest::option::of(any::<String>()));
     (texts, state, times, spans, past).prop_filter_map("a name", |(texts, state, t, s, past)| {
         let (reserved, dead) = (state == State::Reserved, state == State::Dead);
+        let finished = state == State::Finished;
+        let result = Some(Bytes::from(texts.2.clone())).filter(|_| past.2 % 2 == 1);
         let attempt = past.1 + u32::from(reserved || dead);
         Some(Job {
             id: texts.0.parse().ok()?,
             topic: texts.1.parse().ok()?,
-            body: texts.2.into(),
+            body: if finished { Bytes::new() } else { texts.2.into() },
             state,
             attempt,
             due_at: t.0,
@@ -49,7 +52,8 @@ fn job() -> impl Strategy<Value = Job> {
             reservation: (attempt > 0).then(|| Reservation::from_bits(past.2).untagged()),
             reserved_until: reserved.then_some(t.2),
             died_at: dead.then_some(t.3),
-            error: past.3,
+            error: past.3.filter(|_| !finished),
+            ending: finished.then_some(Ending { at: t.3, outcome: Outcome::Finished, result }),
         })
     })
 }
@@ -156,6 +160,7 @@ fn pinned() -> Job {
         reserved_until: Some(UnixMillis::new(1_763_690_150_003)),
         died_at: None,
         error: Some("ttr expired".to_owned()),
+        ending: None,
     }
 }
 

@@ -12,7 +12,7 @@ fn policy(text: &str) -> Policy {
 #[test]
 fn texts_never_change_because_stored_jobs_have_them() {
     assert_eq!(Policy::STANDARD.to_string(), "");
-    let text = format!("t=5000;m=3;d=0;p={TRACEPARENT_TEXT};h=a=1&B=2+3;b=list:0,120000");
+    let text = format!("t=5000;m=3;d=0;f=7;p={TRACEPARENT_TEXT};h=a=1&B=2+3;b=list:0,120000");
     assert_eq!(policy(&text).to_string(), text);
     assert_eq!(policy(&text).ttr, Millis::new(5000));
 }
@@ -20,10 +20,13 @@ fn texts_never_change_because_stored_jobs_have_them() {
 #[test]
 fn the_example_in_whole_txt_sets_every_field() {
     let text = include_str!("../whole.txt");
-    let Policy { ttr, max_attempts, backoff, dead_retention, traceparent, headers } = policy(text);
+    let Policy { ttr, max_attempts, backoff, dead_retention, finished_retention, .. } =
+        policy(text);
+    let Policy { traceparent, headers, .. } = policy(text);
     let standard = Policy::STANDARD;
     assert!(ttr != standard.ttr && max_attempts != standard.max_attempts);
     assert!(dead_retention != standard.dead_retention && backoff.is_some());
+    assert!(finished_retention != standard.finished_retention);
     assert!(traceparent.is_some() && !headers.is_empty());
 }
 
@@ -52,6 +55,7 @@ proptest! {
             max_attempts,
             backoff: backoff.map(|text| text.parse().expect("a backoff")),
             dead_retention: Millis::new(retention.into()),
+            finished_retention: Millis::new((retention / 2).into()),
             traceparent: traced.then(|| TRACEPARENT_TEXT.parse().expect("valid")),
             headers: if traced { "a=1%3B2&b=".parse().expect("valid") } else { Headers::NONE },
         };

@@ -19,7 +19,7 @@ pub struct Entry {
     /// Due time, or the deadline of a reserved or dead job; orders the set of the job's state.
     pub at: UnixMillis,
     pub kind: Arc<Kind>,
-    /// Present from the first pop on.
+    /// Present from the first pop on, and absent again once the job is finished.
     pub attempt: Option<Box<Attempt>>,
 }
 
@@ -35,6 +35,11 @@ impl Entry {
     /// Returns the size of the body in bytes, rounded up.
     pub fn body_bytes(&self) -> u64 {
         self.size.bytes()
+    }
+
+    /// Returns the bytes that count for its topic: a finished job counts nothing.
+    pub(super) fn counted_bytes(&self) -> u64 {
+        if self.state == State::Finished { 0 } else { self.size.bytes() }
     }
 
     pub fn set_policy(&mut self, policy: Policy) {

@@ -16,12 +16,15 @@ impl Index {
     }
 
     pub fn next_deadline(&self) -> Option<UnixMillis> {
-        self.bucket.first().map(|&(at, _, _)| at)
+        let first = [self.bucket.first(), self.ended.first()].into_iter().flatten();
+        first.map(|&(at, _, _)| at).min()
     }
 
-    /// Returns the job with the earliest deadline.
-    pub fn first_due(&self) -> Option<Slot> {
-        let &(_, topic, state) = self.bucket.first()?;
+    /// Returns the job with the earliest deadline up to `now`. Finished jobs come after all others:
+    /// to forget them late harms nobody.
+    pub fn first_due(&self, now: UnixMillis) -> Option<Slot> {
+        let mut first = [self.bucket.first(), self.ended.first()].into_iter().flatten();
+        let &(_, topic, state) = first.find(|(at, _, _)| *at <= now)?;
         self.topics[topic as usize].sets[state as usize].first().map(|key| key.slot)
     }
 

@@ -13,10 +13,7 @@ impl Machine {
     pub fn promote(&mut self, now: Now, limit: &mut usize, writes: &mut Vec<Write>) -> Promoted {
         let mut topics: Vec<(Topic, PromoteCounts)> = Vec::new();
         while *limit > 0 {
-            let Some(slot) = self.index.first_due() else { break };
-            if self.index.entry(slot).at > now.floor {
-                break;
-            }
+            let Some(slot) = self.index.first_due(now.floor) else { break };
             let topic = self.index.topic(slot);
             let known = topics.iter().position(|(name, _)| name == topic);
             let index = known.unwrap_or_else(|| {
@@ -54,7 +51,7 @@ impl Machine {
         }
         match state {
             None => {
-                moves.gone += 1;
+                moves.gone += u64::from(was == State::Dead);
                 self.end(slot, writes);
             }
             Some(State::Dead) => {

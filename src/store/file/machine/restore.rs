@@ -4,10 +4,13 @@ use std::sync::Arc;
 
 use super::{ErrorText, Machine, Write};
 use crate::{
-    job::{Event, Job, State, UnixMillis, next},
+    job::{Ending, Event, Job, State, UnixMillis, next},
     store::{
         Reply,
-        file::index::{Arrival, Attempt, Size},
+        file::{
+            ending,
+            index::{Arrival, Attempt, Size},
+        },
     },
 };
 
@@ -15,7 +18,10 @@ impl Machine {
     pub fn restore(&mut self, serial: u64, job: Job, writes: &mut Vec<Write>) -> Reply<()> {
         let living = self.index.find(&job.id).map(|slot| self.index.entry(slot).state);
         let state = next(living, Event::Restore(job.state))?.expect("a restore never ends a job");
-        let (at, attempt) = (job.at(), attempt(&job));
+        let popped = job.attempt > 0 || !matches!(job.state, State::Delayed | State::Ready);
+        let (at, attempt) = (job.at(), popped.then(|| attempt_of(&job)));
+        let result = job.ending.as_ref().and_then(|ending| ending.result.as_ref());
+        let length = result.unwrap_or(&job.body).len();
         self.index.insert(Arrival {
             id: job.id.clone(),
             topic: job.topic.clone(),
@@ -23,11 +29,14 @@ impl Machine {
             state,
             at,
             policy: Arc::new(job.policy.clone().decisive()),
-            attempt: attempt.clone().map(Box::new),
-            size: Size::of(job.body.len()),
+            attempt: attempt.clone().filter(|_| job.ending.is_none()).map(Box::new),
+            size: Size::of(length),
         });
-        let (created_at, due_at) = (job.created_at, job.due_at);
-        writes.push(Write::Insert { serial, job: job.unpopped(), created_at, due_at });
+        let (created_at, mut due_at, mut put) = (job.created_at, job.due_at, job.unpopped());
+        if let Some(Ending { at, outcome, result }) = &job.ending {
+            (due_at, put.body) = (*at, ending::body(*outcome, result.as_ref()));
+        }
+        writes.push(Write::Insert { serial, job: put, created_at, due_at });
         if let Some(attempt) = attempt {
             let error = ErrorText::Set(job.error);
             writes.push(Write::Attempt { serial, state, at, attempt, error });
@@ -36,16 +45,16 @@ impl Machine {
     }
 }
 
-/// Returns the attempt of a popped job. A reserved or dead job always has one: its deadline is
-/// stored there.
-fn attempt(job: &Job) -> Option<Attempt> {
-    let popped = job.attempt > 0 || matches!(job.state, State::Reserved | State::Dead);
-    popped.then(|| Attempt {
+/// Returns the attempt of a job. One that is neither delayed nor ready always has one: its deadline
+/// is stored there.
+pub fn attempt_of(job: &Job) -> Attempt {
+    let ended_at = job.ending.as_ref().map(|ending| ending.at);
+    Attempt {
         number: job.attempt,
         reservation: job.reservation,
         due_at: job.due_at,
-        died_at: job.died_at.unwrap_or(UnixMillis::new(0)),
+        died_at: ended_at.or(job.died_at).unwrap_or(UnixMillis::new(0)),
         ttr: if job.state == State::Reserved { job.ttr } else { job.policy.ttr },
         expired: false,
-    })
+    }
 }

@@ -32,7 +32,8 @@ impl Machine {
     }
 
     pub fn topic_usage(&self, topic: &Topic) -> Usage {
-        let jobs = State::ALL.into_iter().map(|state| self.index.count(topic, state)).sum();
+        let all = self.counts(topic);
+        let jobs = State::ALL.into_iter().map(|state| all.of(state)).sum::<u64>() - all.finished;
         Usage { jobs, bytes: self.index.bytes(topic) }
     }
 
@@ -45,13 +46,7 @@ impl Machine {
     }
 
     fn counts(&self, topic: &Topic) -> Counts {
-        let count = |state| self.index.count(topic, state);
-        Counts {
-            delayed: count(State::Delayed),
-            ready: count(State::Ready),
-            reserved: count(State::Reserved),
-            dead: count(State::Dead),
-        }
+        Counts::each(|state| self.index.count(topic, state))
     }
 
     /// Returns jobs of one state in order, each with its position.
@@ -116,7 +111,7 @@ impl Machine {
         writes: &mut Vec<Write>,
     ) -> u64 {
         self.each_first(topic, state, limit, |machine, slot| {
-            debug_assert_eq!(next(Some(state), Event::Delete), Ok(None));
+            debug_assert_eq!(next(Some(state), Event::Delete { kept: false }), Ok(None));
             machine.end(slot, writes);
         })
     }

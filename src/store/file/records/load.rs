@@ -211,8 +211,9 @@ impl<T: FnMut(Arrival)> Load<'_, T> {
             Popped::No => None,
             Popped::Yes(row) => match attempt(&row) {
                 Some((state, at, attempt)) => {
-                    (arrival.state, arrival.at, arrival.attempt) =
-                        (state, at, Some(Box::new(attempt)));
+                    (arrival.state, arrival.at) = (state, at);
+                    let attempt = Some(Box::new(attempt));
+                    arrival.attempt = attempt.filter(|_| state != State::Finished);
                     None
                 }
                 None => Some(Damage::Attempt),

@@ -8,9 +8,13 @@ use rusqlite::{ErrorCode, OptionalExtension, Row};
 
 use super::{
     Records, damage,
-    row::{PoolRow, pause_of, text_checksum, topic_checksum},
+    load::attempt,
+    row::{AttemptRow, PoolRow, pause_of, text_checksum, topic_checksum},
 };
-use crate::job::{Pause, Policy, PolicyFields, Topic, TopicSettings, UnixMillis};
+use crate::{
+    job::{Pause, Policy, PolicyFields, Topic, TopicSettings, UnixMillis},
+    store::file::index::Attempt,
+};
 
 /// Fields of a job that are only on disk.
 #[derive(Debug, Clone)]
@@ -90,6 +94,11 @@ impl Records {
         self.sound(serial, Self::read_error_text)
     }
 
+    /// Reads the last attempt of a finished job, and checks it.
+    pub fn read_ended(&self, serial: u64) -> Result<Attempt, ReadError> {
+        self.sound(serial, Self::read_attempt)
+    }
+
     fn sound<T>(
         &self,
         serial: u64,
@@ -121,6 +130,15 @@ impl Records {
             let policy = pool.policy.parse().map_err(|_| damage("its policy is none"))?;
             Ok(StoredFields { body: Bytes::copy_from_slice(body), created_at, policy })
         })
+    }
+
+    fn read_attempt(&self, serial: u64) -> rusqlite::Result<Attempt> {
+        let sql = format!("SELECT {} FROM attempts WHERE serial = ?", AttemptRow::COLUMNS);
+        let mut statement = self.connection.prepare_cached(&sql)?;
+        let (row, checksum) = statement.query_row([serial], AttemptRow::of)?;
+        let sound = Some(row).filter(|row| row.checksum() == checksum);
+        let read = sound.as_ref().and_then(attempt);
+        read.map(|(_, _, attempt)| attempt).ok_or_else(|| damage("its attempt is damaged"))
     }
 
     /// Reads the error text by a statement of its own: SQLite prepares a join with `pool` anew for

@@ -10,6 +10,7 @@ use super::{
 use crate::{
     job::{Change, NewJob, Pause, Policy, State, Topic, UnixMillis},
     store::file::{
+        ending,
         index::Attempt,
         machine::{ErrorText, Write},
     },
@@ -100,6 +101,11 @@ impl Records {
                 self.update(*serial, Some(*due_at), &Change::default())
             }
             Write::Change { serial, change } => self.update(*serial, None, change),
+            Write::End { serial, ended_at, outcome, result, policy } => {
+                let body = Some(ending::body(*outcome, result.as_ref()));
+                let change = Change { body, policy: policy.clone(), ..Change::default() };
+                self.update(*serial, Some(*ended_at), &change)
+            }
             Write::Attempt { serial, state, at, attempt, error } => {
                 self.attempt(*serial, (*state, *at), attempt, error)
             }

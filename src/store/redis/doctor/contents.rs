@@ -24,7 +24,7 @@ const MAX_SUSPECTS: usize = 50;
 const OF_JOBS: [&str; 5] = [
     "jobs are in no set of a topic",
     "jobs are in several sets",
-    "jobs are in the set of another topic",
+    "jobs are in a wrong set",
     "ids have no record",
     "long bodies are missing",
 ];

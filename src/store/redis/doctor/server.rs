@@ -32,13 +32,11 @@ impl Server {
         names.arg(&keys.topics).arg(0).arg(TOPICS - 1);
         let topics: Vec<String> = ask(connection, &names).await.unwrap_or_default();
         for topic in topics.iter().filter_map(|topic| topic.parse().ok()) {
-            let mut counts = [0; 4];
-            for (count, state) in counts.iter_mut().zip(State::ALL) {
+            for state in State::ALL {
                 let key = keys.topic(state, &topic);
-                *count = ask(connection, redis::cmd("ZCARD").arg(key)).await.unwrap_or_default();
+                let count = ask(connection, redis::cmd("ZCARD").arg(key)).await;
+                *self.counts.of_mut(state) += count.unwrap_or(0);
             }
-            let [delayed, ready, reserved, dead] = counts;
-            self.counts = self.counts.plus(Counts { delayed, ready, reserved, dead });
         }
         let mut first = redis::cmd("ZRANGE");
         first.arg(&keys.bucket).arg(0).arg(0).arg("WITHSCORES");

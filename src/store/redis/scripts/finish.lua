@@ -1,5 +1,5 @@
--- popped -> gone.
--- ARGV  for each job: id, reservation ('' acts by id alone)
+-- popped -> gone, or finished if its policy keeps it.
+-- ARGV  for each job: id, reservation ('' acts by id alone); a result follows the reservation as ' <checksum> <JSON>'
 -- Reply for each job: its topic, or refusal
 
 --- @include "shared/prelude"
@@ -29,21 +29,60 @@ local function leave_other_sets(topic, ids, missing)
   tools.commit()
 end
 
+-- Whether Redis has no room: a command that changes nothing and may need memory shows it, unless the call has written.
+local function is_full()
+  return type(redis.pcall('ZADD', BUCKET, 'XX', 0, '')) == 'table'
+end
+
+-- Whether a policy keeps the finished job.
+local function keeps(policy)
+  return policy ~= '' and string.find(';' .. policy, ';f=[1-9]') ~= nil
+end
+
+-- Gathers the writes that keep a finished job. Returns false if a record is damaged, or names a topic that does not
+-- have the job: the job then goes.
+local function keep(id, text, topic, result, is_full)
+  local tools = tools()
+  local attempt = tools.parse_attempt(text)
+  local rules = attempt and tools.parse_rules(id, attempt.rules)
+  local state, time = tools.state_of(topic, id)
+  if not (rules and state) then return false end
+  if state == 'delayed' or state == 'ready' then attempt.due = time end
+  local outcome = result and is_full and 'r' or 'f'
+  local job = { rules = rules, count = attempt.count, due = attempt.due, reservation = attempt.reservation }
+  return tools.keep_finished(id, job, state, topic, rules.policy, outcome, not is_full and result or nil)
+end
+
+-- The topic of a job that this reservation has finished already: the answer was lost.
+local function finished_topic(id, reservation)
+  local job = reservation ~= '' and tools().find_job(id, nil)
+  return job and job.ended and job.ended.outcome ~= 'd' and job.ended.reservation == reservation and job.topic or nil
+end
+
 local function transition()
-  local ids, reply, finished, by_topic, long = {}, {}, {}, {}, {}
+  local ids, reply, finished, by_topic, long, kept = {}, {}, {}, {}, {}, {}
   for i = 2, #ARGV, 2 do ids[#ids + 1] = ARGV[i] end
   local texts = redis.call('HMGET', ATTEMPTS, unpack(ids))
   for n, id in ipairs(ids) do
     -- The record's checksum need not be verified: a damaged reservation differs from the given one, and the sets of a
     -- wrong topic do not have the job.
-    local held_by, length, _, topic = string.match(texts[n] or '', HEADER)
-    local given, refusal = ARGV[2 * n + 1], nil
+    local held_by, length, policy, topic = string.match(texts[n] or '', HEADER)
+    local given, refusal, result = ARGV[2 * n + 1], nil, nil
+    if #given > 16 or string.byte(given) == 32 then given, result = string.match(given, '^(%x*) (.*)$') end
     if finished[id] then
       refusal = NOT_FOUND
+    elseif kept[id] then
+      if given ~= held_by then refusal = FINISHED end
     elseif not held_by then
       topic, refusal = nil, select(2, tools().authorize(nil, id, given))
+      if refusal == FINISHED then topic = finished_topic(id, given) end
+      if topic then refusal = nil end
     elseif given ~= '' and given ~= held_by then
       refusal = RESERVATION_LOST
+    elseif result and not keeps(policy) then
+      refusal = RESULT_NOT_KEPT
+    elseif keeps(policy) and keep(id, texts[n], topic, result, result and is_full()) then
+      kept[id] = true
     else
       finished[id] = true
       finished[#finished + 1] = id
@@ -54,12 +93,13 @@ local function transition()
     reply[n] = refusal or topic
   end
   -- These commands change nothing, but fail if a key has the wrong type, so that nothing fails between two writes.
-  -- With a single topic, ZREM is the first write and fails by itself.
+  -- With a single topic and no kept job, ZREM is the first write and fails by itself.
   if #long > 0 then redis.call('HEXISTS', BODIES, '') end
   if #finished > 0 then redis.call('HDEL', ATTEMPTS, '') end
-  if next(by_topic, (next(by_topic))) then
+  if next(kept) or next(by_topic, (next(by_topic))) then
     for topic in pairs(by_topic) do redis.call('ZCARD', key('reserved', topic)) end
   end
+  if next(kept) then tools().commit() end
 
   for topic, same_topic in pairs(by_topic) do
     -- Nearly always all jobs are still reserved. Errors are ignored: a key of a wrong type has no jobs.

@@ -16,6 +16,8 @@ local function transition()
       reply[#reply + 1] = NOT_FOUND
     elseif state == 'reserved' then
       reply[#reply + 1] = RESERVED
+    elseif state == 'finished' then
+      reply[#reply + 1] = FINISHED
     else
       if state ~= 'ready' then
         leave_set(state, topic, id)

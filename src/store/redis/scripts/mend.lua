@@ -1,6 +1,6 @@
 -- Examines jobs that a scan found wrong once more, each at one moment, and mends them if asked to.
 -- ARGV  2 '1' to mend, '' to report only; then for each job: id, number of topics, the topics where it was seen
--- Reply for each job: 0 if it is sound, 1 it is in no set, 2 in several, 3 in one of another topic, 4 it has no record,
+-- Reply for each job: 0 if it is sound, 1 it is in no set, 2 in several, 3 in a wrong one, 4 it has no record,
 --       5 its long body is missing
 
 --- @include "shared/prelude"
@@ -18,12 +18,15 @@ local function sets_with(id, topics)
   return sets
 end
 
--- A job in no set becomes ready, since its due time is lost; it becomes dead if it was dead or cannot be read.
+-- A job in no set becomes ready, since its due time is lost; it becomes dead if it was dead or cannot be read. One that
+-- is finished stays so.
 -- Returns its topic.
 local function put_back(id, job)
   local attempt, rules = job.attempt, job.rules
   local topic = job.topic or 'damaged'
-  if rules and not (attempt and attempt.died > 0) then
+  if job.ended then
+    join_set('finished', topic, id, NOW + rules.finished_retention)
+  elseif rules and not (attempt and attempt.died > 0) then
     join_set('ready', topic, id, attempt and attempt.due or NOW)
   else
     join_set('dead', topic, id, NOW + (rules and rules.retention or DEFAULT_POLICY.retention))
@@ -39,7 +42,7 @@ end
 -- every reader sees that the record is damaged; without any, a pop assumes that the bodies are on another node.
 local function set_aside(id, job, set)
   save('body', id, '')
-  if set.state == 'reserved' or set.state == 'dead' then return end
+  if set.state == 'reserved' or set.state == 'dead' or set.state == 'finished' then return end
   local _, due = state_of(set.topic, id)
   leave_set(set.state, set.topic, id)
   join_set('dead', set.topic, id, NOW + job.rules.retention)
@@ -63,8 +66,10 @@ local function examine(id, topics)
   local own_topic = job and job.rules and job.topic
   local keep
   for _, set in ipairs(sets) do
-    -- The first in the order of STATES: reserved before all, since a consumer may hold the job.
-    if not own_topic or set.topic == own_topic then keep = keep or set end
+    -- The first in the order of STATES: reserved before all, since a consumer may hold the job. The record tells whether
+    -- it is finished.
+    local is_possible = not (job and job.rules) or (set.state == 'finished') == (job.ended ~= nil)
+    if is_possible and (not own_topic or set.topic == own_topic) then keep = keep or set end
   end
   if job and #sets == 1 and keep then
     if not lacks_body(id, job.rules) then return 0 end

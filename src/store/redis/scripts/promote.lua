@@ -1,4 +1,4 @@
--- Acts on overdue deadlines: delayed -> ready; reserved -> ready, delayed or dead; dead -> gone.
+-- Acts on overdue deadlines: delayed -> ready; reserved -> ready, delayed or dead; dead, finished -> gone.
 -- ARGV  2 limit, 3 what the caller believes of the clock: see believed()
 -- Reply next deadline ('' if none), now and the clock in microseconds, then for each topic: topic, number of jobs that
 --       became ready, whose TTR expired, that died, that are gone
@@ -8,7 +8,7 @@
 --- @include "promote/budget"
 --- @include "promote/delayed"
 
--- Creates the functions that only reserved and dead jobs need; called only when such a job is due: see tools.lua.
+-- Creates the functions that only jobs other than delayed ones need; called only when such a job is due: see tools.lua.
 local function make_promotions()
 --- @include "shared/jobs"
 --- @include "promote/jobs"
@@ -38,7 +38,7 @@ local function add_figures(topic, counts)
 end
 
 -- Reads the earliest overdue jobs of a set. Returns their number, the number of each outcome, and the members that join
--- the ready set (nil for reserved and dead jobs, whose changes are gathered). Writes nothing.
+-- the ready set (nil for other jobs, whose changes are gathered). Writes nothing.
 local function read(set, state, topic, most)
   -- A score may be a fraction above its time.
   local before = '(' .. string.format('%d', NOW + 1)
@@ -68,7 +68,7 @@ local function act(set_name, state, topic, most)
     if ready then redis.call('ZADD', key('ready', topic), unpack(ready)) else promotions().commit(true) end
     redis.call('ZREMRANGEBYRANK', set, 0, jobs - 1)
     add_figures(topic, counts)
-    if state == 'dead' then forget_if_empty(topic) end
+    if state == 'dead' or state == 'finished' then forget_if_empty(topic) end
   end
   spend(state, jobs)
   local _, score = unpack(redis.call('ZRANGE', set, 0, 0, 'WITHSCORES'))
@@ -80,19 +80,21 @@ local function act(set_name, state, topic, most)
   end
 end
 
--- The sets that are due, the earliest first: those of delayed jobs, and the others.
+-- The sets that are due, the earliest first: those of delayed jobs, and the others. Finished jobs are last: to forget
+-- them late harms nobody.
 local function due_sets()
-  local delayed, others = {}, {}
+  local delayed, others, finished = {}, {}, {}
   local now = string.format('%d', NOW)
   for _, set_name in ipairs(redis.call('ZRANGE', BUCKET, '-inf', now, 'BYSCORE', 'LIMIT', 0, 500)) do
     local state, topic = string.match(set_name, '^(%l+):(.+)$')
-    local list = state == 'delayed' and delayed or others
+    local list = state == 'delayed' and delayed or state == 'finished' and finished or others
     if not WORK[state] then
       redis.call('ZREM', BUCKET, set_name)
     elseif #list < 32 then
       list[#list + 1] = { set_name, state, topic }
     end
   end
+  for _, set in ipairs(finished) do others[#others + 1] = set end
   return delayed, others
 end
 

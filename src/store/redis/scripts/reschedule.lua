@@ -53,6 +53,7 @@ local function reschedule(id, text, schedule, new_crc, new_body, fields)
   local topic, state, time = locate_job(id, rules.topic)
   if state == 'reserved' then return RESERVED, 0 end
   if state == 'dead' then return DEAD, 0 end
+  if rules.tail ~= '' then return FINISHED, 0 end
   -- Without another time it stays where it is, whatever the clock shows; a job in no set becomes ready.
   local due, new_state = time or NOW, state or 'ready'
   if schedule ~= '' then due, new_state = due_time(schedule) end

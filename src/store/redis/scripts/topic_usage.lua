@@ -1,4 +1,4 @@
--- Measures the jobs of a topic; writes nothing.
+-- Measures the jobs of a topic, except finished ones; writes nothing.
 -- ARGV  2 topic, 3 the most jobs of a set to look at: of a larger set, that many at equal distances stand for all;
 --       4 where in the first distance they begin (from 0 to below 1)
 -- Reply number of jobs, bytes of their bodies
@@ -20,7 +20,7 @@ local function transition()
   local most, offset, jobs, bytes = tonumber(ARGV[3]), tonumber(ARGV[4]), 0, 0
   for _, state in ipairs(STATES) do
     local set = key(state, ARGV[2])
-    local count = redis.call('ZCARD', set)
+    local count = state == 'finished' and 0 or redis.call('ZCARD', set)
     if count > 0 then
       local ids, sum = sample(set, count, most, offset), 0
       for _, record in ipairs(redis.call('HMGET', POOL, unpack(ids))) do

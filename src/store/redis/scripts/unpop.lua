@@ -21,7 +21,8 @@ local function transition()
       join_set('ready', attempt.topic, id, attempt.due)
       reply[#reply + 1] = attempt.topic
     else
-      reply[#reply + 1] = refusal or RESERVATION_LOST
+      -- No client sends this for a finished job; nothing holds it.
+      reply[#reply + 1] = refusal ~= FINISHED and refusal or RESERVATION_LOST
     end
   end)
   return reply

@@ -1,4 +1,4 @@
-//! A fixed workload of 60 steps in which every transition changes something, with the model's state
+//! A fixed workload of 70 steps in which every transition changes something, with the model's state
 //! after each of them. Tests compare it with a store after a crash or damage: every field of every
 //! job, topics and their counts, pauses, defaults and access tokens.
 
@@ -17,7 +17,7 @@ pub use self::{
     world::{World, go},
 };
 use crate::store::{
-    bench::{changing, job, with},
+    bench::{changing, job, kept, with},
     calls::{Call, Hold, STEP},
 };
 
@@ -81,6 +81,8 @@ pub fn steps() -> Vec<Step> {
         })
     };
     let call = Step::Call;
+    let finish = |name, result| call(Call::Finish { name, hold: Hold::Last, result });
+    let retention = Millis::new(100 * STEP);
     vec![
         Step::Puts(vec![put(0, "t0", 0)]),
         Step::Puts(vec![
@@ -93,7 +95,7 @@ pub fn steps() -> Vec<Step> {
         Step::Puts(vec![replace]),
         pop(0),
         call(Call::Touch { name: 0, hold: Hold::Last, ttr: Some(40 * STEP) }),
-        call(Call::Finish { name: 0, hold: Hold::Last }),
+        finish(0, None),
         pop(1),
         call(Call::Release { name: 3, hold: Hold::Last, delay: Some(5 * STEP) }),
         pass(8),
@@ -120,7 +122,7 @@ pub fn steps() -> Vec<Step> {
         Step::EndPause("t1"),
         Step::Change(2, change),
         Step::Change(2, Change { body: Some(long('b')), ..Change::default() }),
-        call(Call::Delete { name: 1, only: Some(15) }),
+        call(Call::Delete { name: 1, only: Some(15), remember: None }),
         Step::Puts(vec![once(5), once(6), put(7, "t0", 0)]),
         pop(0),
         pop(0),
@@ -149,14 +151,24 @@ pub fn steps() -> Vec<Step> {
         ]),
         Step::Defaults("t0", Some(9_000)),
         call(Call::Kick { name: 13 }),
-        call(Call::Delete { name: 12, only: None }),
+        call(Call::Delete { name: 12, only: None, remember: None }),
+        Step::Puts((14..18).map(|name| kept(put(name, "t2", 0), retention)).collect()),
+        pop(2),
+        finish(14, Some(20)),
+        pop(2),
+        finish(15, Some(5_000)),
+        call(Call::Delete { name: 16, only: None, remember: Some(200 * STEP) }),
+        Step::Puts(vec![NewJob { on_conflict: OnConflict::Replace, ..put(14, "t2", 0) }]),
+        call(Call::Restore { name: 18, topic: 2, state: State::Finished as usize, attempt: 0 }),
+        pass(100),
+        call(Call::Promote),
     ]
 }
 
 #[test]
 fn every_step_of_the_workload_changes_something() {
     let steps = steps();
-    assert_eq!(steps.len(), 60);
+    assert_eq!(steps.len(), 70);
     let worlds = World::all(&steps);
     for (number, pair) in worlds.windows(2).enumerate() {
         let [before, after] = pair else { unreachable!("windows of two") };
@@ -175,6 +187,7 @@ fn every_step_of_the_workload_changes_something() {
     let promotes = worlds[1..].iter().zip(&steps);
     let promotes = promotes.filter(|(_, step)| matches!(step, Step::Call(Call::Promote)));
     let promoted: Vec<&str> = promotes.map(|(world, _)| world.answer()).collect();
-    // Jobs that became ready, expired, died and were removed.
-    assert_eq!(promoted, ["(2, 0, 0, 0)", "(2, 1, 0, 0)", "(0, 2, 2, 0)", "(2, 0, 0, 2)"]);
+    // Jobs that became ready, expired and died, and dead jobs that were removed.
+    let expected = ["(2, 0, 0, 0)", "(2, 1, 0, 0)", "(0, 2, 2, 0)", "(2, 0, 0, 2)", "(1, 1, 0, 0)"];
+    assert_eq!(promoted, expected);
 }

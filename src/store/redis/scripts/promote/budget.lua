@@ -5,7 +5,7 @@
 -- the bucket's budget for the other sets; these leave an eighth of the whole budget for later buckets.
 
 -- The work of one job. To change a record takes as much time as four moves between sets.
-local WORK = { delayed = 1, reserved = 4, dead = 4 }
+local WORK = { delayed = 1, reserved = 4, dead = 4, finished = 4 }
 -- unpack takes a few thousand values.
 local MOST_JOBS, MOST_WORK = 1000, 1000
 -- The jobs and the work that are left, and how much of both delayed jobs, and other jobs, leave to later sets.

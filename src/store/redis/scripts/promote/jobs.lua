@@ -1,4 +1,4 @@
--- Promotions of overdue jobs that are reserved or dead. Each function takes jobs of one topic, as a list of ids and
+-- Promotions of overdue jobs that are reserved, dead or finished. Each function takes jobs of one topic, as a list of ids and
 -- scores in turn, gathers their changes, and returns the number of each outcome.
 local promotions = {}
 
@@ -41,4 +41,9 @@ function promotions.dead(_, found)
   local ids = ids_of(found)
   for _, id in ipairs(ids) do remove_job(id) end
   return { gone = #ids }
+end
+
+function promotions.finished(_, found)
+  for _, id in ipairs(ids_of(found)) do remove_job(id) end
+  return {}
 end

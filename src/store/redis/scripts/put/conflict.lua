@@ -13,8 +13,9 @@ local function conflict(id, topic, due, state, record, body, on_conflict)
   if on_conflict == 'reject' then return EXISTS end
   -- A job in no set is not alive, whatever its record says: it is replaced.
   if on_conflict == 'keep' and old_state then
-    local due_in_attempt = job.attempt and (old_state == 'reserved' or old_state == 'dead')
-    return { 1, STATE_CODE[old_state], due_in_attempt and job.attempt.due or old_time }
+    -- The score of a delayed or ready job is its due time; that of any other is a deadline.
+    local has_due = old_state ~= 'delayed' and old_state ~= 'ready' and (job.ended or job.attempt)
+    return { 1, STATE_CODE[old_state], has_due and has_due.due or old_time }
   end
   if old_state == 'reserved' then return RESERVED end
   if old_state then tools.topic_shrinks(old_topic) end
@@ -25,5 +26,5 @@ local function conflict(id, topic, due, state, record, body, on_conflict)
   tools.join_set(state, topic, id, due)
   tools.register_topic(topic)
   tools.commit()
-  return { 2, STATE_CODE[state], due }
+  return { old_state == 'finished' and 3 or 2, STATE_CODE[state], due }
 end

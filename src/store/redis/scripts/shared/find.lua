@@ -31,8 +31,8 @@ local function locate_job(id, topic)
   return found or topic, state, time
 end
 
--- A living job: { attempt (nil before the first pop, or if damaged), rules (nil if damaged), topic as its records name
--- it }; nil if there is no such job. `text` is its attempt record.
+-- A job: { attempt (nil before the first pop, if finished, or if damaged), rules (nil if damaged), topic as its records
+-- name it, ended (nil unless finished) }; nil if there is no such job. `text` is its attempt record.
 local function find_job(id, text)
   local attempt = parse_attempt(text)
   local rules = attempt and parse_rules(id, attempt.rules)
@@ -42,8 +42,9 @@ local function find_job(id, text)
   local own_rules = rules_text(record)
   rules = parse_rules(id, own_rules)
   if attempt and rules then attempt.rules = rules.text end
-  local topic = rules and rules.topic or attempt and attempt.topic or string.match(own_rules or '', ' (%S+)$')
-  return { attempt = attempt, rules = rules, topic = topic }
+  local topic = rules and rules.topic or attempt and attempt.topic or string.match(own_rules or '', '^%S+ %S+ %S* (%S+)')
+  local ended = rules and rules.tail ~= '' and parse_ending(record, rules.tail) or nil
+  return { attempt = attempt, rules = rules, topic = topic, ended = ended }
 end
 
 -- The attempt that this reservation may act on; a reservation of '' acts by id alone. Otherwise nil and the refusal.
@@ -54,6 +55,8 @@ local function authorize(text, id, reservation)
     if reservation == '' or reservation == attempt.reservation then return attempt end
     return nil, RESERVATION_LOST
   end
-  if redis.call('HEXISTS', POOL, id) == 0 then return nil, NOT_FOUND end
+  local record = redis.call('HGET', POOL, id)
+  if not record then return nil, NOT_FOUND end
+  if string.byte(record) == 53 then return nil, FINISHED end -- '5'
   return nil, reservation == '' and NEVER_POPPED or RESERVATION_LOST
 end

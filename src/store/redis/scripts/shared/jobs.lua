@@ -5,4 +5,5 @@
 --- @include "shared/attempts"
 --- @include "shared/find"
 --- @include "shared/gather"
+--- @include "shared/finished"
 --- @include "shared/commit"

@@ -1,8 +1,8 @@
--- Appends to `reply` the figures of a topic: its number of delayed, ready, reserved and dead jobs, then the earliest
--- due time of a delayed and of a ready job (0 if there is none).
+-- Appends to `reply` the figures of a topic: its number of delayed, ready, reserved, dead and finished jobs, then the
+-- earliest due time of a delayed and of a ready job (0 if there is none).
 local function peek(topic, reply)
   local counts = {}
-  for _, state in ipairs({ 'delayed', 'ready', 'reserved', 'dead' }) do
+  for _, state in ipairs({ 'delayed', 'ready', 'reserved', 'dead', 'finished' }) do
     counts[state] = redis.call('ZCARD', key(state, topic))
     reply[#reply + 1] = counts[state]
   end

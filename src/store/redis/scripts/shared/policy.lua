@@ -1,7 +1,9 @@
 -- Policies (job/policy.rs): the few values that scripts act on. Scripts copy all other fields unread.
 
 -- The values of a policy without any field. Mirrored in job/policy.rs.
-local DEFAULT_POLICY = { ttr = 60000, max_attempts = 20, retention = 1209600000, backoff = '-' }
+local DEFAULT_POLICY = {
+  ttr = 60000, max_attempts = 20, retention = 1209600000, finished_retention = 0, backoff = '-'
+}
 
 -- Converts a policy from the form of schema 4.
 local function policy_of_schema_4(text)
@@ -30,9 +32,10 @@ local function parse_policy(text)
     ttr = policy_number(policy, 't', DEFAULT_POLICY.ttr),
     max_attempts = policy_number(policy, 'm', DEFAULT_POLICY.max_attempts),
     retention = policy_number(policy, 'd', DEFAULT_POLICY.retention),
+    finished_retention = policy_number(policy, 'f', DEFAULT_POLICY.finished_retention),
     backoff = string.match(policy, ';b=([^;]*)') or DEFAULT_POLICY.backoff
   }
-  return parsed.ttr and parsed.max_attempts and parsed.retention and parsed
+  return parsed.ttr and parsed.max_attempts and parsed.retention and parsed.finished_retention and parsed
 end
 
 -- The policy with these fields (PolicyFields::text) set; a field with an empty value is removed.

@@ -37,11 +37,12 @@ local discard = function() end
 
 -- The states in the order in which a job is looked for, and their codes in replies. A unit test compares both with
 -- job/state.rs.
-local STATES = { 'reserved', 'ready', 'delayed', 'dead' }
-local STATE_CODE = { delayed = 1, ready = 2, reserved = 3, dead = 4 }
+local STATES = { 'reserved', 'ready', 'delayed', 'dead', 'finished' }
+local STATE_CODE = { delayed = 1, ready = 2, reserved = 3, dead = 4, finished = 5 }
 -- Refusals are negative. Mirrored in reply.rs.
 local NOT_FOUND, EXISTS, RESERVATION_LOST, NEVER_POPPED = -1, -2, -3, -4
 local RESERVED, DEAD, DUE_TOO_FAR, NOT_RESERVED, UNREADABLE = -5, -6, -7, -8, -9
+local FINISHED, RESULT_NOT_KEPT = -10, -11
 -- The reply is this number minus the code of the state that the job is in.
 local WRONG_STATE = -20
 -- A longer body is in BODIES. Mirrored in codec.rs.

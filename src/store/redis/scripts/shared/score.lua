@@ -2,7 +2,7 @@
 --
 --   delayed          due time + ((priority - 4) mod 10) / 16
 --   ready            due time + (4 - priority) * 2^43, so higher priorities come first
---   reserved, dead   deadline
+--   all others       deadline
 --
 -- A job of priority 4 has its plain time as its score in every state. Promotion derives the ready score from the
 -- delayed score without reading the record. Times stay below 2^43 ms until the year 2248.

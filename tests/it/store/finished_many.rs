@@ -1,0 +1,155 @@
+//! Many finished jobs: batches, lists, counts, and their end.
+
+use bytes::Bytes;
+use delay_queue::{
+    job::{
+        Bucket, Ending, Job, JobId, Millis, NewJob, Outcome, Refusal, Reservation, State, Topics,
+    },
+    store::{Counts, Finish, JobRange, JobRef, Purge},
+};
+
+use crate::store::{
+    bench::{Bench, HOUR, LOST, MINUTE, SECOND, delayed, id, job, kept, promote_in, verb, with},
+    finished::{counts, text, topic},
+    restore::stored,
+};
+
+/// Returns the first ids of one bucket.
+fn ids(bench: &Bench, count: usize) -> (Bucket, Vec<JobId>) {
+    let bucket = bench.bucket(&id("0"));
+    let all = (0..).map(|number: u32| id(&number.to_string()));
+    (bucket, all.filter(|name| bench.bucket(name) == bucket).take(count).collect())
+}
+
+pub async fn a_batch_finishes_jobs_that_are_kept_and_others(bench: Bench) {
+    let (bucket, ids) = ids(&bench, 6);
+    let mut finishes = Vec::new();
+    for (number, name) in ids.iter().enumerate() {
+        let of = ["t", "u"][number / 3];
+        let retention = if number % 2 == 0 { HOUR } else { Millis::ZERO };
+        bench.put(kept(job(name.as_str(), of), retention)).await.expect("put");
+        let reservation = Some(bench.pop_one(of).await.reservation);
+        let held = JobRef { id: name.clone(), reservation, topics: Topics::ALL };
+        finishes.push(Finish { held, result: None });
+    }
+    finishes[2].result = Some("2".into());
+    finishes[3].result = Some("3".into());
+    let lost = JobRef { reservation: Some(Reservation::NONE), ..finishes[5].held.clone() };
+    finishes[5].held = lost;
+    finishes.push(finishes[0].clone());
+    finishes.push(finishes[1].clone());
+    let replies = bench.store.call_in::<verb::Finish>(bucket, finishes).await.expect("finish");
+    let (t, u) = (Ok(topic("t")), Ok(topic("u")));
+    let not_kept = Err(Refusal::ResultNotKept);
+    let gone = Err(Refusal::NotFound);
+    assert_eq!(replies, [t.clone(), t.clone(), t.clone(), not_kept, u, Err(LOST), t, gone]);
+    let mut found = Vec::new();
+    for name in &ids {
+        found.push(bench.state(name).await);
+    }
+    let (finished, reserved) = (Some(State::Finished), Some(State::Reserved));
+    assert_eq!(found, [finished, None, finished, reserved, finished, reserved]);
+    let result = bench.get(&ids[2]).await.and_then(|job| job.ending?.result);
+    assert_eq!(result, Some("2".into()));
+}
+
+pub async fn finished_jobs_count_in_the_store_and_not_in_their_topic(bench: Bench) {
+    bench.finished(kept(job("a", "t"), HOUR), Some(text(60_000))).await;
+    bench.put(NewJob { body: text(160), ..delayed("b", "t", HOUR) }).await.expect("put");
+    let of_topic = bench.store.topic_usage(topic("t")).await.expect("usage");
+    assert_eq!((of_topic.jobs, of_topic.bytes), (1, 160));
+    assert_eq!(bench.store.usage().await.expect("usage").jobs, 2);
+    let expected = Counts { delayed: 1, finished: 1, ..Counts::default() };
+    assert_eq!(counts(&bench, "t").await, expected);
+}
+
+pub async fn finished_jobs_are_listed_by_the_end_of_their_retention(bench: Bench) {
+    let (bucket, ids) = ids(&bench, 4);
+    // Finished in this order, and kept for these numbers of minutes.
+    for (name, minutes) in ids.iter().zip([40, 10, 30, 20]) {
+        let retention = Millis::new(MINUTE.get() * minutes);
+        bench.finished(kept(job(name.as_str(), "t"), retention), Some("1".into())).await;
+        bench.advance(SECOND);
+    }
+    let list = async |after, limit| {
+        let range = JobRange { after, limit, ..JobRange::default() };
+        bench.store.list(bucket, topic("t"), State::Finished, range).await.expect("a page")
+    };
+    let first = list(None, 3).await;
+    let second = list(first.next.clone(), 3).await;
+    assert_eq!(second.next, None);
+    let listed: Vec<Job> = first.jobs.into_iter().chain(second.jobs).collect();
+    let names: Vec<&JobId> = listed.iter().map(|job| &job.id).collect();
+    assert_eq!(names, [&ids[1], &ids[3], &ids[2], &ids[0]]);
+    for job in listed {
+        assert_eq!(bench.get(&job.id.clone()).await, Some(job));
+    }
+    let purge = |limit| Purge { topic: topic("t"), state: State::Finished, limit };
+    let purged = bench.store.call_in::<verb::Purge>(bucket, purge(3)).await.expect("purged");
+    assert_eq!((purged, bench.state(&ids[0]).await), (3, Some(State::Finished)));
+    let purged = bench.store.call_in::<verb::Purge>(bucket, purge(3)).await.expect("purged");
+    assert_eq!((purged, bench.records().await), (1, 0));
+}
+
+pub async fn finished_jobs_are_forgotten_after_everything_else(bench: Bench) {
+    let (bucket, ids) = ids(&bench, 4);
+    let [finished, dead, reserved, later] = &ids[..] else { unreachable!("four ids") };
+    bench.finished(kept(job(finished.as_str(), "a"), SECOND), None).await;
+    let dying = with(job(dead.as_str(), "b"), |policy| policy.dead_retention = MINUTE);
+    bench.put(dying).await.expect("put");
+    let popped = bench.pop_one("b").await;
+    bench.bury(dead, Some(popped.reservation)).await.expect("buried");
+    bench.put(job(reserved.as_str(), "c")).await.expect("put");
+    bench.pop_one("c").await;
+    bench.put(delayed(later.as_str(), "d", MINUTE)).await.expect("put");
+    bench.advance(HOUR);
+    let mut steps = 0;
+    while bench.state(finished).await.is_some() {
+        promote_in(&*bench.store, bucket, 1).await.expect("promoted");
+        steps += 1;
+        assert!(steps < 20, "it is never forgotten");
+    }
+    let mut found = Vec::new();
+    for name in [dead, reserved, later] {
+        found.push(bench.state(name).await);
+    }
+    assert_eq!(found, [None, Some(State::Ready), Some(State::Ready)], "after {steps} steps");
+}
+
+pub async fn restored_jobs_are_finished_as_they_were(bench: Bench) {
+    let outcomes = [Outcome::Finished, Outcome::ResultDropped, Outcome::Deleted];
+    let mut restored = Vec::new();
+    for (number, outcome) in outcomes.into_iter().enumerate() {
+        for (attempt, length) in [(0, None), (3, None), (1, Some(2)), (2, Some(5_000))] {
+            let result: Option<Bytes> = length.map(text);
+            if result.is_some() && outcome != Outcome::Finished {
+                continue;
+            }
+            let mut job =
+                stored(&bench, &format!("{number}:{}", restored.len()), "t", State::Finished);
+            job.attempt = attempt;
+            job.reservation = job.reservation.filter(|_| attempt > 0);
+            job.ending = Some(Ending { at: bench.now(), outcome, result });
+            bench.restore(job.clone()).await.expect("a free id");
+            assert_eq!(bench.restore(job.clone()).await, Err(Refusal::Exists(None)));
+            restored.push(job);
+        }
+    }
+    let bench = bench.reopen().await;
+    bench.advance(SECOND);
+    for job in &restored {
+        assert_eq!(bench.get(&job.id).await.as_ref(), Some(job));
+        assert_eq!(bench.finish(&job.id, None).await, Err(Refusal::Finished));
+        let is_deleted = job.ending.as_ref().is_some_and(|end| end.outcome == Outcome::Deleted);
+        if let Some(reservation) = job.reservation {
+            let expected = if is_deleted { Err(Refusal::Finished) } else { Ok(()) };
+            assert_eq!(bench.finish(&job.id, Some(reservation)).await, expected);
+        }
+        assert_eq!(bench.get(&job.id).await.as_ref(), Some(job));
+    }
+    let expected = Counts { finished: restored.len() as u64, ..Counts::default() };
+    assert_eq!(counts(&bench, "t").await, expected);
+    bench.advance(HOUR);
+    bench.promote().await;
+    assert_eq!(bench.records().await, 0);
+}

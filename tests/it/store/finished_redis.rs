@@ -1,0 +1,182 @@
+//! Finished jobs on a Redis that is full, damaged, or repaired by the doctor.
+
+use delay_queue::{
+    job::{JobId, NewJob, Outcome, Refusal, State, Topics},
+    store::{Finish, JobRef, Location as _, Options, redis::RedisOptions},
+};
+
+use crate::store::{
+    bench::{Bench, HOUR, Home, MINUTE, finishing, id, job, kept, verb},
+    finished::text,
+    redis_only::{command, key},
+};
+
+async fn outcome(bench: &Bench, name: &str) -> Option<(Outcome, bool)> {
+    let job = bench.get(&id(name)).await?;
+    assert_eq!(job.state, State::Finished);
+    job.ending.map(|ending| (ending.outcome, ending.result.is_some()))
+}
+
+#[tokio::test]
+async fn a_full_redis_drops_a_result_and_finishes_the_job() {
+    let bench = Bench::one_bucket_redis().await;
+    let mut held = Vec::new();
+    for name in ["short", "long", "none", "other", "late"] {
+        bench.put(kept(job(name, "t"), HOUR)).await.expect("put");
+        held.push(Some(bench.pop_one("t").await.reservation));
+    }
+    bench.finish_with(&id("short"), held[0], Some("1".into())).await.expect("finished");
+    command(&bench, "CONFIG SET maxmemory 1");
+    // The first result stays.
+    bench.finish_with(&id("short"), held[0], Some("2".into())).await.expect("finished");
+    bench.finish_with(&id("long"), held[1], Some(text(60_000))).await.expect("finished");
+    bench.finish(&id("none"), held[2]).await.expect("finished");
+    let finishes = [("other", held[3]), ("late", held[4])].map(|(name, reservation)| Finish {
+        held: JobRef { id: id(name), reservation, topics: Topics::ALL },
+        result: Some("3".into()),
+    });
+    let bucket = bench.bucket(&id("a"));
+    let replies = bench.store.call_in::<verb::Finish>(bucket, finishes.to_vec()).await;
+    assert!(replies.expect("finish").iter().all(Result::is_ok));
+    command(&bench, "CONFIG SET maxmemory 0");
+
+    assert_eq!(outcome(&bench, "short").await, Some((Outcome::Finished, true)));
+    assert_eq!(outcome(&bench, "none").await, Some((Outcome::Finished, false)));
+    for name in ["long", "other", "late"] {
+        assert_eq!(outcome(&bench, name).await, Some((Outcome::ResultDropped, false)), "{name}");
+    }
+    // The answer was lost; Redis has room again.
+    bench.finish_with(&id("long"), held[1], Some("4".into())).await.expect("finished");
+    assert_eq!(outcome(&bench, "long").await, Some((Outcome::ResultDropped, false)));
+    bench.advance(HOUR);
+    bench.promote().await;
+    assert_eq!(bench.records().await, 0);
+}
+
+#[tokio::test]
+async fn a_full_redis_remembers_and_forgets_ids() {
+    let bench = Bench::one_bucket_redis().await;
+    bench.put(NewJob { body: text(60_000), ..job("a", "t") }).await.expect("put");
+    bench.finished(kept(job("b", "u"), MINUTE), Some("1".into())).await;
+    command(&bench, "CONFIG SET maxmemory 1");
+    assert_eq!(bench.delete_remembered(&id("a"), HOUR).await, Ok(State::Ready));
+    bench.advance(MINUTE);
+    bench.promote().await;
+    assert_eq!(bench.get(&id("b")).await, None);
+    command(&bench, "CONFIG SET maxmemory 0");
+    assert_eq!(outcome(&bench, "a").await, Some((Outcome::Deleted, false)));
+}
+
+#[tokio::test]
+async fn a_damaged_finished_job_is_shown_as_damaged_and_deleted() {
+    let bench = Bench::one_bucket_redis().await;
+    for name in ["a", "b", "c"] {
+        bench.finished(kept(job(name, "t"), HOUR), Some(text(5_000))).await;
+    }
+    let pool = key(&bench, "a", "pool");
+    assert_eq!(command(&bench, &format!("HSET {pool} a nonsense")), ":0\r\n");
+    let bodies = pool.replace(":pool", ":bodies");
+    assert_eq!(command(&bench, &format!("HSET {bodies} b other")), ":0\r\n");
+    let mut damaged = bench.damaged("t", State::Finished).await;
+    damaged.sort();
+    assert_eq!(damaged, [id("a"), id("b")]);
+    assert_eq!(outcome(&bench, "c").await, Some((Outcome::Finished, true)));
+    for name in ["a", "b"] {
+        assert!(matches!(bench.put(job(name, "t")).await, Err(Refusal::Exists(_))), "{name}");
+        assert_eq!(bench.delete(&id(name)).await, Ok(State::Finished), "{name}");
+        bench.put(job(name, "u")).await.expect("the id is free");
+    }
+    assert_eq!(bench.pop("u", 9).await.len(), 2);
+    assert!(bench.pop("t", 9).await.is_empty());
+}
+
+/// Repairs the store of a bench, and returns the report.
+async fn repaired(bench: &Bench) -> String {
+    let Home::Redis(redis) = &bench.home else { unreachable!("this store is on Redis") };
+    let keys = command(bench, "KEYS *:incarnation");
+    let tag = keys.lines().filter_map(|key| key.strip_prefix("{fresh:")).next().expect("a key");
+    let number = tag.split(':').next().expect("a number");
+    let doctor = RedisOptions::new(redis.url().parse().expect("a URL"), &format!("fresh:{number}"));
+    let report = doctor.examine(Options::new(None, bench.clock.clone()), true).await;
+    let report = report.expect("examined");
+    assert_eq!(report.problems, Vec::<String>::new(), "{}", report.text);
+    report.text
+}
+
+#[tokio::test]
+async fn the_doctor_puts_a_finished_job_back_and_never_makes_it_ready() {
+    let bench = Bench::one_bucket_redis().await;
+    let names: Vec<JobId> = ["lost", "twice"].map(id).to_vec();
+    for name in &names {
+        bench.finished(kept(job(name.as_str(), "t"), HOUR), Some(text(5_000))).await;
+    }
+    let before = bench.get(&id("twice")).await;
+    let set = |state: &str| key(&bench, "lost", "pool").replace(":pool", &format!(":{state}:t"));
+    let damage =
+        [format!("ZREM {} lost", set("finished")), format!("ZADD {} 1 twice", set("ready"))];
+    for line in damage {
+        assert_eq!(command(&bench, &line), ":1\r\n", "{line}");
+    }
+    let said = repaired(&bench).await;
+    assert!(said.contains("repaired"), "{said}");
+    assert_eq!(bench.get(&id("twice")).await, before);
+    for name in &names {
+        assert_eq!(outcome(&bench, name.as_str()).await, Some((Outcome::Finished, true)), "{name}");
+    }
+    bench.advance(MINUTE);
+    bench.promote().await;
+    assert!(bench.pop("t", 9).await.is_empty());
+    bench.advance(HOUR);
+    bench.promote().await;
+    assert_eq!(bench.records().await, 0, "its retention begins anew");
+}
+
+#[tokio::test]
+async fn a_finished_record_in_another_set_is_never_delivered() {
+    for state in ["ready", "delayed", "reserved", "dead"] {
+        let bench = Bench::one_bucket_redis().await;
+        bench.finished(kept(job("a", "t"), HOUR), Some("1".into())).await;
+        let now = bench.now().get();
+        let finished = key(&bench, "a", "pool").replace(":pool", ":finished:t");
+        let other = finished.replace(":finished:", &format!(":{state}:"));
+        let bucket = finished.replace(":finished:t", ":bucket");
+        assert_eq!(command(&bench, &format!("ZREM {finished} a")), ":1\r\n");
+        assert_eq!(command(&bench, &format!("ZADD {other} {now} a")), ":1\r\n");
+        command(&bench, &format!("ZADD {bucket} {now} {state}:t"));
+        for _ in 0..3 {
+            bench.advance(MINUTE);
+            bench.promote().await;
+            assert!(bench.pop("t", 9).await.is_empty(), "{state}");
+        }
+        if state != "dead" {
+            bench.delete(&id("a")).await.expect("deleted");
+        }
+        bench.put(job("a", "u")).await.expect("the id is free");
+        assert_eq!(bench.pop_one("u").await.attempt, 1);
+    }
+}
+
+#[tokio::test]
+async fn a_batch_that_fails_keeps_no_job() {
+    let bench = Bench::one_bucket_redis().await;
+    bench.put(kept(job("a", "t"), HOUR)).await.expect("put");
+    bench.put(job("b", "u")).await.expect("put");
+    let held = [bench.pop_one("t").await, bench.pop_one("u").await].map(|popped| JobRef {
+        id: popped.id,
+        reservation: Some(popped.reservation),
+        topics: Topics::ALL,
+    });
+    let reserved = key(&bench, "b", "pool").replace(":pool", ":reserved:u");
+    assert_eq!(command(&bench, &format!("RENAME {reserved} elsewhere")), "+OK\r\n");
+    assert_eq!(command(&bench, &format!("SET {reserved} text")), "+OK\r\n");
+    let finish = || held.iter().cloned().map(finishing).collect();
+    let bucket = bench.bucket(&id("a"));
+    let failed = bench.store.call_in::<verb::Finish>(bucket, finish()).await;
+    failed.expect_err("a key has another type");
+    command(&bench, &format!("DEL {reserved}"));
+    assert_eq!(command(&bench, &format!("RENAME elsewhere {reserved}")), "+OK\r\n");
+    assert_eq!(bench.state(&id("a")).await, Some(State::Reserved), "nothing was applied");
+    let replies = bench.store.call_in::<verb::Finish>(bucket, finish()).await;
+    assert!(replies.expect("finish").iter().all(Result::is_ok));
+    assert_eq!((bench.state(&id("a")).await, bench.records().await), (Some(State::Finished), 1));
+}
