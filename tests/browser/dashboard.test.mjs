@@ -246,6 +246,38 @@ for (const store of (process.env.STORES ?? "file,redis").split(",")) {
       assert.equal((await counts("marked")).dead, 0);
     });
 
+    test("finished jobs are listed with their results, and can only be deleted", async () => {
+      for (const id of ["k1", "k2"]) await put({ topic: "kept", id, finished_retention: "1h", body: { secret: id } });
+      const { jobs } = await server.call("GET", "/topics/kept/pop?count=100");
+      const result = (id) => (id === "k2" ? { result: { sum: 7 } } : {});
+      for (const { id, reservation } of jobs) await server.call("POST", `/jobs/${id}/finish`, { reservation, ...result(id) });
+      await put({ topic: "kept", id: "k3", delay: "1h" });
+      await server.call("DELETE", "/jobs/k3?remember=1h");
+      await visit("#/topic/kept", async (page) => {
+        await page.getByText("1–3 of 3 finished jobs").waitFor();
+        const row = (id) => page.getByRole("row").filter({ hasText: id });
+        await row("k2").getByText('{"sum":7}').waitFor();
+        assert.match(await row("k1").innerText(), /–[\s\S]*finished/);
+        await row("k3").getByText("deleted").waitFor();
+        await page.getByRole("link", { name: "k2", exact: true }).click();
+        await page.locator("h1 .badge").getByText("finished").waitFor();
+        await page.locator(".timeline").getByText("Finished, attempt 1 of 20").waitFor();
+        await page.getByRole("heading", { name: "Result" }).waitFor();
+        assert.equal(await page.locator("pre.body .block").textContent(), '{\n  "sum": 7\n}');
+        for (const name of ["Kick", "Reschedule", "Bury", "Put a copy"]) assert.equal(await button(page, name).isDisabled(), true, name);
+        await page.goto(`${server.base}/#/job/k3`);
+        await page.locator(".timeline").getByText("Deleted, its id is remembered").waitFor();
+        assert.equal(await page.locator("pre.body").isVisible(), false);
+        await page.goto(`${server.base}/#/topic/kept`);
+        await button(page, "Purge").click();
+        await page.getByLabel("Type kept to confirm").fill("kept");
+        await page.getByLabel("Jobs in the state").selectOption("finished");
+        await act(page, "Purge").click();
+        await said(page, "Purged 3 jobs of kept.");
+      });
+      assert.equal((await counts("kept")).finished, 0);
+    });
+
     test("a job's timeline tells what was and what comes if it fails again, and a copy of it is put", async () => {
       await put({ topic: "lived", id: "lived1", backoff: ["2m", "10m"], body: { n: 10000000000000000000001 } });
       const { jobs } = await server.call("GET", "/topics/lived/pop");

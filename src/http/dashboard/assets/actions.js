@@ -190,7 +190,7 @@ export const removeMarked = (ids) =>
 
 /** Deletes the jobs of a topic. */
 export function purge(topic) {
-  const states = ["delayed", "ready", "reserved", "dead"];
+  const states = ["delayed", "ready", "reserved", "dead", "finished"];
   const state = h("select", {}, ["all", ...states].map((name) => h("option", { value: name }, name)));
   ask({
     title: `Purge ${topic}`,

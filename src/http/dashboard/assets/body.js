@@ -1,7 +1,7 @@
-// A job's body as text: indented, or as it was put. A large body is cut until the user wants all of
-// it, and split into blocks that the browser draws only when they come into view.
+// A job's body or result as text: indented, or as it was given. A large one is cut until the user wants
+// all of it, and split into blocks that the browser draws only when they come into view.
 
-import { choice, h } from "./dom.js";
+import { choice, h, setText } from "./dom.js";
 import { count, visible } from "./format.js";
 import { pretty } from "./json.js";
 
@@ -10,17 +10,24 @@ const FIRST = 16_384;
 const MAX_CHARACTERS = 4_194_304;
 const LINES_PER_BLOCK = 200;
 
-/** Creates the section; `set` takes the body's text. */
+/** Heading, name of the text, and label of its unchanged form. */
+const KINDS = {
+  body: ["Body", "Body of the job", "As it was put"],
+  result: ["Result", "Result of the job", "As it was given"],
+};
+
+/** Creates the section; `set` takes the text and its kind, or no text to hide the section. */
 export function body() {
   let text = "";
   let form = "pretty";
   let limit = FIRST;
-  const code = h("pre", { class: "body", tabindex: "0", role: "region", "aria-label": "Body of the job" });
+  const code = h("pre", { class: "body", tabindex: "0", role: "region", "aria-label": KINDS.body[1] });
+  const heading = h("h2", { id: "body" }, KINDS.body[0]);
   const note = h("p", { class: "muted" });
   const all = h("button", { type: "button", onclick: () => { limit = MAX_CHARACTERS; show(); } }, "Show all");
-  const forms = choice("Form", [["pretty", "Indented"], ["raw", "As it was put"]], form, (value) => { form = value; limit = FIRST; show(); });
+  const forms = choice("Form", [["pretty", "Indented"], ["raw", KINDS.body[2]]], form, (value) => { form = value; limit = FIRST; show(); });
   const node = h("section", { class: "panel", "aria-labelledby": "body" },
-    h("div", { class: "row" }, h("h2", { id: "body" }, "Body"), forms), note, code, all);
+    h("div", { class: "row" }, heading, forms), note, code, all);
 
   function show() {
     const { lines, more } = form === "pretty" ? pretty(text, limit) : { lines: [text.slice(0, limit)], more: text.length > limit };
@@ -35,9 +42,15 @@ export function body() {
 
   return {
     node,
-    set(next) {
-      // An unchanged body keeps scrolling and selections.
-      if (next === text) return;
+    set(next, kind) {
+      node.hidden = next === undefined;
+      if (node.hidden) return;
+      const [title, name, unchanged] = KINDS[kind];
+      // An unchanged text keeps scrolling and selections.
+      if (next === text && heading.textContent === title) return;
+      setText(heading, title);
+      code.setAttribute("aria-label", name);
+      setText(forms.lastElementChild, unchanged);
       text = next;
       show();
     },

@@ -22,11 +22,13 @@ function events(job) {
   const list = [{ at: job.created_at, what: "Put" }, { at: job.due_at, what: due }];
   if (job.state === "reserved") list.push({ at: job.reserved_until, what: `Reserved, ${spent}: its TTR ends` });
   if (job.died_at) list.push({ at: job.died_at, what: `Died, after ${spent}` });
+  if (job.finished_at) list.push({ at: job.finished_at, what: job.outcome === "deleted" ? "Deleted, its id is remembered" : `Finished, ${spent}` });
   list.sort((a, b) => new Date(a.at) - new Date(b.at));
   // The store does not keep the times of earlier attempts.
-  const failed = job.state === "reserved" || job.state === "dead" ? job.attempt - 1 : job.attempt;
-  if (failed > 0) list.splice(1, 0, { what: `${failed} of ${of} attempts failed` });
-  if (job.state !== "dead") list.push({ what: next(job, failed + 1), ahead: true });
+  const failed = ["reserved", "dead", "finished"].includes(job.state) ? job.attempt - 1 : job.attempt;
+  // Nor does it keep whether a consumer held a job that was deleted.
+  if (failed > 0 && job.outcome !== "deleted") list.splice(1, 0, { what: `${failed} of ${of} attempts failed` });
+  if (job.state !== "dead" && job.state !== "finished") list.push({ what: next(job, failed + 1), ahead: true });
   return list;
 }
 
@@ -53,6 +55,8 @@ function rows(job) {
     ["Attempts", `${job.attempt} of ${job.max_attempts || "no limit"}`],
     ["TTR", seconds(job.ttr)],
     ["Backoff", backoff(job.backoff)],
+    ...(job.outcome ? [["Outcome", job.outcome]] : []),
+    ...(job.result_dropped ? [["Result", "dropped: the store was full"]] : []),
     ...(job.traceparent ? [["Trace", job.traceparent]] : []),
     ...Object.entries(job.headers ?? {}).map(([name, value]) => [`Header ${name}`, value]),
   ].flatMap(([name, value]) => [h("dt", {}, name), h("dd", {}, value)]);
@@ -66,10 +70,12 @@ function backoff(rule) {
 
 /** Actions that each state allows. */
 const ALLOWED = {
-  delayed: ["kick", "reschedule", "bury", "delete"],
-  ready: ["reschedule", "bury", "delete"],
-  reserved: ["bury", "delete"],
-  dead: ["kick", "delete"],
+  delayed: ["kick", "reschedule", "bury", "delete", "copy"],
+  ready: ["reschedule", "bury", "delete", "copy"],
+  reserved: ["bury", "delete", "copy"],
+  dead: ["kick", "delete", "copy"],
+  // It has no body to copy.
+  finished: ["delete"],
 };
 
 /** Creates the page of a job. */
@@ -127,7 +133,7 @@ export function job(id) {
     setText(badge, now.state);
     shownTopic = now.topic;
     for (const [name, button] of Object.entries(buttons)) {
-      button.disabled = name !== "copy" && !ALLOWED[now.state].includes(name);
+      button.disabled = !ALLOWED[now.state].includes(name);
       button.dataset.topic = now.topic;
       actions.offer(button);
     }
@@ -138,8 +144,9 @@ export function job(id) {
     facts.replaceChildren(...rows(now));
     failed.hidden = now.error === null;
     setText(error, visible(now.error ?? ""));
-    written = members(text, "body", 1)[0];
-    content.set(written);
+    const kind = now.state === "finished" ? "result" : "body";
+    written = members(text, kind, 1)[0];
+    content.set(written, kind);
   }
 
   return { title: visible(id), node, tick, changed: look };

@@ -6,8 +6,10 @@ import { choice, field, folded, h, setText, table } from "./dom.js";
 import { away, clock, count, jobLink, time, topicLink, visible, zone } from "./format.js";
 import { members, pretty } from "./json.js";
 
-const STATES = ["ready", "delayed", "reserved", "dead"];
+const STATES = ["ready", "delayed", "reserved", "dead", "finished"];
 const COLUMNS = ["Attempts", "Body", "Last error"];
+/** A finished job has neither body nor error. */
+const COLUMNS_OF_FINISHED = ["Attempts", "Result", "Outcome"];
 
 /** The time by which jobs of a state are ordered, and its label. */
 const TIMES = {
@@ -15,7 +17,10 @@ const TIMES = {
   delayed: ["due_at", "Due"],
   reserved: ["reserved_until", "Reserved until"],
   dead: ["died_at", "Died"],
+  finished: ["finished_at", "Finished"],
 };
+
+const outcome = (job) => h("span", {}, job.result_dropped ? `${job.outcome}, result dropped` : job.outcome);
 
 /** Creates the panel of the chosen state, or else of the first state with jobs. */
 export function jobs(topic, chosen) {
@@ -45,7 +50,8 @@ export function jobs(topic, chosen) {
   const every = h("input", { type: "checkbox", "aria-label": "Mark all jobs of the page", onchange: () => { for (const box of marks()) box.checked = every.checked; mark(); } });
   const kick = actions.button("Kick marked", actions.BY_ID, () => actions.kickMarked(marked()), { topic });
   const remove = actions.button("Delete marked", actions.BY_ID, () => actions.removeMarked(marked()), { topic, class: "danger" });
-  const { node: list, body } = table([every, "Job", at, ...COLUMNS], { class: "jobs", onchange: mark });
+  const heads = COLUMNS.map((name) => h("span", {}, name));
+  const { node: list, body } = table([every, "Job", at, ...heads], { class: "jobs", onchange: mark });
   const node = h("section", { class: "panel", "aria-labelledby": "jobs" },
     h("div", { class: "row" }, h("h2", { id: "jobs" }, "Jobs"), picker),
     h("div", { class: "fields" }, range, field("A page has", size),
@@ -74,6 +80,8 @@ export function jobs(topic, chosen) {
     setText(note, shown > 0 ? `${count(before + 1)}–${count(before + shown)}${all} ${state} jobs, read at ${readAt}; in the order of their time within each bucket.` : `No ${state} jobs at ${readAt}.`);
   }
 
+  const columns = () => (state === "finished" ? COLUMNS_OF_FINISHED : COLUMNS);
+
   const moment = (input) => (input.value ? new Date(input.value).toISOString() : null);
 
   async function show() {
@@ -82,6 +90,7 @@ export function jobs(topic, chosen) {
     const timed = state === "delayed" || state === "ready";
     range.hidden = !timed;
     setText(at, TIMES[state][1]);
+    columns().forEach((name, n) => setText(heads[n], name));
     const bounds = timed ? { due_after: moment(after), due_before: moment(until) } : {};
     let text;
     try {
@@ -92,8 +101,10 @@ export function jobs(topic, chosen) {
     }
     if (mine !== turn) return;
     const page = JSON.parse(text);
-    const bodies = members(text, "body", 3);
-    body.replaceChildren(...page.jobs.map((job, n) => row(job, bodies[n])), ...(page.damaged ?? []).map(damaged));
+    const name = state === "finished" ? "result" : "body";
+    // Not every finished job has a result.
+    const written = members(text, name, 3);
+    body.replaceChildren(...page.jobs.map((job) => row(job, name in job ? written.shift() : null)), ...(page.damaged ?? []).map(damaged));
     next = page.cursor;
     readAt = clock(Date.now());
     shown = page.jobs.length + (page.damaged ?? []).length;
@@ -105,12 +116,14 @@ export function jobs(topic, chosen) {
 
   function row(job, written) {
     const when = job[TIMES[state][0]];
+    const content = written === null ? "–" : folded(written, indented);
+    const ended = job.state === "finished" ? outcome(job) : job.error ? folded(job.error) : "–";
     return h("tr", {},
       h("td", {}, h("input", { type: "checkbox", value: job.id, "aria-label": `Mark ${job.id}` })),
       h("th", { scope: "row" }, h("a", { href: jobLink(job.id) }, job.id)),
       h("td", { title: when, "data-label": TIMES[state][1] }, when ? [h("span", {}, time(when)), " ", h("span", { class: "muted" }, away(when, Date.now()))] : "–"),
-      [`${job.attempt} of ${job.max_attempts || "∞"}`, folded(written, indented), job.error ? folded(job.error) : "–"].map((value, n) =>
-        h("td", { class: n ? "text" : "", "data-label": COLUMNS[n] }, value)));
+      [`${job.attempt} of ${job.max_attempts || "∞"}`, content, ended].map((value, n) =>
+        h("td", { class: n ? "text" : "", "data-label": columns()[n] }, value)));
   }
 
   const indented = (text) => visible(pretty(text, text.length * 2).lines.join("\n"));

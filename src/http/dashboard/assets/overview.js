@@ -38,7 +38,7 @@ const TILES = [
   ["Dead", (o) => count(o.jobs.dead), () => "kept for inspection"],
   ["Put", () => `${rate(perSecond("put"))}/s`, (o) => `${brief(o.since_start.put)} since start`],
   ["Popped", () => `${rate(perSecond("popped"))}/s`, (o) => `${brief(o.since_start.popped)} since start`],
-  ["Finished", () => `${rate(perSecond("finished"))}/s`, (o) => `${brief(o.since_start.finished)} since start`],
+  ["Finished", () => `${rate(perSecond("finished"))}/s`, (o) => `${brief(o.since_start.finished)} since start, ${brief(o.jobs.finished)} kept`],
   ["Lateness, p99", (o) => seconds(latest(o)?.p99), (o) => (latest(o) ? `p50 ${seconds(latest(o).p50)}, in the last minute` : "no pops in the last minute")],
   ["Servers", (o) => count(Math.max(o.servers, 1)), (o) => `this one: ${o.version}`],
   ["Store", (o) => (o.store.status === "unavailable" ? "down" : o.store.status), (o) => (o.store.reasons.length ? "see above" : o.servers === 0 ? "embedded" : "Redis")],

@@ -12,6 +12,7 @@ const TILES = [
   ["Delayed", (t) => count(t.delayed), (t) => (t.next_due_at ? `next ${away(t.next_due_at, Date.now())}` : "none")],
   ["Reserved", (t) => count(t.reserved), () => "held by consumers"],
   ["Dead", (t) => count(t.dead), (t) => `kept for ${t.defaults.dead_retention === null ? "the default time" : seconds(t.defaults.dead_retention)}`],
+  ["Kept", (t) => count(t.finished), (t) => (t.defaults.finished_retention ? `finished, for ${seconds(t.defaults.finished_retention)}` : "finished, if their puts say so")],
   ["Put", (t) => count(t.since_start.put), () => "by this server since its start"],
   ["Popped", (t) => count(t.since_start.popped), (t) => `${count(t.since_start.expired)} TTRs expired`],
   ["Finished", (t) => count(t.since_start.finished), (t) => `${count(t.since_start.died ?? t.since_start.dead)} became dead`],

@@ -5,7 +5,7 @@ import { h, table } from "./dom.js";
 import { count, counted, pausedFor, topicLink } from "./format.js";
 
 const LIMIT = 100;
-const COLUMNS = ["Topic", "Due", "Delayed", "Reserved", "Dead"];
+const COLUMNS = ["Topic", "Due", "Delayed", "Reserved", "Dead", "Finished"];
 
 /** Returns the number of jobs in a state, as a link to them. */
 export const jobsOf = (row, state) => (row[state] ? h("a", { href: topicLink(row.topic, state) }, count(row[state])) : "0");
@@ -15,7 +15,7 @@ export function topics() {
   let cursors = [null];
   let turn = 0;
   const prefix = h("input", { id: "prefix", type: "search", autocomplete: "off", spellcheck: "false", oninput: first });
-  const { node: list, body } = table(COLUMNS, { class: "few" });
+  const { node: list, body } = table(COLUMNS);
   const note = h("p", { class: "muted", role: "status" });
   const back = h("button", { type: "button", disabled: true, onclick: () => { cursors.pop(); show(); } }, "Previous");
   const on = h("button", { type: "button", disabled: true, onclick: () => { cursors.push(on.cursor); show(); } }, "Next");
@@ -52,7 +52,7 @@ export function topics() {
   const line = (row) =>
     h("tr", {},
       h("th", { scope: "row" }, h("a", { href: topicLink(row.topic) }, row.topic), row.paused ? [" ", h("span", { class: "badge paused" }, pausedFor(row))] : null),
-      ["ready", "delayed", "reserved", "dead"].map((state, n) => h("td", { "data-label": COLUMNS[n + 1] }, jobsOf(row, state))));
+      ["ready", "delayed", "reserved", "dead", "finished"].map((state, n) => h("td", { "data-label": COLUMNS[n + 1] }, jobsOf(row, state))));
 
   show();
   return { title: "Topics", node, changed: show };
