@@ -25,7 +25,8 @@ local function examine(state, topic, mend)
   if head.err then return 4 end
   if not head[1] then return 0 end
   -- Such a job becomes due now; a dead or finished one is kept for the default retention of a dead one.
-  local odd = without_time(set, state, (state == 'dead' or state == 'finished') and NOW + DEFAULT_POLICY.retention or NOW)
+  local is_over = state == 'dead' or state == 'finished'
+  local odd = without_time(set, state, is_over and NOW + DEFAULT_POLICY.retention or NOW)
   if mend and #odd > 0 then
     redis.call('ZADD', set, unpack(odd))
     head = redis.call('ZRANGE', set, 0, 0, 'WITHSCORES')

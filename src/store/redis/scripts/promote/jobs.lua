@@ -1,5 +1,5 @@
--- Promotions of overdue jobs that are reserved, dead or finished. Each function takes jobs of one topic, as a list of ids and
--- scores in turn, gathers their changes, and returns the number of each outcome.
+-- Promotions of overdue jobs that are reserved, dead or finished. Each function takes jobs of one topic, as a list of
+-- ids and scores in turn, gathers their changes, and returns the number of each outcome.
 local promotions = {}
 
 local function ids_of(found)

@@ -9,8 +9,7 @@ local function keep_finished(id, job, state, topic, policy, outcome, result)
   if result then crc, text = string.match(result, '^(%x+) (.*)$') end
   local new_rules = format_rules(id, {
     crc = crc, length = #text, policy = policy, topic = topic,
-    tail = string.format(' %d %d %s %s', job.count, job.due - created, job.reservation,
-      outcome)
+    tail = string.format(' %d %d %s %s', job.count, job.due - created, job.reservation, outcome)
   })
   local is_long = #text > MAX_INLINE_BODY
   save('record', id, '5 ' .. created_text .. ' ' .. new_rules .. '\n' .. (is_long and '' or text))

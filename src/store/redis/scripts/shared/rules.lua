@@ -31,8 +31,8 @@ local function parse_rules(id, text)
   if not (parsed and length) then return nil end
   return {
     crc = crc, length = length, ttr = parsed.ttr, max_attempts = parsed.max_attempts, retention = parsed.retention,
-    finished_retention = parsed.finished_retention, backoff = parsed.backoff, policy = policy, topic = topic, tail = tail,
-    text = text
+    finished_retention = parsed.finished_retention, backoff = parsed.backoff, policy = policy, topic = topic,
+    tail = tail, text = text
   }
 end
 
