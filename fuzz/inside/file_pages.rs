@@ -16,7 +16,7 @@ use sqlite_salvage::{Log, Pages};
 use self::sound::{ASIDE, GONE, JOBS, Sound};
 use super::{PAGE, ROOTS, Reader, Salvaged};
 use crate::{
-    job::{State, UnixMillis},
+    job::{Outcome, State, UnixMillis},
     store::file::machine::{ErrorText, Write},
 };
 
@@ -81,7 +81,7 @@ pub fn file_pages(data: &[u8]) {
 #[derive(Default)]
 struct Output {
     jobs: HashSet<u64>,
-    /// Jobs whose attempts were unreadable.
+    /// Jobs whose attempts were unreadable; finished ones stay finished.
     dead: HashSet<u64>,
     /// Jobs with their attempts.
     popped: HashSet<u64>,
@@ -101,6 +101,10 @@ impl Output {
                     assert!(output.jobs.insert(serial), "job {serial} twice");
                 }
                 Write::Attempt { serial, .. } => output.attempts(serial, write),
+                Write::Finish { serial, outcome, .. } => {
+                    assert!(sound::is_finished(serial) && outcome == Outcome::Finished);
+                    assert!(output.jobs.contains(&serial) && output.dead.insert(serial));
+                }
                 Write::Pause { .. } => {
                     let number = number(&sound.pauses, &write);
                     assert!(pauses.insert(number), "a pause twice");
@@ -124,6 +128,7 @@ impl Output {
         assert!(self.jobs.contains(&serial), "attempts without their job");
         let Write::Attempt { state, at, error, .. } = &write else { unreachable!() };
         let is_new = if (*state, *at) == (State::Dead, UnixMillis::NEVER) {
+            assert!(!sound::is_finished(serial), "a finished job comes as dead");
             self.dead.insert(serial)
         } else {
             let mut expected = sound::pop(serial);

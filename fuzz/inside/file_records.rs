@@ -5,10 +5,10 @@ use std::{cell::RefCell, collections::HashMap};
 use arbitrary::Unstructured;
 use rusqlite::{Connection, types::Value};
 
-use super::{PoolTable, Records, schema::tables};
+use super::{PoolTable, Records, parse_ending, schema::tables};
 use crate::{
     fuzzing,
-    job::{Job, State, UnixMillis},
+    job::{Ending, Job, State, UnixMillis},
     store::file::{
         index::{Arrival, Attempt},
         machine::{ErrorText, Write},
@@ -69,10 +69,10 @@ pub fn file_records(data: &[u8]) {
         let [arrival] = &loaded[..] else { panic!("{loaded:?}") };
         assert_eq!(arrival.serial, serial);
         check(records, arrival, &job);
-        let ended = job.state == State::Finished;
-        let expected = (job.attempt > 0 && !ended).then(|| attempt(&job));
+        let has_row = job.attempt > 0 || job.ending.is_some();
+        let expected = has_row.then(|| attempt(&job));
         assert_eq!(arrival.attempt.as_deref(), expected.as_ref());
-        if expected.is_some() || ended {
+        if expected.is_some() {
             assert_eq!((arrival.state, arrival.at), (settled(job.state), job.at()));
         }
         assert_eq!(records.read_error(serial).expect("its error"), job.error);
@@ -95,7 +95,10 @@ pub fn file_records(data: &[u8]) {
 fn writes(serial: u64, job: &Job) -> Vec<Write> {
     let (created_at, due_at) = (job.created_at, job.due_at);
     let mut writes = vec![Write::Insert { serial, job: job.unpopped(), created_at, due_at }];
-    if job.attempt > 0 || job.state == State::Finished {
+    if let Some(Ending { outcome, result, .. }) = job.ending.clone() {
+        let (at, attempt, retention) = (job.at(), attempt(job), None);
+        writes.push(Write::Finish { serial, at, attempt, outcome, result, retention });
+    } else if job.attempt > 0 {
         let (state, at, error) = (job.state, job.at(), ErrorText::Set(job.error.clone()));
         writes.push(Write::Attempt { serial, state, at, attempt: attempt(job), error });
     }
@@ -103,11 +106,12 @@ fn writes(serial: u64, job: &Job) -> Vec<Write> {
 }
 
 fn attempt(job: &Job) -> Attempt {
+    let ended = job.ending.as_ref().map(|ending| ending.at);
     Attempt {
         number: job.attempt,
         reservation: job.reservation,
         due_at: job.due_at,
-        died_at: job.died_at.unwrap_or(UnixMillis::new(0)),
+        died_at: ended.or(job.died_at).unwrap_or(UnixMillis::new(0)),
         ttr: job.ttr,
         expired: false,
     }
@@ -129,7 +133,13 @@ fn check(records: &Records, arrival: &Arrival, job: &Job) {
     assert_eq!((&arrival.id, &arrival.topic), (&job.id, &job.topic));
     assert_eq!(*arrival.policy, job.policy.clone().decisive());
     let record = records.read(arrival.serial).expect("its record");
-    assert_eq!(record.body, job.body);
+    match &job.ending {
+        None => assert_eq!(record.body, job.body),
+        Some(ending) => {
+            let read = parse_ending(&record.body);
+            assert_eq!(read, Some((ending.outcome, ending.result.clone())));
+        }
+    }
     assert_eq!((record.created_at, record.policy), (job.created_at, job.policy.clone()));
 }
 

@@ -33,20 +33,9 @@ const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxy
 pub(crate) fn job(input: &mut Unstructured<'_>) -> Result<Job> {
     let state = *input.choose(&State::ALL)?;
     let (reserved, dead) = (state == State::Reserved, state == State::Dead);
+    let finished = state == State::Finished;
     let attempt = input.int_in_range(u32::from(reserved || dead)..=u32::MAX)?;
     let popped = attempt > 0;
-    let ending = match state == State::Finished {
-        true => Some(Ending {
-            at: time(input)?,
-            outcome: *input.choose(&[
-                Outcome::Finished,
-                Outcome::ResultDropped,
-                Outcome::Deleted,
-            ])?,
-            result: if input.arbitrary()? { Some(body(input)?.into()) } else { None },
-        }),
-        false => None,
-    };
     let policy = Policy {
         ttr: span(input)?,
         max_attempts: input.arbitrary()?,
@@ -65,7 +54,7 @@ pub(crate) fn job(input: &mut Unstructured<'_>) -> Result<Job> {
     Ok(Job {
         id: name(input)?,
         topic: name(input)?,
-        body: if ending.is_some() { Bytes::new() } else { body(input)?.into() },
+        body: if finished { Bytes::new() } else { body(input)?.into() },
         state,
         attempt,
         due_at: time(input)?,
@@ -78,12 +67,21 @@ pub(crate) fn job(input: &mut Unstructured<'_>) -> Result<Job> {
         },
         reserved_until: if reserved { Some(time(input)?) } else { None },
         died_at: if dead { Some(time(input)?) } else { None },
-        error: match popped && ending.is_none() && input.arbitrary()? {
+        error: match popped && !finished && input.arbitrary()? {
             true => Some(input.arbitrary::<String>()?).filter(|text| !text.is_empty()),
             false => None,
         },
-        ending,
+        ending: if finished { Some(ending(input)?) } else { None },
     })
+}
+
+fn ending(input: &mut Unstructured<'_>) -> Result<Ending> {
+    let (at, with_result) = (time(input)?, input.arbitrary()?);
+    let outcome = match with_result {
+        true => Outcome::Finished,
+        false => *input.choose(&[Outcome::Finished, Outcome::ResultDropped, Outcome::Deleted])?,
+    };
+    Ok(Ending { at, outcome, result: if with_result { Some(body(input)?.into()) } else { None } })
 }
 
 fn headers(input: &mut Unstructured<'_>) -> Result<Headers> {

@@ -2,10 +2,10 @@
 
 use arbitrary::Unstructured;
 
-use super::{Attempt, PoolRecord, long_body, record, sum};
+use super::{Attempt, PoolRecord, finished_record, long_body, record, sum};
 use crate::{
     fuzzing,
-    job::{JobId, NewJob, OnConflict, Schedule, UnixMillis},
+    job::{Ending, Job, JobId, NewJob, OnConflict, Schedule, UnixMillis},
 };
 
 /// Returns a record with its body appended, as scripts return it.
@@ -20,6 +20,10 @@ fn stored(job: &NewJob, created_at: UnixMillis) -> Vec<u8> {
 pub fn redis_records(data: &[u8]) {
     let mut input = Unstructured::new(data);
     let Ok(job) = fuzzing::job(&mut input) else { return };
+    if let Some(ending) = &job.ending {
+        finished(&mut input, &job, ending);
+        return;
+    }
     let new = job.unpopped();
     let text = stored(&new, job.created_at);
     let read = PoolRecord::parse(&job.id, text.clone()).expect("its own record");
@@ -35,6 +39,20 @@ pub fn redis_records(data: &[u8]) {
     damaged(&mut input, &job.id, text, attempt.unwrap_or_default());
     let rest = String::from_utf8_lossy(input.take_rest()).into_owned();
     sealed(&job.id, &rest);
+}
+
+/// Checks the same of the record of a finished job.
+fn finished(input: &mut Unstructured<'_>, job: &Job, ending: &Ending) {
+    let mut text = finished_record(job, ending);
+    text.extend(ending.result.as_ref().and_then(long_body).into_iter().flatten());
+    let read = PoolRecord::parse(&job.id, text.clone()).expect("its own record");
+    let fields = read.finished.expect("a finished job");
+    let found = (fields.attempt, fields.due_at, fields.reservation, fields.outcome);
+    assert_eq!(found, (job.attempt, job.due_at, job.reservation, ending.outcome));
+    let result = Some(read.body).filter(|result| !result.is_empty());
+    assert_eq!((read.created_at, result), (job.created_at, ending.result.clone()));
+    assert_eq!((&read.policy, &read.topic), (&job.policy, &job.topic));
+    damaged(input, &job.id, text, String::new());
 }
 
 /// Returns the job of a record; its schedule is stored elsewhere.

@@ -5,16 +5,17 @@ use std::{
     fs,
 };
 
+use bytes::Bytes;
 use sqlite_salvage::{Cell, Leaf, Pages};
 
 use crate::{
-    job::{Millis, NewJob, Pause, Policy, Schedule, State, Topic, UnixMillis},
+    job::{Millis, NewJob, Outcome, Pause, Policy, Schedule, State, Topic, UnixMillis},
     store::{
         TokenChange,
         file::{
             index::Attempt,
-            machine::{ErrorText, Write},
-            records::Records,
+            machine::{ErrorText, Fate, Write},
+            records::{Records, change_of},
             salvage::{PAGE, root, rows::text},
         },
     },
@@ -53,8 +54,8 @@ impl Sound {
         let mut writes: Vec<Write> = (1..=JOBS + DELETED).map(insert).collect();
         writes.extend((1..=JOBS + DELETED).filter(|serial| is_popped(*serial)).map(pop));
         writes.extend((JOBS + 1..=JOBS + DELETED).map(|serial| Write::Delete { serial }));
-        writes.push(Write::Quarantine { serial: ASIDE, gone: false });
-        writes.push(Write::Quarantine { serial: GONE, gone: true });
+        writes.push(Write::Quarantine { serial: ASIDE, fate: Fate::Dead });
+        writes.push(Write::Quarantine { serial: GONE, fate: Fate::Gone });
         for number in 0..NAMES {
             pauses.push(pause(number));
             defaults.push(defaults_of(number));
@@ -111,9 +112,18 @@ pub fn is_popped(serial: u64) -> bool {
     serial % 3 == 1
 }
 
-fn body(serial: u64) -> String {
+/// Returns whether a job is finished; such a job was popped.
+pub fn is_finished(serial: u64) -> bool {
+    serial % 12 == 4
+}
+
+fn body(serial: u64) -> Bytes {
     let length = if serial.is_multiple_of(50) { 3000 } else { 20 };
-    format!("\"{}\"", serial.to_string().repeat(length))
+    let json = Bytes::from(format!("\"{}\"", serial.to_string().repeat(length)));
+    match is_finished(serial) {
+        true => change_of(Outcome::Finished, Some(&json), None).body.expect("an ending"),
+        false => json,
+    }
 }
 
 fn topic(number: u64) -> Topic {
@@ -144,8 +154,11 @@ pub fn pop(serial: u64) -> Write {
     let (ttr, died_at) = (Millis::new(60_000), UnixMillis::new(0));
     let attempt =
         Attempt { number: 1, reservation: None, due_at: at, died_at, ttr, expired: false };
-    let error = ErrorText::Set(Some("ttr expired".to_owned()));
-    Write::Attempt { serial, state: State::Reserved, at, attempt, error }
+    let (state, error) = match is_finished(serial) {
+        true => (State::Finished, None),
+        false => (State::Reserved, Some("ttr expired".to_owned())),
+    };
+    Write::Attempt { serial, state, at, attempt, error: ErrorText::Set(error) }
 }
 
 fn has_pause(number: u64) -> bool {

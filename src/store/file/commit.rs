@@ -189,7 +189,7 @@ impl WriterState {
     /// Writes and commits `groups`; replaces the writes of damaged jobs in them.
     fn write(&mut self, groups: &mut [Vec<Write>]) -> Result<(), Failure> {
         let writes = || groups.iter().flatten();
-        if writes().any(|write| matches!(write, Write::Delete { .. })) {
+        if writes().any(|write| matches!(write, Write::Delete { .. } | Write::Finish { .. })) {
             self.vacuum.notice();
         }
         let is_full = self.health.is_full();
@@ -346,13 +346,10 @@ fn write_around_damage(records: &mut Records, groups: &mut [Vec<Write>]) -> rusq
         tracing::error!(serial, %cause, "set a job aside: its rows cannot be written");
         records.roll_back();
         let of_it = |write: &Write| write.changes() == Some(serial);
-        let ends = |write: &Write| of_it(write) && matches!(write, Write::Delete { .. });
         for writes in &mut *groups {
-            let (any, gone) = (writes.iter().any(of_it), writes.iter().any(ends));
+            let fate = writes.iter().filter(|write| of_it(write)).map(Write::fate).max();
             writes.retain(|write| !of_it(write));
-            if any {
-                writes.push(Write::Quarantine { serial, gone });
-            }
+            writes.extend(fate.map(|fate| Write::Quarantine { serial, fate }));
         }
     }
 }

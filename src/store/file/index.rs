@@ -1,9 +1,9 @@
 //! The jobs of a bucket in memory: by id, in the sorted sets of their topics, and by deadline.
 //!
 //! The index keeps the sets consistent and knows no rules; the machine decides. A job is in exactly
-//! one of its topic's five sets; `bucket` and `ended` have the
-//! earliest deadline of every set with deadlines.
+//! one of its topic's five sets; `deadlines` has the earliest deadline of every set.
 
+mod deadlines;
 mod entries;
 mod entry;
 mod ids;
@@ -12,17 +12,14 @@ mod keys;
 mod looks;
 mod size;
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    mem,
-    sync::Arc,
-};
+use std::{collections::BTreeMap, mem, sync::Arc};
 
 use hashbrown::HashTable;
 use slab::Slab;
 use xxhash_rust::xxh3::xxh3_64;
 
 use self::{
+    deadlines::Deadlines,
     entries::Entries,
     ids::{IdRef, Ids},
     journal::Journal,
@@ -48,10 +45,9 @@ struct TopicSets {
     bytes: u64,
     /// Kind of the job added last.
     kind: Arc<Kind>,
+    /// Kind of all finished jobs: no transition needs their policies.
+    kind_of_finished: Arc<Kind>,
 }
-
-/// The earliest deadline of each set: with its topic and state.
-type Deadlines = BTreeSet<(UnixMillis, u32, State)>;
 
 #[derive(Debug, Default)]
 pub struct Index {
@@ -60,9 +56,7 @@ pub struct Index {
     by_id: HashTable<Slot>,
     topics: Slab<TopicSets>,
     by_name: BTreeMap<Topic, u32>,
-    bucket: Deadlines,
-    /// The same for the sets of finished jobs.
-    ended: Deadlines,
+    deadlines: Deadlines,
     journal: Journal,
 }
 
@@ -126,11 +120,8 @@ impl Index {
         for &topic in self.by_name.values() {
             for state in State::ALL {
                 let set = Keys::from(mem::take(&mut sets[topic as usize][state as usize]));
-                if let Some(first) = set.first().filter(|_| state != State::Ready) {
-                    let ended = state == State::Finished;
-                    let deadlines = if ended { &mut self.ended } else { &mut self.bucket };
-                    deadlines.insert((first.at, topic, state));
-                }
+                let first = set.first().map(|key| key.at);
+                self.deadlines.change((topic, state), None, first);
                 self.topics[topic as usize].sets[state as usize] = set;
             }
         }
@@ -141,9 +132,11 @@ impl Index {
         self.by_id.reserve(jobs, |&slot| hash(ids.get(entries[slot].id())));
     }
 
-    /// Adds a job without putting it into a set.
+    /// Adds a job without putting it into a set. Neither policy nor attempt of a finished job is
+    /// kept.
     pub fn add(&mut self, arrival: Arrival) -> Slot {
-        let kind = self.shared(arrival.topic, &arrival.policy);
+        let is_finished = arrival.state == State::Finished;
+        let kind = self.shared(arrival.topic, (!is_finished).then_some(&*arrival.policy));
         let (id_length, id_place) = self.ids.add(IdRef::from(&arrival.id));
         let slot = self.entries.insert(Entry {
             id_length,
@@ -153,7 +146,7 @@ impl Index {
             serial: arrival.serial,
             at: arrival.at,
             kind,
-            attempt: arrival.attempt,
+            attempt: arrival.attempt.filter(|_| !is_finished),
         });
         self.know_id(slot);
         slot
@@ -206,23 +199,46 @@ impl Index {
         self.link(slot);
     }
 
-    /// Returns the kind of a job, shared with the job of the topic added before if it is equal.
-    fn shared(&mut self, name: Topic, policy: &Policy) -> Arc<Kind> {
-        if let Some(&number) = self.by_name.get(&name) {
-            let last = &mut self.topics[number as usize].kind;
-            if last.policy != *policy {
-                *last = Arc::new(Kind { topic: number, policy: policy.clone() });
-            }
-            return Arc::clone(last);
+    /// Makes a job finished until `at`, and forgets its policy and its attempt. `size` is that of
+    /// its result.
+    pub fn finish(&mut self, slot: Slot, at: UnixMillis, size: Size) {
+        self.note(slot);
+        self.unlink(slot);
+        let entry = &mut self.entries[slot];
+        entry.kind = Arc::clone(&self.topics[entry.kind.topic as usize].kind_of_finished);
+        (entry.state, entry.at, entry.size, entry.attempt) = (State::Finished, at, size, None);
+        self.link(slot);
+    }
+
+    /// Returns the kind of a job: that of finished ones without a policy, else shared with the job
+    /// of the topic added before if it is equal.
+    fn shared(&mut self, name: Topic, policy: Option<&Policy>) -> Arc<Kind> {
+        let number = match self.by_name.get(&name) {
+            Some(&number) => number,
+            None => self.add_topic(name),
+        };
+        let topic = &mut self.topics[number as usize];
+        let Some(policy) = policy else { return Arc::clone(&topic.kind_of_finished) };
+        if topic.kind.policy != *policy {
+            topic.kind = Arc::new(Kind { topic: number, policy: policy.clone() });
         }
+        Arc::clone(&topic.kind)
+    }
+
+    /// Adds a topic without jobs; returns its number.
+    fn add_topic(&mut self, name: Topic) -> u32 {
         let number = u32::try_from(self.topics.vacant_key());
-        let topic = number.expect("fewer topics than 2^32 fit into memory");
-        let kind = Arc::new(Kind { topic, policy: policy.clone() });
-        let sets = Default::default();
-        let kept = Arc::clone(&kind);
-        self.topics.insert(TopicSets { name: name.clone(), sets, bytes: 0, kind: kept });
-        self.by_name.insert(name, topic);
-        kind
+        let number = number.expect("fewer topics than 2^32 fit into memory");
+        let kind = Arc::new(Kind { topic: number, policy: Policy::STANDARD });
+        self.topics.insert(TopicSets {
+            name: name.clone(),
+            sets: Default::default(),
+            bytes: 0,
+            kind: Arc::clone(&kind),
+            kind_of_finished: kind,
+        });
+        self.by_name.insert(name, number);
+        number
     }
 
     fn link(&mut self, slot: Slot) {
@@ -241,7 +257,7 @@ impl Index {
         self.topics[entry.kind.topic as usize].bytes -= entry.counted_bytes();
     }
 
-    /// Changes the set of a job, and updates the first deadline of that set in `bucket`.
+    /// Changes the set of a job, and updates the first deadline of that set.
     fn change_set(&mut self, slot: Slot, change: impl FnOnce(&mut Keys, IndexKey)) {
         let entry = &self.entries[slot];
         let key = entry.key(slot);
@@ -250,16 +266,7 @@ impl Index {
         let before = set.first().map(|key| key.at);
         change(set, key);
         let after = set.first().map(|key| key.at);
-        if state != State::Ready && before != after {
-            let ended = state == State::Finished;
-            let deadlines = if ended { &mut self.ended } else { &mut self.bucket };
-            if let Some(at) = before {
-                deadlines.remove(&(at, topic, state));
-            }
-            if let Some(at) = after {
-                deadlines.insert((at, topic, state));
-            }
-        }
+        self.deadlines.change((topic, state), before, after);
     }
 }
 

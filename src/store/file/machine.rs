@@ -6,107 +6,29 @@
 
 mod batch;
 mod clock;
+mod finish;
 mod promote;
 mod restore;
 mod topics;
 mod transitions;
+mod write;
 
 use std::sync::Arc;
 
-use bytes::Bytes;
-
 use crate::{
     job::{
-        Change, Event, JobId, Living, Millis, NewJob, OnConflict, Outcome, Pause, PolicyFields,
-        Refusal, Reservation, State, Topic, Topics, UnixMillis, next,
+        Event, JobId, Living, Millis, NewJob, OnConflict, Refusal, Reservation, State, Topic,
+        Topics, UnixMillis, next,
     },
-    store::{JobRef, Now, Placed, PutOutcome, Reply, TokenChange},
+    store::{JobRef, Now, Placed, PutOutcome, Reply},
 };
 
-pub use self::restore::attempt_of;
 use super::index::{Arrival, Attempt, Entry, Index, Size, Slot};
 
-/// A change that a transition makes on disk; changes are applied in order.
-#[derive(Debug, PartialEq)]
-pub enum Write {
-    /// Adds a record.
-    Insert { serial: u64, job: NewJob, created_at: UnixMillis, due_at: UnixMillis },
-    /// Changes the due time of a job that was never popped.
-    Due { serial: u64, due_at: UnixMillis },
-    /// Changes the policy or body of a record.
-    Change { serial: u64, change: Change },
-    /// Writes the attempt of a popped job.
-    Attempt { serial: u64, state: State, at: UnixMillis, attempt: Attempt, error: ErrorText },
-    /// Replaces the body of a job by how it ended; its attempt is written beside.
-    End {
-        serial: u64,
-        ended_at: UnixMillis,
-        outcome: Outcome,
-        result: Option<Bytes>,
-        policy: PolicyFields,
-    },
-    /// Deletes the attempt of a job.
-    NoAttempt { serial: u64 },
-    /// Deletes a job.
-    Delete { serial: u64 },
-    /// Quarantines a damaged job: its rows are never written again. `gone` if it was finished or
-    /// deleted.
-    Quarantine { serial: u64, gone: bool },
-    /// Pauses or resumes a topic.
-    Pause { topic: Topic, pause: Option<Pause> },
-    /// Sets the defaults of a topic, as JSON.
-    Defaults { topic: Topic, text: Option<String> },
-    /// Creates or revokes an access token.
-    Token(TokenChange),
-    /// Notes when access tokens were last used, by their names.
-    TokenUses(Vec<(String, UnixMillis)>),
-}
-
-impl Write {
-    /// Drops the error text or the result, which would need room.
-    pub fn drop_text(&mut self) {
-        match self {
-            Self::Attempt { error: ErrorText::Set(text), .. } => *text = None,
-            Self::End { outcome, result, .. } if result.is_some() => {
-                (*outcome, *result) = (Outcome::ResultDropped, None);
-            }
-            _ => {}
-        }
-    }
-
-    /// Returns the serial number of the job whose rows this writes.
-    pub fn serial(&self) -> Option<u64> {
-        match self {
-            Self::Insert { serial, .. } => Some(*serial),
-            _ => self.changes(),
-        }
-    }
-
-    /// Returns the serial number of the job whose existing rows this changes.
-    pub fn changes(&self) -> Option<u64> {
-        match self {
-            Self::Due { serial, .. }
-            | Self::Change { serial, .. }
-            | Self::End { serial, .. }
-            | Self::Attempt { serial, .. }
-            | Self::NoAttempt { serial }
-            | Self::Delete { serial }
-            | Self::Quarantine { serial, .. } => Some(*serial),
-            Self::Insert { .. }
-            | Self::Pause { .. }
-            | Self::Defaults { .. }
-            | Self::Token(_)
-            | Self::TokenUses(_) => None,
-        }
-    }
-}
-
-/// Change of the error text on disk.
-#[derive(Debug, PartialEq)]
-pub enum ErrorText {
-    Keep,
-    Set(Option<String>),
-}
+pub use self::{
+    finish::remembered,
+    write::{ErrorText, Fate, Write},
+};
 
 /// A job that a pop reserved, without the fields that only the disk has.
 #[derive(Debug)]
@@ -159,6 +81,7 @@ impl Machine {
         self.index.link_all();
     }
 
+    /// Puts a job. The due time of a finished job that is kept is on disk only.
     pub fn put(
         &mut self,
         now: Now,
@@ -180,12 +103,15 @@ impl Machine {
                     due_at: due_at_of(entry),
                 });
             }
-            (Some(_), OnConflict::Replace) => (PutOutcome::Replaced, Event::Replace(due)),
+            (Some(slot), OnConflict::Replace) => {
+                let was_over = self.index.entry(slot).state == State::Finished;
+                let how = if was_over { PutOutcome::Created } else { PutOutcome::Replaced };
+                (how, Event::Replace(due))
+            }
             _ => (PutOutcome::Created, Event::Put(due)),
         };
-        let was = living.map(|slot| self.index.entry(slot).state);
-        let state = next(was, event)?.expect("a put never ends a job");
-        let how = if was == Some(State::Finished) { PutOutcome::Created } else { how };
+        let state = next(living.map(|slot| self.index.entry(slot).state), event)?
+            .expect("a put never ends a job");
         if let Some(slot) = living {
             self.end(slot, writes);
         }
@@ -277,8 +203,8 @@ impl Machine {
         slot.ok_or(Refusal::NotFound)
     }
 
-    /// Finds a job on which this reservation may act. That by which a finished job was finished is
-    /// only on disk.
+    /// Finds a job on which this reservation may act. Reservations of finished jobs are on disk
+    /// only.
     fn held(&self, held: &JobRef) -> Reply<Slot> {
         let slot = self.reach(&held.id, &held.topics)?;
         if self.index.entry(slot).state == State::Finished {
@@ -347,30 +273,6 @@ impl Machine {
         });
     }
 
-    /// Keeps a job after its end; `last` is its attempt, or a substitute if it was never popped.
-    fn keep(
-        &mut self,
-        slot: Slot,
-        (ended_at, last): (UnixMillis, Attempt),
-        (outcome, result): (Outcome, Option<Bytes>),
-        policy: PolicyFields,
-        writes: &mut Vec<Write>,
-    ) {
-        let entry = self.index.entry_mut(slot);
-        entry.attempt = None;
-        let mut changed = entry.kind.policy.clone();
-        changed.set(policy.clone());
-        let at = ended_at.after(changed.finished_retention);
-        entry.set_policy(changed.decisive());
-        let serial = entry.serial;
-        self.index.place(slot, State::Finished, at);
-        self.index.resize(slot, Size::of(result.as_ref().map_or(0, Bytes::len)));
-        writes.push(Write::End { serial, ended_at, outcome, result, policy });
-        let (state, error) = (State::Finished, ErrorText::Set(None));
-        let attempt = Attempt { died_at: ended_at, expired: false, ..last };
-        writes.push(Write::Attempt { serial, state, at, attempt, error });
-    }
-
     /// Deletes a job from memory and disk.
     fn end(&mut self, slot: Slot, writes: &mut Vec<Write>) {
         writes.push(Write::Delete { serial: self.index.entry(slot).serial });
@@ -389,6 +291,7 @@ pub const EXPIRED: &str = "ttr expired";
 
 const POPPED: &str = "a held job has been popped";
 
+/// Returns the due time of a job; that of a finished one is on disk only, and this is its deadline.
 pub fn due_at_of(entry: &Entry) -> UnixMillis {
     match (&entry.attempt, entry.state) {
         (Some(attempt), State::Reserved | State::Dead) => attempt.due_at,

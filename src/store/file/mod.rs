@@ -7,7 +7,7 @@ mod ballast;
 mod commit;
 mod directory;
 mod doctor;
-mod ending;
+mod finished;
 mod health;
 mod index;
 mod loading;

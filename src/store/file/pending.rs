@@ -5,13 +5,12 @@ use std::collections::HashMap;
 use bytes::Bytes;
 
 use super::{
-    ending,
     index::Attempt,
     machine::{ErrorText, Write},
-    records::{ReadError, StoredFields},
+    records::{ReadError, StoredFields, change_of},
 };
 use crate::{
-    job::{NewJob, PolicyFields, State, TopicSettings},
+    job::{Change, NewJob, PolicyFields, TopicSettings},
     store::{StoredToken, TokenChange},
 };
 
@@ -31,8 +30,15 @@ struct Changed {
     body: Option<Bytes>,
     policy: Vec<PolicyFields>,
     error: Option<Option<String>>,
-    /// The attempt of a finished job.
-    ended: Option<Attempt>,
+    /// Last attempt of a job that is finished.
+    attempt: Option<Attempt>,
+}
+
+impl Changed {
+    fn change(&mut self, change: &Change) {
+        self.policy.push(change.policy.clone());
+        self.body = change.body.clone().or(self.body.take());
+    }
 }
 
 impl Pending {
@@ -63,15 +69,15 @@ impl Pending {
         }
     }
 
-    /// Returns the attempt of a finished job in the same way.
-    pub fn read_ended(
+    /// Returns the last attempt of a finished job in the same way.
+    pub fn read_attempt(
         &mut self,
         writes: &[Write],
         serial: u64,
         read: impl FnOnce() -> Result<Attempt, ReadError>,
     ) -> Result<Attempt, ReadError> {
-        match self.after(writes, serial).and_then(|changed| changed.ended.clone()) {
-            Some(ended) => Ok(ended),
+        match self.after(writes, serial).and_then(|changed| changed.attempt.clone()) {
+            Some(attempt) => Ok(attempt),
             None => read(),
         }
     }
@@ -93,19 +99,15 @@ impl Pending {
                 self.changed.insert(serial, Changed { new, ..Changed::default() });
             }
             Write::Change { change, .. } => {
-                let changed = self.changed.entry(serial).or_default();
-                changed.policy.push(change.policy.clone());
-                changed.body = change.body.clone().or(changed.body.take());
+                self.changed.entry(serial).or_default().change(change);
             }
-            Write::End { outcome, result, policy, .. } => {
+            Write::Finish { attempt, outcome, result, retention, .. } => {
                 let changed = self.changed.entry(serial).or_default();
-                changed.policy.push(policy.clone());
-                changed.body = Some(ending::body(*outcome, result.as_ref()));
+                changed.change(&change_of(*outcome, result.as_ref(), *retention));
+                changed.attempt = Some(attempt.clone());
             }
-            Write::Attempt { error: ErrorText::Set(error), state, attempt, .. } => {
-                let changed = self.changed.entry(serial).or_default();
-                changed.error = Some(error.clone());
-                changed.ended = (*state == State::Finished).then(|| attempt.clone());
+            Write::Attempt { error: ErrorText::Set(error), .. } => {
+                self.changed.entry(serial).or_default().error = Some(error.clone());
             }
             Write::NoAttempt { .. } => {
                 self.changed.entry(serial).or_default().error = Some(None);

@@ -1,8 +1,7 @@
 //! Pop: reserves jobs and reads their records one by one, until the bodies read are enough.
 
 use super::{
-    ending::is_ended,
-    machine::{Taken, Write},
+    machine::{Fate, Taken, Write},
     records::ReadError,
     writer_state::WriterState,
 };
@@ -59,10 +58,6 @@ impl Pop {
             let Some(taken) = taken else { break };
             self.given += 1;
             match writer.read(taken.serial) {
-                // Its row in `attempts`, which tells that it is finished, is lost.
-                Ok(record) if is_ended(&record.body) => {
-                    self.quarantine(writer, bucket, taken, "it was finished before".to_owned());
-                }
                 Ok(record) => {
                     self.bytes += record.body.len();
                     popped.jobs.push(PoppedJob {
@@ -96,6 +91,6 @@ impl Pop {
             tracing::error!(?refusal, "failed to set a damaged job aside");
         }
         // Damaged pages may point to pages of other jobs, which a delete would free.
-        writer.writes.push(Write::Quarantine { serial: taken.serial, gone: false });
+        writer.writes.push(Write::Quarantine { serial: taken.serial, fate: Fate::Dead });
     }
 }

@@ -6,10 +6,10 @@ use bytes::Bytes;
 use futures::future::join_all;
 
 use super::{
-    FileStore, ending,
+    FileStore,
     index::Entry,
     machine::{EXPIRED, Machine, due_at_of},
-    records::{ReadError, StoredFields},
+    records::{ReadError, StoredEnding, StoredFields},
     writer_state::WriterState,
 };
 use crate::{
@@ -220,29 +220,36 @@ pub fn list(
     Ok(page)
 }
 
-fn read_rest(writer: &mut WriterState, serial: u64, mut job: Job) -> StoreResult<Job> {
+fn read_rest(writer: &mut WriterState, serial: u64, job: Job) -> StoreResult<Job> {
     let refused = |error| match error {
         ReadError::Damaged(damage) => StoreError::damaged(damage),
         ReadError::Engine(cause) => StoreError::unavailable(cause),
     };
-    let record = writer.read(serial).map_err(refused)?;
     if job.state == State::Finished {
-        let ended = writer.read_ended(serial).map_err(refused)?;
-        let ending = ending::parse(&record.body);
-        let (outcome, result) =
-            ending.ok_or_else(|| StoreError::damaged("a finished job that has a body"))?;
-        (job.attempt, job.reservation, job.due_at) =
-            (ended.number, ended.reservation, ended.due_at);
-        job.ending = Some(Ending { at: ended.died_at, outcome, result });
-        let StoredFields { created_at, policy, .. } = record;
-        return Ok(Job { created_at, policy, ..job });
+        return writer.read_ending(serial).map(|ending| ended(job, ending)).map_err(refused);
     }
+    let record = writer.read(serial).map_err(refused)?;
     let error = match job.error {
         None => writer.read_error(serial).map_err(refused)?,
         known => known,
     };
     let StoredFields { body, created_at, policy } = record;
     Ok(Job { body, created_at, policy, error, ..job })
+}
+
+/// Adds what only the disk has of a finished job.
+fn ended(job: Job, ending: StoredEnding) -> Job {
+    let StoredEnding { created_at, policy, attempt, outcome, result } = ending;
+    Job {
+        attempt: attempt.number,
+        due_at: attempt.due_at,
+        created_at,
+        ttr: policy.ttr,
+        policy,
+        reservation: attempt.reservation,
+        ending: Some(Ending { at: attempt.died_at, outcome, result }),
+        ..job
+    }
 }
 
 fn without_record(id: JobId, entry: &Entry, topic: &Topic) -> Job {

@@ -4,11 +4,14 @@
 //! line of text and, in a second row, the reservation key. Persisted: tables must stay stable, or
 //! the schema version must be raised. The file is locked as long as it is open.
 
+mod aside;
 mod attempts;
+mod ending;
 mod examine;
 #[cfg(any(test, fuzzing))]
 #[path = "../../../fuzz/inside/file_records.rs"]
 mod fuzzing;
+mod insert;
 mod load;
 mod opening;
 mod pool_table;
@@ -28,11 +31,16 @@ use std::{
 
 use rusqlite::{Connection, config::DbConfig, ffi, params};
 
-use super::room::{self, LOG_BYTES};
+use super::{
+    machine::Fate,
+    room::{self, LOG_BYTES},
+};
 
 #[cfg(any(test, fuzzing))]
 pub use self::fuzzing::file_records;
 pub use self::{
+    aside::fate,
+    ending::{StoredEnding, change_of, parse as parse_ending},
     load::attempt,
     pool_table::policy_4,
     read::{ReadError, StoredFields},
@@ -55,9 +63,8 @@ pub struct Records {
     /// The form of the file's table of jobs.
     pool: PoolTable,
     in_transaction: bool,
-    /// Quarantined jobs, whose rows are never written again; true if the job was finished or
-    /// deleted.
-    quarantined: HashMap<u64, bool>,
+    /// Quarantined jobs, whose rows are never written again.
+    quarantined: HashMap<u64, Fate>,
     /// Jobs that were found damaged when they were loaded.
     damaged: HashMap<u64, Damage>,
     /// For reads that show whether the disk works. The last field: closing it while SQLite has the

@@ -1,8 +1,10 @@
 //! Copies the readable rows of a damaged store into a new one.
 //!
 //! Every row is confirmed by its checksum. A job whose attempts cannot be read, or which may have
-//! been deleted, is added as dead, so that it is not delivered by mistake; lost rows are counted.
+//! been deleted, is added as dead, or as finished if anything readable says so: so it is not
+//! delivered by mistake. Lost rows are counted.
 
+mod add;
 #[cfg(any(test, fuzzing))]
 #[path = "../../../fuzz/inside/file_pages.rs"]
 pub mod fuzzing;
@@ -18,15 +20,15 @@ use std::{
 use sqlite_salvage::{Cell, Cells, Field, Leaf, Pages, Range};
 
 use super::{
-    ending::is_ended,
     index::Attempt,
-    machine::{ErrorText, Write},
-    records::{AttemptRow, Records, attempt, read_reservation_key},
+    machine::{Fate, Write},
+    records::{AttemptRow, Records, attempt, fate, read_reservation_key},
 };
 use crate::{
     job::{Buckets, ReservationKey, State, UnixMillis},
     store::OpenError,
 };
+use add::Doubt;
 use rows::{Found, attempt_row, pool_row};
 
 /// Root pages of the tables: they never differ, since tables are always created in one order.
@@ -42,8 +44,8 @@ const BATCH: usize = 1000;
 pub struct Salvaged {
     /// Jobs in the new store in the state that they had.
     pub jobs: u64,
-    /// Jobs in the new store as dead, since their attempts cannot be read or since they may have
-    /// been deleted.
+    /// Jobs in the new store as dead or finished, since their attempts cannot be read or since they
+    /// may have been deleted.
     pub uncertain: u64,
     /// Jobs whose rows were found and cannot be read.
     pub damaged: u64,
@@ -74,8 +76,8 @@ impl fmt::Display for Salvaged {
         }
         write!(
             f,
-            "{jobs} jobs can be read; {uncertain} more come as dead, since their attempts are \
-             damaged; {damaged} are damaged, and {pages} damaged pages may have had others"
+            "{jobs} jobs can be read; {uncertain} more come as dead or finished, since their \
+             attempts are damaged; {damaged} are damaged, and {pages} damaged pages may have had others"
         )
     }
 }
@@ -152,15 +154,17 @@ impl Reader {
                     continue;
                 }
                 let Some(job) = self.job(&cell) else { continue };
-                let gone = quarantined.get(&cell.serial);
-                if gone == Some(&true)
+                let fate = quarantined.get(&cell.serial).copied();
+                if fate == Some(Fate::Gone)
                     || !serials.insert(cell.serial)
                     || !ids.insert(job.id.clone())
                 {
                     continue;
                 }
-                let is_unsure = gone.is_some() || cell.may_be_old;
-                self.add(&cell, job, &attempts, (is_unsure, now), &mut writes);
+                let is_unsure = fate.is_some() || cell.may_be_old;
+                let is_finished = fate == Some(Fate::Finished);
+                let doubt = Doubt { is_unsure, is_finished, now };
+                self.add(&cell, job, &attempts, doubt, &mut writes);
             }
             if writes.len() >= BATCH {
                 take(&mut writes)?;
@@ -213,11 +217,11 @@ impl Reader {
         })
     }
 
-    fn quarantined(&mut self) -> HashMap<i64, bool> {
+    fn quarantined(&mut self) -> HashMap<i64, Fate> {
         let mut quarantined = HashMap::new();
         for cell in self.rows("aside").0 {
-            if let Some([_, Field::Number(gone)]) = cell.fields().as_deref() {
-                quarantined.insert(cell.serial, *gone != 0);
+            if let Some([_, Field::Number(number)]) = cell.fields().as_deref() {
+                quarantined.insert(cell.serial, fate(*number));
             }
         }
         quarantined
@@ -264,68 +268,6 @@ impl Reader {
             tracing::error!(serial = cell.serial, "left a damaged job out");
         }
         found
-    }
-
-    fn add(
-        &mut self,
-        cell: &Cell,
-        found: Found,
-        attempts: &Attempts,
-        (is_unsure, now): (bool, UnixMillis),
-        writes: &mut Vec<Write>,
-    ) {
-        let serial = cell.serial.cast_unsigned();
-        let Found { job, created_at, due_at, .. } = found;
-        let ttr = job.policy.ttr;
-        let ended = is_ended(&job.body);
-        writes.push(Write::Insert { serial, job, created_at, due_at });
-        let own = attempts.rows.get(&cell.serial).cloned().or_else(|| {
-            // A row with a damaged serial number belongs to the job with which its checksum fits.
-            attempts.damaged.iter().find_map(|(_, row)| {
-                let (row, checksum) = row.as_ref()?;
-                let own = AttemptRow { serial: cell.serial, ..*row };
-                let (state, at, attempt) = attempt(&own).filter(|_| own.checksum() == *checksum)?;
-                Some((attempt, state, at, None))
-            })
-        });
-        let damaged = || attempts.damaged.iter().any(|(number, _)| *number == cell.serial);
-        let in_gap =
-            || attempts.gaps.iter().any(|(low, high)| *low < cell.serial && cell.serial <= *high);
-        // A job that is not due yet was never popped.
-        let fits = own.as_ref().is_none_or(|(_, state, ..)| (*state == State::Finished) == ended);
-        let is_unsure = is_unsure || !fits;
-        let uncertain =
-            is_unsure || own.is_none() && (ended || damaged() || due_at <= now && in_gap());
-        let (attempt, state, at, error) = match own {
-            Some(own) if !is_unsure => own,
-            _ if !uncertain => {
-                self.found.jobs += 1;
-                return;
-            }
-            _ => {
-                self.found.uncertain += 1;
-                let attempt = Attempt {
-                    number: 1,
-                    reservation: None,
-                    due_at,
-                    died_at: now,
-                    ttr,
-                    expired: false,
-                };
-                let error = "its record or what its attempts had left was damaged".to_owned();
-                writes.push(Write::Attempt {
-                    serial,
-                    // A finished job stays so: it has no body any more.
-                    state: if ended { State::Finished } else { State::Dead },
-                    at: UnixMillis::NEVER,
-                    attempt,
-                    error: ErrorText::Set(Some(error)),
-                });
-                return;
-            }
-        };
-        self.found.jobs += 1;
-        writes.push(Write::Attempt { serial, state, at, attempt, error: ErrorText::Set(error) });
     }
 }
 

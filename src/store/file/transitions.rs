@@ -7,18 +7,18 @@ use futures::future::{BoxFuture, join_all};
 
 use super::{
     FileStore,
+    finished::{delete, finish, put},
     health::Need,
-    machine::{Machine, Write, attempt_of},
+    machine::{Machine, Write, remembered},
     pop::pop,
-    reads::{read_job, reschedule},
+    reads::reschedule,
     writer_state::WriterState,
 };
 use crate::{
-    job::{Bucket, Change, Job, NewJob, Outcome as Ended, Refusal, State, Topic, Topics},
+    job::{Bucket, Change, Job},
     store::{
-        Call, Command, Delete, Finish, JobRef, JobTransitions, KickDead, Now, Outcome, Part, Parts,
-        Placed, Promote, Promoted, Purge, Reply, StoreError, StoreResult, StoreResults, Target,
-        Transition,
+        Call, Command, Delete, JobTransitions, KickDead, Now, Outcome, Part, Parts, Promote,
+        Promoted, Purge, Reply, StoreResult, StoreResults, Target, Transition,
     },
 };
 
@@ -34,7 +34,7 @@ impl JobTransitions for FileStore {
             Command::Touch(call) => self.each(call, Need::Growing, Machine::touch),
             Command::Bury(call) => self.each(call, Need::Writing, Machine::bury),
             Command::Kick(call) => self.each(call, Need::Writing, Machine::kick),
-            Command::Delete(call) => self.work(call, Need::Writing, delete),
+            Command::Delete(call) => self.work_of(call, |jobs| need_of_deletes(jobs), delete),
             Command::Reschedule(call) => {
                 self.work_of(call, |jobs| need_of_changes(jobs), reschedule)
             }
@@ -97,109 +97,33 @@ impl FileStore {
         })
     }
 
-    /// Promotes in one piece of work for all buckets, since they share the limit.
+    /// Promotes in one piece of work for all buckets, since they share the limit. What the others
+    /// leave of it is for finished jobs.
     async fn promote(&self, parts: Parts<Promote>) -> StoreResults<Promoted> {
         let count = parts.len();
         let promote = move |writer: &mut WriterState| {
             let (now, mut done) = (writer.believed_now(), 0);
-            let each = parts.into_iter().map(|(bucket, Promote { limit })| {
-                let before = limit.saturating_sub(done);
-                let mut left = before;
-                let machine = &mut writer.machines[bucket.index()];
-                let promoted = machine.promote(now, &mut left, &mut writer.writes);
-                done += before - left;
-                promoted
-            });
-            Ok(each.collect::<Vec<_>>())
+            let mut all = vec![Promoted::default(); parts.len()];
+            for ((bucket, Promote { limit }), promoted) in parts.iter().zip(&mut all) {
+                let (machine, left) =
+                    (&mut writer.machines[bucket.index()], limit.saturating_sub(done));
+                let (topics, acted) = machine.promote(now, left, &mut writer.writes);
+                promoted.topics = topics;
+                done += acted;
+            }
+            for ((bucket, Promote { limit }), promoted) in parts.iter().zip(&mut all) {
+                let (machine, left) =
+                    (&mut writer.machines[bucket.index()], limit.saturating_sub(done));
+                done += machine.forget_finished(now, left, &mut writer.writes);
+                promoted.next = machine.next_deadline(now);
+            }
+            Ok(all)
         };
         match self.writer.call(promote).await {
             Ok(promoted) => promoted.into_iter().map(Ok).collect(),
             Err(error) => vec![Err(error); count],
         }
     }
-}
-
-fn put(
-    writer: &mut WriterState,
-    bucket: Bucket,
-    jobs: Vec<NewJob>,
-) -> StoreResult<Vec<Reply<Placed>>> {
-    let now = writer.now();
-    let mut replies = Vec::with_capacity(jobs.len());
-    for job in jobs {
-        let serial = writer.next_serial();
-        let (id, machine) = (job.id.clone(), &mut writer.machines[bucket.index()]);
-        let mut placed = machine.put(now, serial, job, &mut writer.writes);
-        if let Ok(kept) = &mut placed
-            && kept.state == State::Finished
-        {
-            let target = Target { id, topics: Topics::ALL };
-            kept.due_at = read_job(writer, bucket, &target)?.map_or(kept.due_at, |job| job.due_at);
-        }
-        replies.push(placed);
-    }
-    Ok(replies)
-}
-
-fn finish(
-    writer: &mut WriterState,
-    bucket: Bucket,
-    jobs: Vec<Finish>,
-) -> StoreResult<Vec<Reply<Topic>>> {
-    let now = writer.now();
-    let mut replies = Vec::with_capacity(jobs.len());
-    for finish in jobs {
-        let held = finish.held.clone();
-        let machine = &mut writer.machines[bucket.index()];
-        replies.push(match machine.finish(now, finish, &mut writer.writes) {
-            Err(Refusal::Finished) => finished_again(writer, bucket, held)?,
-            reply => reply,
-        });
-    }
-    Ok(replies)
-}
-
-/// Answers a finish of a finished job: by the same reservation, the first answer was lost.
-fn finished_again(
-    writer: &mut WriterState,
-    bucket: Bucket,
-    held: JobRef,
-) -> StoreResult<Reply<Topic>> {
-    let job = match read_job(writer, bucket, &Target { id: held.id, topics: held.topics }) {
-        Err(StoreError::Damaged { .. }) => return Ok(Err(Refusal::Damaged)),
-        read => read?,
-    };
-    let is_same = |job: &Job| {
-        let finished = job.ending.as_ref().is_some_and(|end| end.outcome != Ended::Deleted);
-        finished && held.reservation.is_some() && job.reservation == held.reservation
-    };
-    Ok(job.filter(is_same).map(|job| job.topic).ok_or(Refusal::Finished))
-}
-
-fn delete(
-    writer: &mut WriterState,
-    bucket: Bucket,
-    jobs: Vec<Delete>,
-) -> StoreResult<Vec<Reply<State>>> {
-    let now = writer.now();
-    let mut replies = Vec::with_capacity(jobs.len());
-    for delete in jobs {
-        let mut ended = None;
-        if delete.remember.is_some_and(|retention| !retention.is_zero()) {
-            // What cannot be read cannot be rewritten, so it would not be remembered.
-            match read_job(writer, bucket, &delete.job) {
-                Err(StoreError::Damaged { .. }) => {
-                    replies.push(Err(Refusal::Damaged));
-                    continue;
-                }
-                read => ended = read?.filter(|job| job.ending.is_some()),
-            }
-        }
-        let ended = ended.as_ref().map(attempt_of);
-        let machine = &mut writer.machines[bucket.index()];
-        replies.push(machine.delete(now, (delete, ended), &mut writer.writes));
-    }
-    Ok(replies)
 }
 
 fn restore(
@@ -219,6 +143,12 @@ fn restore(
 fn need_of_changes(jobs: &[(Target, Change)]) -> Need {
     let grows = jobs.iter().any(|(_, change)| change.body.is_some());
     if grows { Need::Room } else { Need::Growing }
+}
+
+/// A job that was never popped and is remembered needs a row for its attempt.
+fn need_of_deletes(jobs: &[Delete]) -> Need {
+    let grows = jobs.iter().any(|job| remembered(job).is_some());
+    if grows { Need::Growing } else { Need::Writing }
 }
 
 fn purge(

@@ -11,11 +11,10 @@ use super::{
     ballast::Ballast,
     directory::Files,
     health::Health,
-    index::Attempt,
     lock::Lock,
     machine::{Machine, Write},
     pending::Pending,
-    records::{ReadError, Records, StoredFields},
+    records::{ReadError, Records, StoredEnding, StoredFields, parse_ending},
     settings_log::SettingsLog,
     vacuum::Vacuum,
 };
@@ -166,16 +165,34 @@ impl WriterState {
     /// so the file is read outside of any transaction: within one, SQLite would refuse every
     /// further write after meeting a damaged page.
     pub fn read(&mut self, serial: u64) -> Result<StoredFields, ReadError> {
-        self.pending.read(&self.writes, serial, || self.records.read(serial))
+        let record = self.pending.read(&self.writes, serial, || self.records.read(serial))?;
+        match parse_ending(&record.body) {
+            Some(_) => {
+                Err(ReadError::of(serial, &"it is finished, and its row in `attempts` is lost"))
+            }
+            None => Ok(record),
+        }
+    }
+
+    /// Reads what only the disk has of a finished job in the same way.
+    pub fn read_ending(&mut self, serial: u64) -> Result<StoredEnding, ReadError> {
+        let record = self.pending.read(&self.writes, serial, || self.records.read(serial))?;
+        let read = || self.records.read_attempt(serial);
+        let attempt = self.pending.read_attempt(&self.writes, serial, read)?;
+        let (outcome, result) = parse_ending(&record.body)
+            .ok_or_else(|| ReadError::of(serial, &"it is finished, and has a body"))?;
+        let StoredFields { created_at, policy, .. } = record;
+        Ok(StoredEnding { created_at, policy, attempt, outcome, result })
+    }
+
+    /// Checks that the record of a job can be written again.
+    pub fn check_rewritable(&mut self, serial: u64) -> Result<(), ReadError> {
+        let read = || self.records.read_rewritable(serial);
+        self.pending.read(&self.writes, serial, read).map(drop)
     }
 
     /// Reads the error text of a popped job in the same way.
     pub fn read_error(&mut self, serial: u64) -> Result<Option<String>, ReadError> {
         self.pending.read_error(&self.writes, serial, || self.records.read_error(serial))
-    }
-
-    /// Reads the last attempt of a finished job in the same way.
-    pub fn read_ended(&mut self, serial: u64) -> Result<Attempt, ReadError> {
-        self.pending.read_ended(&self.writes, serial, || self.records.read_ended(serial))
     }
 }

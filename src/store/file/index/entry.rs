@@ -16,15 +16,16 @@ pub struct Entry {
     pub(super) id_place: u32,
     /// Serial number of the job's record.
     pub serial: u64,
-    /// Due time, or the deadline of a reserved or dead job; orders the set of the job's state.
+    /// Due time, or the deadline of a reserved, dead or finished job; orders the set of the job's
+    /// state.
     pub at: UnixMillis,
     pub kind: Arc<Kind>,
-    /// Present from the first pop on, and absent again once the job is finished.
+    /// Present from the first pop on, unless the job is finished.
     pub attempt: Option<Box<Attempt>>,
 }
 
 /// Topic of a job and the part of its policy that affects transitions. Shared with the job put
-/// before if both are equal.
+/// before if both are equal, and by all finished jobs of the topic.
 #[derive(Debug, PartialEq)]
 pub struct Kind {
     pub(super) topic: u32,
@@ -32,12 +33,12 @@ pub struct Kind {
 }
 
 impl Entry {
-    /// Returns the size of the body in bytes, rounded up.
+    /// Returns the size of the body, or of the result of a finished job, in bytes, rounded up.
     pub fn body_bytes(&self) -> u64 {
         self.size.bytes()
     }
 
-    /// Returns the bytes that count for its topic: a finished job counts nothing.
+    /// Returns the bytes that count in the usage of the topic.
     pub(super) fn counted_bytes(&self) -> u64 {
         if self.state == State::Finished { 0 } else { self.size.bytes() }
     }

@@ -16,15 +16,20 @@ impl Index {
     }
 
     pub fn next_deadline(&self) -> Option<UnixMillis> {
-        let first = [self.bucket.first(), self.ended.first()].into_iter().flatten();
-        first.map(|&(at, _, _)| at).min()
+        self.deadlines.first()
     }
 
-    /// Returns the job with the earliest deadline up to `now`. Finished jobs come after all others:
-    /// to forget them late harms nobody.
-    pub fn first_due(&self, now: UnixMillis) -> Option<Slot> {
-        let mut first = [self.bucket.first(), self.ended.first()].into_iter().flatten();
-        let &(_, topic, state) = first.find(|(at, _, _)| *at <= now)?;
+    /// Returns the job with the earliest deadline up to `until`, other than finished ones.
+    pub fn first_due(&self, until: UnixMillis) -> Option<Slot> {
+        self.first_of(self.deadlines.first_set(false, until)?)
+    }
+
+    /// Returns the finished job whose retention ends first, up to `until`.
+    pub fn first_finished(&self, until: UnixMillis) -> Option<Slot> {
+        self.first_of(self.deadlines.first_set(true, until)?)
+    }
+
+    fn first_of(&self, (topic, state): (u32, State)) -> Option<Slot> {
         self.topics[topic as usize].sets[state as usize].first().map(|key| key.slot)
     }
 

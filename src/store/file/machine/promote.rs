@@ -4,16 +4,26 @@ use super::{Machine, Write};
 use crate::{
     job::{After, Due, Event, Millis, State, Topic, next},
     store::{
-        Next, Now, Peek, PromoteCounts, Promoted,
+        Next, Now, Peek, PromoteCounts,
         file::index::{Entry, Slot},
     },
 };
 
 impl Machine {
-    pub fn promote(&mut self, now: Now, limit: &mut usize, writes: &mut Vec<Write>) -> Promoted {
+    /// Acts on up to `limit` overdue deadlines of all but finished jobs; returns the counts of each
+    /// topic, and the number of deadlines. Nothing waits for the end of a finished job, so
+    /// [`forget_finished`](Self::forget_finished) comes after the promotes of all buckets.
+    pub fn promote(
+        &mut self,
+        now: Now,
+        limit: usize,
+        writes: &mut Vec<Write>,
+    ) -> (Vec<(Topic, PromoteCounts)>, usize) {
         let mut topics: Vec<(Topic, PromoteCounts)> = Vec::new();
-        while *limit > 0 {
-            let Some(slot) = self.index.first_due(now.floor) else { break };
+        let mut done = 0;
+        while done < limit
+            && let Some(slot) = self.index.first_due(now.floor)
+        {
             let topic = self.index.topic(slot);
             let known = topics.iter().position(|(name, _)| name == topic);
             let index = known.unwrap_or_else(|| {
@@ -21,9 +31,22 @@ impl Machine {
                 topics.len() - 1
             });
             self.promote_one(now, slot, &mut topics[index].1, writes);
-            *limit -= 1;
+            done += 1;
         }
-        Promoted { topics, next: self.next_deadline(now) }
+        (topics, done)
+    }
+
+    /// Deletes up to `limit` finished jobs past their retention; returns their number.
+    pub fn forget_finished(&mut self, now: Now, limit: usize, writes: &mut Vec<Write>) -> usize {
+        let mut done = 0;
+        while done < limit
+            && let Some(slot) = self.index.first_finished(now.floor)
+        {
+            debug_assert_eq!(next(Some(State::Finished), Event::Promote(After::Now)), Ok(None));
+            self.end(slot, writes);
+            done += 1;
+        }
+        done
     }
 
     /// Acts on the deadline of one job. A backoff counts from the end of the TTR, so the result
@@ -51,7 +74,7 @@ impl Machine {
         }
         match state {
             None => {
-                moves.gone += u64::from(was == State::Dead);
+                moves.gone += 1;
                 self.end(slot, writes);
             }
             Some(State::Dead) => {
@@ -77,7 +100,7 @@ impl Machine {
         backoff.map_or(Millis::ZERO, |backoff| backoff.delay(&self.index.id(slot), attempt))
     }
 
-    fn next_deadline(&self, now: Now) -> Option<Next> {
+    pub fn next_deadline(&self, now: Now) -> Option<Next> {
         self.index.next_deadline().map(|at| Next::seen(at, now.micros))
     }
 }

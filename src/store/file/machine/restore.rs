@@ -2,15 +2,14 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
+
 use super::{ErrorText, Machine, Write};
 use crate::{
-    job::{Ending, Event, Job, State, UnixMillis, next},
+    job::{Event, Job, Outcome, State, UnixMillis, next},
     store::{
         Reply,
-        file::{
-            ending,
-            index::{Arrival, Attempt, Size},
-        },
+        file::index::{Arrival, Attempt, Size},
     },
 };
 
@@ -18,10 +17,9 @@ impl Machine {
     pub fn restore(&mut self, serial: u64, job: Job, writes: &mut Vec<Write>) -> Reply<()> {
         let living = self.index.find(&job.id).map(|slot| self.index.entry(slot).state);
         let state = next(living, Event::Restore(job.state))?.expect("a restore never ends a job");
-        let popped = job.attempt > 0 || !matches!(job.state, State::Delayed | State::Ready);
-        let (at, attempt) = (job.at(), popped.then(|| attempt_of(&job)));
-        let result = job.ending.as_ref().and_then(|ending| ending.result.as_ref());
-        let length = result.unwrap_or(&job.body).len();
+        let (at, attempt) = (job.at(), attempt(&job));
+        let result = job.ending.as_ref().and_then(|ending| ending.result.clone());
+        let size = Size::of(result.as_ref().map_or(job.body.len(), Bytes::len));
         self.index.insert(Arrival {
             id: job.id.clone(),
             topic: job.topic.clone(),
@@ -29,15 +27,17 @@ impl Machine {
             state,
             at,
             policy: Arc::new(job.policy.clone().decisive()),
-            attempt: attempt.clone().filter(|_| job.ending.is_none()).map(Box::new),
-            size: Size::of(length),
+            attempt: attempt.clone().map(Box::new),
+            size,
         });
-        let (created_at, mut due_at, mut put) = (job.created_at, job.due_at, job.unpopped());
-        if let Some(Ending { at, outcome, result }) = &job.ending {
-            (due_at, put.body) = (*at, ending::body(*outcome, result.as_ref()));
-        }
-        writes.push(Write::Insert { serial, job: put, created_at, due_at });
-        if let Some(attempt) = attempt {
+        let (created_at, due_at) = (job.created_at, job.due_at);
+        writes.push(Write::Insert { serial, job: job.unpopped(), created_at, due_at });
+        if state == State::Finished {
+            let attempt = attempt.expect(ENDED);
+            let outcome = job.ending.map_or(Outcome::Finished, |ending| ending.outcome);
+            let retention = None;
+            writes.push(Write::Finish { serial, at, attempt, outcome, result, retention });
+        } else if let Some(attempt) = attempt {
             let error = ErrorText::Set(job.error);
             writes.push(Write::Attempt { serial, state, at, attempt, error });
         }
@@ -45,16 +45,20 @@ impl Machine {
     }
 }
 
-/// Returns the attempt of a job. One that is neither delayed nor ready always has one: its deadline
-/// is stored there.
-pub fn attempt_of(job: &Job) -> Attempt {
-    let ended_at = job.ending.as_ref().map(|ending| ending.at);
-    Attempt {
+const ENDED: &str = "a finished job has an attempt";
+
+/// Returns the attempt of a popped job. A reserved, dead or finished job always has one: its
+/// deadline is stored there.
+fn attempt(job: &Job) -> Option<Attempt> {
+    let has_due_time = matches!(job.state, State::Delayed | State::Ready);
+    let ended = job.ending.as_ref().map(|ending| ending.at);
+    let popped = job.attempt > 0 || !has_due_time;
+    popped.then(|| Attempt {
         number: job.attempt,
         reservation: job.reservation,
         due_at: job.due_at,
-        died_at: ended_at.or(job.died_at).unwrap_or(UnixMillis::new(0)),
+        died_at: ended.or(job.died_at).unwrap_or(UnixMillis::new(0)),
         ttr: if job.state == State::Reserved { job.ttr } else { job.policy.ttr },
         expired: false,
-    }
+    })
 }

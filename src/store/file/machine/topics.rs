@@ -31,9 +31,10 @@ impl Machine {
         }
     }
 
+    /// Returns the usage of a topic without its finished jobs.
     pub fn topic_usage(&self, topic: &Topic) -> Usage {
-        let all = self.counts(topic);
-        let jobs = State::ALL.into_iter().map(|state| all.of(state)).sum::<u64>() - all.finished;
+        let states = State::ALL.into_iter().filter(|state| *state != State::Finished);
+        let jobs = states.map(|state| self.index.count(topic, state)).sum();
         Usage { jobs, bytes: self.index.bytes(topic) }
     }
 

@@ -2,13 +2,10 @@
 
 use super::{ErrorText, Machine, Write, due_at_of, promote::after};
 use crate::{
-    job::{
-        Change, Due, Event, Outcome, PolicyFields, Refusal, Schedule, State, Topic, UnixMillis,
-        next,
-    },
+    job::{Change, Due, Event, Refusal, Schedule, State, Topic, UnixMillis, next},
     store::{
-        Bury, Delete, Finish, JobRef, Now, Release, Reply, Target, Touch, Transitioned,
-        file::index::{Attempt, Size, Slot},
+        Bury, JobRef, Now, Release, Reply, Target, Touch, Transitioned,
+        file::index::{Size, Slot},
     },
 };
 
@@ -32,40 +29,6 @@ impl Machine {
             self.write_attempt(slot, ErrorText::Keep, writes);
         }
         Ok(self.index.topic(slot).clone())
-    }
-
-    pub fn finish(&mut self, now: Now, finish: Finish, writes: &mut Vec<Write>) -> Reply<Topic> {
-        let slot = self.held(&finish.held)?;
-        let entry = self.index.entry(slot);
-        let kept = !entry.kind.policy.finished_retention.is_zero();
-        if finish.result.is_some() && !kept {
-            return Err(Refusal::ResultNotKept);
-        }
-        let topic = self.index.topic(slot).clone();
-        match next(Some(entry.state), Event::Finish { kept })? {
-            None => self.end(slot, writes),
-            Some(_) => {
-                let last = self.last_attempt(slot);
-                let how = (Outcome::Finished, finish.result);
-                self.keep(slot, (now.floor, last), how, PolicyFields::default(), writes);
-            }
-        }
-        Ok(topic)
-    }
-
-    /// Returns the last attempt with the job's due time, or a substitute before the first pop.
-    fn last_attempt(&self, slot: Slot) -> Attempt {
-        let entry = self.index.entry(slot);
-        let none = Attempt {
-            number: 0,
-            reservation: None,
-            due_at: entry.at,
-            died_at: UnixMillis::new(0),
-            ttr: entry.kind.policy.ttr,
-            expired: false,
-        };
-        let last = entry.attempt.as_deref().cloned().unwrap_or(none);
-        Attempt { due_at: due_at_of(entry), ..last }
     }
 
     pub fn release(
@@ -137,32 +100,6 @@ impl Machine {
             self.schedule(slot, State::Ready, now.floor, writes);
         }
         Ok(self.index.topic(slot).clone())
-    }
-
-    /// Deletes a job. `ended` is the last attempt of a finished one, which only the disk has; it is
-    /// needed if the job is to be remembered.
-    pub fn delete(
-        &mut self,
-        now: Now,
-        (delete, ended): (Delete, Option<Attempt>),
-        writes: &mut Vec<Write>,
-    ) -> Reply<State> {
-        let slot = self.reach(&delete.job.id, &delete.job.topics)?;
-        let state = self.index.entry(slot).state;
-        if delete.states.is_some_and(|states| !states.has(state)) {
-            return Err(Refusal::WrongState(state));
-        }
-        let remembered = delete.remember.filter(|retention| !retention.is_zero());
-        match next(Some(state), Event::Delete { kept: remembered.is_some() })? {
-            None => self.end(slot, writes),
-            Some(_) => {
-                let last = ended.unwrap_or_else(|| self.last_attempt(slot));
-                let policy =
-                    PolicyFields { finished_retention: remembered, ..PolicyFields::default() };
-                self.keep(slot, (now.floor, last), (Outcome::Deleted, None), policy, writes);
-            }
-        }
-        Ok(state)
     }
 
     pub fn reschedule(

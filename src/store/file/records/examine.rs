@@ -15,7 +15,8 @@ impl Records {
             Err(cause) => wrong.push(format!("not all bodies can be read: {cause}")),
         }
         if !self.damaged.is_empty() {
-            wrong.push(format!("{} jobs are damaged; they are kept as dead", self.damaged.len()));
+            let damaged = self.damaged.len();
+            wrong.push(format!("{damaged} jobs are damaged; they are kept as dead or finished"));
         }
         Ok(wrong)
     }

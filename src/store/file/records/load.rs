@@ -7,13 +7,17 @@ use rusqlite::{OptionalExtension, Row};
 
 use super::{
     CACHE_KIB, Records,
+    aside::aside,
     attempts::{Attempts, Popped},
     read::Damage,
     row::{AttemptRow, PoolRow},
 };
 use crate::{
     job::{Millis, Policy, Reservation, State, Topic, UnixMillis},
-    store::file::index::{Arrival, Attempt, Size},
+    store::file::{
+        index::{Arrival, Attempt, Size},
+        machine::Fate,
+    },
 };
 
 /// A damaged row's serial number is ignored if it exceeds the greatest sound one by this much.
@@ -37,8 +41,9 @@ pub struct Loaded {
 }
 
 impl Records {
-    /// Passes every job to `take`, in order of arrival. A damaged job comes as dead, and reading it
-    /// reports the reason; a row without a readable id is counted and logged.
+    /// Passes every job to `take`, in order of arrival. A damaged job comes as dead, or as finished
+    /// if anything sound says so, and reading it reports the reason; a row without a readable id is
+    /// counted and logged.
     pub fn load(&mut self, now: UnixMillis, take: impl FnMut(Arrival)) -> rusqlite::Result<Loaded> {
         self.damaged.clear();
         self.quarantined = self.read_quarantined()?;
@@ -78,12 +83,6 @@ impl Records {
         let fit = pages.saturating_sub(free).saturating_mul(ROWS_A_PAGE);
         let jobs = numbers.and_then(|numbers| u64::try_from(numbers).ok()).unwrap_or_default();
         Ok(usize::try_from(jobs.min(fit)).unwrap_or_default())
-    }
-
-    fn read_quarantined(&self) -> rusqlite::Result<HashMap<u64, bool>> {
-        let mut statement = self.connection.prepare("SELECT serial, gone FROM aside")?;
-        let rows = statement.query_map((), |row| Ok((row.get(0)?, row.get(1)?)))?;
-        rows.collect()
     }
 
     /// Finds the first readable row behind the damage at `after`, by doubling steps and then by
@@ -198,7 +197,8 @@ impl<T: FnMut(Arrival)> Load<'_, T> {
             Ok((row, checksum)) => row.checksum(&mut self.buffer) == *checksum,
             Err(_) => false,
         };
-        if self.records.quarantined.get(&number) == Some(&true) {
+        let fate = self.records.quarantined.get(&number).copied();
+        if fate == Some(Fate::Gone) {
             return Ok(());
         }
         let size = Size::of(row.get(PoolRow::BEHIND).unwrap_or_default());
@@ -211,23 +211,26 @@ impl<T: FnMut(Arrival)> Load<'_, T> {
             Popped::No => None,
             Popped::Yes(row) => match attempt(&row) {
                 Some((state, at, attempt)) => {
-                    (arrival.state, arrival.at) = (state, at);
-                    let attempt = Some(Box::new(attempt));
-                    arrival.attempt = attempt.filter(|_| state != State::Finished);
+                    (arrival.state, arrival.at, arrival.attempt) =
+                        (state, at, Some(Box::new(attempt)));
                     None
                 }
                 None => Some(Damage::Attempt),
             },
             Popped::Damaged => Some(Damage::Attempt),
-            // A job that is not due yet was never popped.
-            Popped::Perhaps => (arrival.at <= self.now).then_some(Damage::Attempt),
+            // A job that is not due yet was never popped, but it may have been deleted and
+            // remembered.
+            Popped::Perhaps => {
+                let is_lost = arrival.at <= self.now || self.records.has_ended(number)?;
+                is_lost.then_some(Damage::Attempt)
+            }
         };
-        let quarantined =
-            self.records.quarantined.contains_key(&number).then_some(Damage::Quarantined);
-        if let Some(damage) = quarantined.or(damage) {
+        if let Some(damage) = fate.map(|_| Damage::Quarantined).or(damage) {
             self.damaged.insert(number, damage);
-            arrival = dead(arrival);
-            tracing::error!(serial, id = %arrival.id, ?damage, "set a damaged job aside as dead");
+            arrival =
+                aside(arrival, fate == Some(Fate::Finished) || self.records.has_ended(number)?);
+            let state = arrival.state.name();
+            tracing::error!(serial, id = %arrival.id, state, ?damage, "set a damaged job aside");
         }
         (self.take)(arrival);
         Ok(())
@@ -239,7 +242,10 @@ impl<T: FnMut(Arrival)> Load<'_, T> {
             Some(arrival) if serial > 0 => {
                 tracing::error!(serial, id = %arrival.id, "set a job with a damaged row aside");
                 self.damaged.insert(arrival.serial, Damage::Row);
-                self.loaded.damaged.push(dead(arrival));
+                let fate = self.records.quarantined.get(&arrival.serial);
+                let is_finished =
+                    fate == Some(&Fate::Finished) || self.records.has_ended(arrival.serial)?;
+                self.loaded.damaged.push(aside(arrival, is_finished));
             }
             _ => {
                 tracing::error!(serial, "left an unreadable row aside");
@@ -284,18 +290,4 @@ pub fn attempt(row: &AttemptRow) -> Option<(State, UnixMillis, Attempt)> {
         expired: false,
     };
     Some((state, time(row.at)?, attempt))
-}
-
-/// Marks a damaged job as dead: it is kept and shown, but not delivered.
-fn dead(arrival: Arrival) -> Arrival {
-    let attempt = Attempt {
-        number: 1,
-        reservation: None,
-        due_at: arrival.at,
-        died_at: UnixMillis::new(0),
-        ttr: arrival.policy.ttr,
-        expired: false,
-    };
-    let attempt = Some(arrival.attempt.unwrap_or_else(|| Box::new(attempt)));
-    Arrival { state: State::Dead, at: UnixMillis::NEVER, attempt, ..arrival }
 }

@@ -17,7 +17,7 @@ const CREATE: &str = "
         policy TEXT NOT NULL,       -- all else that its put says (job/policy/text.rs)
         body_checksum INTEGER NOT NULL, -- CRC-32 of the body
         checksum INTEGER NOT NULL,  -- of all before (row.rs)
-        body BLOB NOT NULL          -- JSON text; last, so that a start need not read it
+        body BLOB NOT NULL          -- JSON text, or how it ended (ending.rs); last, so that a start need not read it
     ) STRICT;";
 const CREATE_4: &str = "
     CREATE TABLE pool (

@@ -1,20 +1,16 @@
 //! Reads one job, and topic settings. Never within a write transaction: SQLite refuses every
 //! further write in one that has met a damaged page.
 
-use std::{collections::BTreeSet, os::unix::fs::FileExt};
+use std::{collections::BTreeSet, fmt, os::unix::fs::FileExt};
 
 use bytes::Bytes;
 use rusqlite::{ErrorCode, OptionalExtension, Row};
 
 use super::{
     Records, damage,
-    load::attempt,
-    row::{AttemptRow, PoolRow, pause_of, text_checksum, topic_checksum},
+    row::{PoolRow, pause_of, text_checksum, topic_checksum},
 };
-use crate::{
-    job::{Pause, Policy, PolicyFields, Topic, TopicSettings, UnixMillis},
-    store::file::index::Attempt,
-};
+use crate::job::{Pause, Policy, PolicyFields, Topic, TopicSettings, UnixMillis};
 
 /// Fields of a job that are only on disk.
 #[derive(Debug, Clone)]
@@ -31,6 +27,12 @@ pub enum ReadError {
     Damaged(String),
     /// SQLite or the disk failed; the record may be sound.
     Engine(rusqlite::Error),
+}
+
+impl ReadError {
+    pub fn of(serial: u64, what: &dyn fmt::Display) -> Self {
+        Self::Damaged(format!("record {serial}: {what}"))
+    }
 }
 
 /// Damage of a job that loading found.
@@ -94,23 +96,35 @@ impl Records {
         self.sound(serial, Self::read_error_text)
     }
 
-    /// Reads the last attempt of a finished job, and checks it.
-    pub fn read_ended(&self, serial: u64) -> Result<Attempt, ReadError> {
-        self.sound(serial, Self::read_attempt)
+    /// Reads the record of a job that is to be written again: one whose row in `attempts` is
+    /// damaged can be, since that row is written as a whole.
+    pub fn read_rewritable(&self, serial: u64) -> Result<StoredFields, ReadError> {
+        let damage = self.damaged.get(&serial).copied();
+        let damage = damage.filter(|damage| *damage != Damage::Attempt);
+        let quarantined = self.quarantined.contains_key(&serial).then_some(Damage::Quarantined);
+        self.sound_unless(damage.or(quarantined), serial, Self::read_row)
     }
 
-    fn sound<T>(
+    /// Reads a part of a job, unless loading found that the job is damaged.
+    pub fn sound<T>(
         &self,
         serial: u64,
         read: impl FnOnce(&Self, u64) -> rusqlite::Result<T>,
     ) -> Result<T, ReadError> {
-        let damaged =
-            |what: &dyn std::fmt::Display| ReadError::Damaged(format!("record {serial}: {what}"));
-        if let Some(damage) = self.damaged.get(&serial) {
-            return Err(damaged(&damage.what()));
+        self.sound_unless(self.damaged.get(&serial).copied(), serial, read)
+    }
+
+    fn sound_unless<T>(
+        &self,
+        damage: Option<Damage>,
+        serial: u64,
+        read: impl FnOnce(&Self, u64) -> rusqlite::Result<T>,
+    ) -> Result<T, ReadError> {
+        if let Some(damage) = damage {
+            return Err(ReadError::of(serial, &damage.what()));
         }
         read(self, serial).map_err(|cause| match self.is_damage(&cause) {
-            true => damaged(&cause),
+            true => ReadError::of(serial, &cause),
             false => ReadError::Engine(cause),
         })
     }
@@ -130,15 +144,6 @@ impl Records {
             let policy = pool.policy.parse().map_err(|_| damage("its policy is none"))?;
             Ok(StoredFields { body: Bytes::copy_from_slice(body), created_at, policy })
         })
-    }
-
-    fn read_attempt(&self, serial: u64) -> rusqlite::Result<Attempt> {
-        let sql = format!("SELECT {} FROM attempts WHERE serial = ?", AttemptRow::COLUMNS);
-        let mut statement = self.connection.prepare_cached(&sql)?;
-        let (row, checksum) = statement.query_row([serial], AttemptRow::of)?;
-        let sound = Some(row).filter(|row| row.checksum() == checksum);
-        let read = sound.as_ref().and_then(attempt);
-        read.map(|(_, _, attempt)| attempt).ok_or_else(|| damage("its attempt is damaged"))
     }
 
     /// Reads the error text by a statement of its own: SQLite prepares a join with `pool` anew for

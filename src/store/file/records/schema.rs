@@ -14,11 +14,11 @@ const TABLES: &str = "
     CREATE TABLE attempts (
         serial INTEGER PRIMARY KEY,
         state TEXT NOT NULL,
-        at INTEGER NOT NULL,        -- due time; end of the TTR if reserved, of retention if dead
+        at INTEGER NOT NULL,        -- due time; end of the TTR if reserved, of retention if dead or finished
         number INTEGER NOT NULL,
         reservation INTEGER,
         due_at INTEGER NOT NULL,
-        died_at INTEGER NOT NULL,
+        died_at INTEGER NOT NULL,   -- when it died, or was finished
         ttr INTEGER NOT NULL,       -- the one in force
         checksum INTEGER NOT NULL,  -- of all before
         error TEXT,
@@ -32,7 +32,7 @@ const TABLES: &str = "
     ) STRICT;
     CREATE TABLE aside (            -- damaged jobs, whose rows are not touched any more
         serial INTEGER PRIMARY KEY,
-        gone INTEGER NOT NULL       -- finished or deleted all the same
+        gone INTEGER NOT NULL       -- finished or deleted all the same (aside.rs)
     ) STRICT;
     CREATE TABLE tokens (           -- access tokens
         name TEXT PRIMARY KEY,

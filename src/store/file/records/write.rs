@@ -1,16 +1,16 @@
 //! Writes the changes of transitions to the file.
 
-use rusqlite::{Statement, params};
+use rusqlite::params;
 
 use super::{
     Records, damage,
+    ending::change_of,
     read::Damage,
     row::{AttemptRow, PoolRow, pause_number, text_checksum, topic_checksum},
 };
 use crate::{
-    job::{Change, NewJob, Pause, Policy, State, Topic, UnixMillis},
+    job::{Change, Pause, Policy, State, Topic, UnixMillis},
     store::file::{
-        ending,
         index::Attempt,
         machine::{ErrorText, Write},
     },
@@ -24,7 +24,7 @@ fn ranges(numbers: &[i64]) -> impl Iterator<Item = (i64, i64)> {
 pub type Done = rusqlite::Result<()>;
 
 /// Converts a number for SQLite; none of ours comes near the limit.
-fn signed(number: u64) -> i64 {
+pub fn signed(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 
@@ -92,8 +92,7 @@ impl Records {
             self.quarantined.contains_key(serial) || self.damaged.get(serial) == Some(&Damage::Row)
         };
         if let Some(serial) = write.changes().filter(is_quarantined) {
-            let gone = matches!(write, Write::Delete { .. } | Write::Quarantine { gone: true, .. });
-            return self.quarantine(serial, gone);
+            return self.quarantine(serial, write.fate());
         }
         match write {
             Write::Insert { .. } => unreachable!("inserts go together"),
@@ -101,11 +100,6 @@ impl Records {
                 self.update(*serial, Some(*due_at), &Change::default())
             }
             Write::Change { serial, change } => self.update(*serial, None, change),
-            Write::End { serial, ended_at, outcome, result, policy } => {
-                let body = Some(ending::body(*outcome, result.as_ref()));
-                let change = Change { body, policy: policy.clone(), ..Change::default() };
-                self.update(*serial, Some(*ended_at), &change)
-            }
             Write::Attempt { serial, state, at, attempt, error } => {
                 self.attempt(*serial, (*state, *at), attempt, error)
             }
@@ -113,9 +107,14 @@ impl Records {
             Write::Defaults { topic, text } => self.topic(topic, None, Some(text.as_deref())),
             Write::NoAttempt { serial } => {
                 self.run("DELETE FROM attempts WHERE serial = ?", [serial])?;
-                if matches!(self.damaged.get(serial), Some(Damage::Attempt)) {
-                    self.damaged.remove(serial);
-                }
+                self.has_sound_attempt(*serial);
+                Ok(())
+            }
+            Write::Finish { serial, at, attempt, outcome, result, retention } => {
+                let change = change_of(*outcome, result.as_ref(), *retention);
+                self.update(*serial, None, &change)?;
+                self.attempt(*serial, (State::Finished, *at), attempt, &ErrorText::Set(None))?;
+                self.has_sound_attempt(*serial);
                 Ok(())
             }
             Write::Delete { serial } => {
@@ -126,21 +125,15 @@ impl Records {
             }
             Write::Token(change) => self.change_token(change),
             Write::TokenUses(uses) => self.note_uses(uses),
-            Write::Quarantine { serial, gone } => self.quarantine(*serial, *gone),
+            Write::Quarantine { serial, fate } => self.quarantine(*serial, *fate),
         }
     }
 
-    /// Runs the inserts at the start of `writes` with one prepared statement; returns their number.
-    fn insert_all(&self, writes: &[Write]) -> Result<usize, (usize, rusqlite::Error)> {
-        let insert_row = self.connection.prepare_cached(self.pool.insert());
-        let mut statement = insert_row.map_err(|cause| (0, cause))?;
-        let mut buffer = Vec::with_capacity(256);
-        for (index, write) in writes.iter().enumerate() {
-            let Write::Insert { serial, job, created_at, due_at } = write else { return Ok(index) };
-            insert(&mut statement, &mut buffer, *serial, job, (*created_at, *due_at))
-                .map_err(|cause| (index, cause))?;
+    /// Notes that a damaged row of `attempts` was deleted or written as a whole.
+    fn has_sound_attempt(&mut self, serial: u64) {
+        if self.damaged.get(&serial) == Some(&Damage::Attempt) {
+            self.damaged.remove(&serial);
         }
-        Ok(writes.len())
     }
 
     /// Changes a record if its checksum is right: a new checksum over a flipped field would hide
@@ -248,15 +241,6 @@ impl Records {
         )
     }
 
-    fn quarantine(&mut self, serial: u64, gone: bool) -> Done {
-        self.run(
-            "INSERT INTO aside VALUES (?1, ?2) ON CONFLICT DO UPDATE SET gone = max(gone, ?2)",
-            params![serial, gone],
-        )?;
-        self.quarantined.insert(serial, gone);
-        Ok(())
-    }
-
     pub fn run(&self, sql: &str, params: impl rusqlite::Params) -> Done {
         self.connection.prepare_cached(sql)?.execute(params).map(drop)
     }
@@ -268,37 +252,6 @@ impl Records {
             _ => Ok(()),
         }
     }
-}
-
-fn insert(
-    statement: &mut Statement<'_>,
-    buffer: &mut Vec<u8>,
-    serial: u64,
-    job: &NewJob,
-    (created_at, due_at): (UnixMillis, UnixMillis),
-) -> Done {
-    let policy = job.policy.to_string();
-    let row = PoolRow {
-        serial: signed(serial),
-        id: job.id.as_str(),
-        topic: job.topic.as_str(),
-        created_at: signed(created_at.get()),
-        due_at: signed(due_at.get()),
-        policy: &policy,
-        body_checksum: i64::from(crc32fast::hash(&job.body)),
-    };
-    let inserted = statement.execute(params![
-        row.serial,
-        row.id,
-        row.topic,
-        row.created_at,
-        row.due_at,
-        row.policy,
-        row.body_checksum,
-        row.checksum(buffer),
-        &job.body[..],
-    ]);
-    inserted.map(drop)
 }
 
 #[cfg(test)]

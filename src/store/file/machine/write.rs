@@ -1,0 +1,147 @@
+//! Changes on disk as values.
+
+use bytes::Bytes;
+
+use crate::{
+    job::{Change, Millis, NewJob, Outcome, Pause, State, Topic, UnixMillis},
+    store::{TokenChange, file::index::Attempt},
+};
+
+/// A change that a transition makes on disk; changes are applied in order.
+#[derive(Debug, PartialEq)]
+pub enum Write {
+    /// Adds a record.
+    Insert { serial: u64, job: NewJob, created_at: UnixMillis, due_at: UnixMillis },
+    /// Changes the due time of a job that was never popped.
+    Due { serial: u64, due_at: UnixMillis },
+    /// Changes the policy or body of a record.
+    Change { serial: u64, change: Change },
+    /// Writes the attempt of a popped job.
+    Attempt { serial: u64, state: State, at: UnixMillis, attempt: Attempt, error: ErrorText },
+    /// Deletes the attempt of a job.
+    NoAttempt { serial: u64 },
+    /// Deletes a job.
+    Delete { serial: u64 },
+    /// Ends a job that is kept until `at`: its result takes the place of its body.
+    Finish {
+        serial: u64,
+        at: UnixMillis,
+        /// The last attempt; it died at the end of the job. That of a job that was never popped has
+        /// the number 0.
+        attempt: Attempt,
+        outcome: Outcome,
+        result: Option<Bytes>,
+        /// How long the job is kept, if not as its policy says.
+        retention: Option<Millis>,
+    },
+    /// Quarantines a damaged job: its rows are never written again.
+    Quarantine { serial: u64, fate: Fate },
+    /// Pauses or resumes a topic.
+    Pause { topic: Topic, pause: Option<Pause> },
+    /// Sets the defaults of a topic, as JSON.
+    Defaults { topic: Topic, text: Option<String> },
+    /// Creates or revokes an access token.
+    Token(TokenChange),
+    /// Notes when access tokens were last used, by their names.
+    TokenUses(Vec<(String, UnixMillis)>),
+}
+
+impl Write {
+    /// Drops the text that would need room: an error or a result.
+    pub fn drop_text(&mut self) {
+        match self {
+            Self::Attempt { error: ErrorText::Set(text), .. } => *text = None,
+            Self::Finish { outcome, result: result @ Some(_), .. } => {
+                (*outcome, *result) = (Outcome::ResultDropped, None);
+            }
+            _ => {}
+        }
+    }
+
+    /// Returns what becomes of the job that this writes if it has to be quarantined instead.
+    pub fn fate(&self) -> Fate {
+        match self {
+            Self::Delete { .. } => Fate::Gone,
+            Self::Finish { .. } => Fate::Finished,
+            Self::Quarantine { fate, .. } => *fate,
+            _ => Fate::Dead,
+        }
+    }
+
+    /// Returns the serial number of the job whose rows this writes.
+    pub fn serial(&self) -> Option<u64> {
+        match self {
+            Self::Insert { serial, .. } => Some(*serial),
+            _ => self.changes(),
+        }
+    }
+
+    /// Returns the serial number of the job whose existing rows this changes.
+    pub fn changes(&self) -> Option<u64> {
+        match self {
+            Self::Due { serial, .. }
+            | Self::Change { serial, .. }
+            | Self::Attempt { serial, .. }
+            | Self::NoAttempt { serial }
+            | Self::Delete { serial }
+            | Self::Finish { serial, .. }
+            | Self::Quarantine { serial, .. } => Some(*serial),
+            Self::Insert { .. }
+            | Self::Pause { .. }
+            | Self::Defaults { .. }
+            | Self::Token(_)
+            | Self::TokenUses(_) => None,
+        }
+    }
+}
+
+/// Change of the error text on disk.
+#[derive(Debug, PartialEq)]
+pub enum ErrorText {
+    Keep,
+    Set(Option<String>),
+}
+
+/// Fate of a quarantined job. A job goes from an earlier one to a later one, never back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Fate {
+    /// It is kept as dead.
+    Dead,
+    /// It was finished, or deleted and remembered: its id stays taken.
+    Finished,
+    /// It was finished or deleted.
+    Gone,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_dropped_result_shows_in_the_outcome() {
+        let finish = |outcome, result: Option<&'static str>| Write::Finish {
+            serial: 1,
+            at: UnixMillis::new(2),
+            attempt: Attempt {
+                number: 1,
+                reservation: None,
+                due_at: UnixMillis::new(0),
+                died_at: UnixMillis::new(1),
+                ttr: Millis::new(1),
+                expired: false,
+            },
+            outcome,
+            result: result.map(Bytes::from),
+            retention: None,
+        };
+        for (outcome, result, left) in [
+            (Outcome::Finished, Some("1"), Outcome::ResultDropped),
+            (Outcome::Finished, None, Outcome::Finished),
+            (Outcome::Deleted, None, Outcome::Deleted),
+        ] {
+            let mut write = finish(outcome, result);
+            write.drop_text();
+            assert_eq!(write, finish(left, None));
+        }
+    }
+}

@@ -1,0 +1,107 @@
+//! Adds a job with its attempt, as far as that can be trusted.
+
+use sqlite_salvage::Cell;
+
+use super::{Attempts, Reader, rows::Found};
+use crate::{
+    job::{Outcome, State, UnixMillis},
+    store::file::{
+        index::Attempt,
+        machine::{ErrorText, Write},
+        records::{AttemptRow, attempt, parse_ending},
+    },
+};
+
+/// Uncertainty about a job.
+pub struct Doubt {
+    /// Whether it may have changed, or may have been deleted, after its row was written.
+    pub is_unsure: bool,
+    /// Whether it was finished after its row was written.
+    pub is_finished: bool,
+    pub now: UnixMillis,
+}
+
+impl Attempts {
+    /// Returns the attempt of the job with this serial number, its state, its deadline and its
+    /// error.
+    fn of(&self, serial: i64) -> Option<(Attempt, State, UnixMillis, Option<String>)> {
+        self.rows.get(&serial).cloned().or_else(|| {
+            // A row with a damaged serial number belongs to the job with which its checksum fits.
+            self.damaged.iter().find_map(|(_, row)| {
+                let (row, checksum) = row.as_ref()?;
+                let own = AttemptRow { serial, ..*row };
+                let (state, at, attempt) = attempt(&own).filter(|_| own.checksum() == *checksum)?;
+                Some((attempt, state, at, None))
+            })
+        })
+    }
+
+    /// Returns whether the job may have a row that cannot be read. A job that is not due yet was
+    /// never popped.
+    fn may_lack(&self, serial: i64, is_due: bool) -> bool {
+        let in_gap = || self.gaps.iter().any(|(low, high)| *low < serial && serial <= *high);
+        self.damaged.iter().any(|(number, _)| *number == serial) || is_due && in_gap()
+    }
+}
+
+impl Reader {
+    pub fn add(
+        &mut self,
+        cell: &Cell,
+        found: Found,
+        attempts: &Attempts,
+        doubt: Doubt,
+        writes: &mut Vec<Write>,
+    ) {
+        let serial = cell.serial.cast_unsigned();
+        let Found { job, created_at, due_at, .. } = found;
+        let Doubt { is_unsure, is_finished, now } = doubt;
+        let unknown = Attempt {
+            number: 1,
+            reservation: None,
+            due_at,
+            died_at: now,
+            ttr: job.policy.ttr,
+            expired: false,
+        };
+        let (ending, forgotten_at) =
+            (parse_ending(&job.body), now.after(job.policy.finished_retention));
+        writes.push(Write::Insert { serial, job, created_at, due_at });
+        let own = attempts.of(cell.serial);
+        let by_attempt = own.as_ref().is_some_and(|(_, state, _, _)| *state == State::Finished);
+        if is_finished || ending.is_some() != by_attempt || is_unsure && by_attempt {
+            // One of its rows is lost or old, and no other may let it run again.
+            self.found.uncertain += 1;
+            let (outcome, result) = ending.unwrap_or((Outcome::ResultDropped, None));
+            let (attempt, at) = match own {
+                Some((attempt, State::Finished, at, _)) => (attempt, at),
+                Some((attempt, ..)) => (Attempt { died_at: now, ..attempt }, forgotten_at),
+                None => (unknown, forgotten_at),
+            };
+            let retention = None;
+            writes.push(Write::Finish { serial, at, attempt, outcome, result, retention });
+            return;
+        }
+        match own {
+            Some((attempt, state, at, error)) if !is_unsure => {
+                self.found.jobs += 1;
+                let error = ErrorText::Set(error);
+                writes.push(Write::Attempt { serial, state, at, attempt, error });
+            }
+            None if !is_unsure && !attempts.may_lack(cell.serial, due_at <= now) => {
+                self.found.jobs += 1;
+            }
+            _ => {
+                self.found.uncertain += 1;
+                let error = "its record or what its attempts had left was damaged".to_owned();
+                writes.push(Write::Attempt {
+                    serial,
+                    state: State::Dead,
+                    at: UnixMillis::NEVER,
+                    attempt: unknown,
+                    error: ErrorText::Set(Some(error)),
+                });
+            }
+        }
+    }
+}
