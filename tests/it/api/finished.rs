@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use delay_queue::store::redis::Secret;
 use reqwest::Method;
 use serde_json::{Value, json};
 
@@ -9,6 +10,7 @@ use super::{
     job_waits::{ended, wait},
     server::{Answer, Server, reservation_of},
 };
+use crate::support::Redis;
 
 /// Puts and pops a job that is kept for an hour; returns the request by which its consumer finishes
 /// it.
@@ -247,10 +249,13 @@ pub async fn a_wait_ends_with_the_result(server: Server) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn finished_jobs_do_not_fill_their_topic() {
-    for server in [
-        Server::on_file_with(|settings| settings.limits.topic_jobs = Some(1)).await,
-        Server::with(|settings| settings.limits.topic_jobs = Some(1)).await,
-    ] {
+    let redis = Redis::start();
+    let on_redis = Server::with(|settings| {
+        settings.store.url = Secret(redis.url());
+        settings.limits.topic_jobs = Some(1);
+    });
+    let on_file = Server::on_file_with(|settings| settings.limits.topic_jobs = Some(1));
+    for server in [on_file.await, on_redis.await] {
         for id in ["a", "b", "c"] {
             let put = json!({"topic": "t", "id": id, "finished_retention": "1h"}).to_string();
             // The number of jobs is read anew now and then.
