@@ -127,8 +127,12 @@ impl<'de> Deserialize<'de> for UnixMillis {
                 Err(E::custom(TimeError(millis.to_string())))
             }
 
+            /// To JSON, 1763690060000.0 is a whole number as well.
             fn visit_f64<E: de::Error>(self, millis: f64) -> Result<UnixMillis, E> {
-                Err(E::custom(TimeError(millis.to_string())))
+                match millis.to_string().parse() {
+                    Ok(whole) => self.visit_u64(whole),
+                    Err(_) => Err(E::custom(TimeError(millis.to_string()))),
+                }
             }
 
             fn visit_str<E: de::Error>(self, text: &str) -> Result<UnixMillis, E> {

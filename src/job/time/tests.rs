@@ -10,6 +10,7 @@ fn time(json: &str) -> Result<u64, serde_json::Error> {
 fn times_are_rfc_3339_or_thirteen_digits() {
     assert_eq!(time(r#""2026-01-31T12:00:00.0001+08:00""#).expect("rfc 3339"), 1_769_832_000_001);
     assert_eq!(time("1769832000001").expect("milliseconds"), 1_769_832_000_001);
+    assert_eq!(time("1769832000001.0").expect("a whole number"), 1_769_832_000_001);
     assert_eq!(time(r#""1969-01-31T12:00:00Z""#).expect("before the epoch"), 0);
     assert_eq!(
         time(r#""2016-12-31T23:59:60Z""#).expect("a leap second"),
@@ -25,6 +26,7 @@ fn times_are_rfc_3339_or_thirteen_digits() {
         "17698320000010",
         "-1",
         "1.5",
+        "1769832000001.5",
         r#""2026-01-31""#,
         r#""tomorrow""#,
         r#""2026-01-31T12:00:00""#,
