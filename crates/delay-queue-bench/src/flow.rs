@@ -9,6 +9,7 @@ use tokio::{
     task::JoinSet,
     time::{Instant, Interval, interval_at, sleep, timeout_at},
 };
+use tokio_util::sync::CancellationToken;
 
 use super::{
     Failure, Run,
@@ -36,6 +37,8 @@ struct Producers {
     /// Number of producers that still put.
     active: Cell<u16>,
     arrivals: Rc<Arrivals>,
+    /// Cancelled when the user stops the run.
+    stop: CancellationToken,
 }
 
 impl Producers {
@@ -46,7 +49,7 @@ impl Producers {
         topic: String,
         mut pace: Option<Interval>,
     ) -> Result<(), Failure> {
-        while Instant::now() < self.until {
+        while Instant::now() < self.until && !self.stop.is_cancelled() {
             let began = Instant::now();
             if let Some(pace) = &mut pace {
                 if timeout_at(self.until, pace.tick()).await.is_err() {
@@ -101,6 +104,7 @@ pub async fn measure(run: &Run, to: &Destination) -> Result<(), Failure> {
         until: start + flow_time,
         active: Cell::new(half),
         arrivals: Rc::clone(&arrivals),
+        stop: run.stop.clone(),
     });
     let between_puts =
         run.load.rate.map(|rate| Duration::from_secs_f64(f64::from(run.load.batch) / rate as f64));

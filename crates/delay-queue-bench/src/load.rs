@@ -28,6 +28,9 @@ const FILL_BYTES: u64 = 2 << 20;
 const FILLERS: usize = 8;
 /// Error of a run that the user stopped.
 const INTERRUPTED: &str = "interrupted: these are the figures so far";
+/// Longest wait of an interrupted run for the answers to its last puts. Jobs of a put that is still
+/// under way would be left behind by the purge.
+const LAST_ANSWERS: Duration = Duration::from_secs(2);
 /// A day in milliseconds.
 const DAY: u64 = 24 * 3_600_000;
 
@@ -56,6 +59,8 @@ struct Work {
     left: Cell<u64>,
     /// Cancelled when no jobs are left.
     done: CancellationToken,
+    /// Cancelled when the user stops the run.
+    stop: CancellationToken,
     /// Time at which a job was last finished.
     last: Cell<Instant>,
     measurements: Rc<RefCell<Measurements>>,
@@ -72,7 +77,7 @@ impl Work {
     async fn puts<P: Peer>(&self, mut peer: P, topic: &str) -> Result<(), Failure> {
         loop {
             let count = self.batch.min(self.left.get());
-            if count == 0 {
+            if count == 0 || self.stop.is_cancelled() {
                 return Ok(());
             }
             self.left.set(self.left.get() - count);
@@ -143,6 +148,7 @@ async fn connections<P: Peer + 'static>(
         batch: run.load.batch.into(),
         left: Cell::new(jobs),
         done: CancellationToken::new(),
+        stop: run.stop.clone(),
         last: Cell::new(Instant::now()),
         measurements: Rc::clone(measurements),
     });
@@ -172,7 +178,11 @@ pub async fn watch(
                 None => return Ok(()),
                 Some(done) => done??,
             },
-            () = run.stop.cancelled() => return Err(INTERRUPTED.into()),
+            () = run.stop.cancelled() => {
+                let ended = async { while parts.join_next().await.is_some() {} };
+                _ = tokio::time::timeout(LAST_ANSWERS, ended).await;
+                return Err(INTERRUPTED.into());
+            }
             _ = progress.tick() => eprintln!("{what}: {}{of} jobs", measurements.borrow().jobs),
         }
     }
