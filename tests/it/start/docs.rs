@@ -5,10 +5,10 @@ use std::{
     fs,
     path::{Path, PathBuf},
     process::Command,
-    time::{Duration, Instant},
+    time::Instant,
 };
 
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::support::patience::patience;
 use crate::{
@@ -16,10 +16,10 @@ use crate::{
         access::{smallest, use_all},
         outputs::{Logged, WorkDir, store},
     },
-    support::{Redis, file_log::flip_the_middle, free_port, process::Process},
+    support::{Redis, file_log::flip_the_middle, process::Process},
 };
 
-const README: &str = include_str!("../../../README.md");
+pub const README: &str = include_str!("../../../README.md");
 const REDIS: &str = include_str!("../../../docs/redis.md");
 const OPERATIONS: &str = include_str!("../../../docs/operations.md");
 const METRICS: &str = include_str!("../../../docs/metrics.md");
@@ -28,7 +28,7 @@ const RELIABILITY: &str = include_str!("../../../docs/reliability.md");
 const PERFORMANCE: &str = include_str!("../../../docs/performance.md");
 
 /// Returns the code blocks of a page in this language.
-fn blocks(page: &str, language: &str) -> Vec<String> {
+pub fn blocks(page: &str, language: &str) -> Vec<String> {
     let opening = format!("```{language}\n");
     let after = page.split(opening.as_str()).skip(1);
     after.map(|rest| rest.split("```").next().unwrap_or_default().to_owned()).collect()
@@ -74,99 +74,6 @@ async fn the_curl_lines_of_the_readme_put_pop_and_finish_a_job() {
     let said = ran.await.expect("joined");
     assert!(said.contains("\"jobs\":[{") && said.contains("\"state\":\"delayed\""), "{said}");
     assert_eq!(server.get("/jobs/close:4711").await.0, 404, "it is finished");
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn the_consumer_of_the_readme_finishes_and_releases_jobs() {
-    let dir = tempfile::tempdir().expect("a temporary folder");
-    let server = Process::start(dir.path(), &[]).await;
-    let [consumer] = &blocks(README, "python")[..] else { panic!("one consumer") };
-    let consumer = consumer.replace("http://127.0.0.1:9277", &server.base);
-    let put = |id: &str, body: Value| json!({"topic": "orders", "id": id, "body": body, "backoff": ["1h"]});
-    server.post("/jobs", put("good", json!({"order": 1}))).await.expect("put");
-    server.post("/jobs", put("bad", json!({}))).await.expect("put");
-    let mut python = Command::new("python3").args(["-c", &consumer]).spawn().expect("python3 runs");
-    let both_are_done = async {
-        loop {
-            let (good, (_, bad)) =
-                (server.get("/jobs/good").await.0, server.get("/jobs/bad").await);
-            if good == 404 && bad["state"] == "delayed" {
-                return bad;
-            }
-            tokio::time::sleep(Duration::from_millis(50)).await;
-        }
-    };
-    let bad = tokio::time::timeout(Duration::from_secs(60), both_are_done).await;
-    python.kill().expect("stopped by its process id");
-    python.wait().expect("it ends");
-    let bad = bad.expect("both are done in time");
-    assert_eq!((&bad["attempt"], &bad["error"]), (&json!(1), &json!("'order'")));
-}
-
-/// Waits until the job has this state; "gone" means that there is no job.
-async fn wait_for_state(server: &Process, id: &str, state: &str) {
-    let reached = async {
-        loop {
-            let (status, job) = server.get(&format!("/jobs/{id}")).await;
-            if job["state"] == state || (status == 404 && state == "gone") {
-                return;
-            }
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-    };
-    let reached = tokio::time::timeout(Duration::from_secs(60), reached).await;
-    reached.unwrap_or_else(|_| panic!("{id} does not become {state}"));
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn the_consumer_of_the_readme_outlives_its_server_and_its_ttr() {
-    let dir = tempfile::tempdir().expect("a temporary folder");
-    let port = free_port();
-    let mut server = Process::on_port(port, dir.path(), &[]).await;
-    let [consumer] = &blocks(README, "python")[..] else { panic!("one consumer") };
-    let work = "print(\"closing order\", job[\"body\"][\"order\"])";
-    assert!(consumer.contains(work), "{consumer}");
-    let consumer = consumer
-        .replace("http://127.0.0.1:9277", &server.base)
-        .replace(work, "time.sleep(job[\"body\"])");
-    let python = || Command::new("python3").args(["-c", &consumer]).spawn().expect("python3 runs");
-    let mut python = Stopped(python());
-    let put = async |server: &Process, id: &str, seconds: f64, ttr: &str| {
-        let job = json!({"topic": "orders", "id": id, "body": seconds, "ttr": ttr});
-        assert_eq!(server.post("/jobs", job).await.expect("an answer").0, 201);
-    };
-    // The job takes longer than its TTR: the consumer touches it.
-    put(&server, "slow", 3.0, "1s").await;
-    wait_for_state(&server, "slow", "gone").await;
-    let (_, topic) = server.get("/topics/orders").await;
-    assert_eq!(topic["since_start"]["expired"], 0, "{topic}");
-    // The job is deleted meanwhile: the consumer's touch and finish are refused, and it goes on.
-    put(&server, "cancelled", 1.0, "1s").await;
-    wait_for_state(&server, "cancelled", "reserved").await;
-    assert_eq!(server.delete("/jobs/cancelled").await, Some(200));
-    // The server is killed during a job, and comes back.
-    put(&server, "across", 2.0, "60s").await;
-    wait_for_state(&server, "across", "reserved").await;
-    server.kill();
-    let server = Process::on_port(port, dir.path(), &[]).await;
-    wait_for_state(&server, "across", "gone").await;
-    // The consumer releases a job that it cannot end.
-    put(&server, "held", 60.0, "60s").await;
-    wait_for_state(&server, "held", "reserved").await;
-    let pid = python.0.id().to_string();
-    assert!(Command::new("kill").args(["-TERM", &pid]).status().is_ok_and(|sent| sent.success()));
-    assert!(python.0.wait().expect("it ends").success());
-    wait_for_state(&server, "held", "ready").await;
-}
-
-/// Process that is killed with its test.
-struct Stopped(std::process::Child);
-
-impl Drop for Stopped {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -22,6 +22,7 @@ mod openapi;
 mod outputs;
 mod private_files;
 mod protected_servers;
+mod readme_consumer;
 mod refusals;
 mod reset_streams;
 mod settings;

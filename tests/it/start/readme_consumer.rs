@@ -1,0 +1,145 @@
+//! The consumer in the README, run verbatim but for the port and, in most tests, its work.
+
+use std::{
+    io::{BufRead, BufReader},
+    process::{Child, Command, Stdio},
+};
+
+use serde_json::{Value, json};
+use tokio::sync::mpsc;
+
+use crate::{
+    start::docs::{README, blocks},
+    support::{free_port, patience::patience, process::Process},
+};
+
+/// Instead of the work in the README: prints the job's id, then sleeps for the seconds in its body.
+const SLEEP: (&str, &str) = (
+    "print(\"closing order\", job[\"body\"][\"order\"])",
+    "print(job[\"id\"], flush=True); time.sleep(job[\"body\"])",
+);
+
+/// A running consumer, which is killed with its test.
+struct Consumer {
+    process: Child,
+    printed: mpsc::UnboundedReceiver<String>,
+}
+
+impl Consumer {
+    /// Starts the consumer after these replacements in its text.
+    fn start(server: &Process, replacements: &[(&str, &str)]) -> Self {
+        let [text] = &blocks(README, "python")[..] else { panic!("one consumer") };
+        let mut text = text.replace("http://127.0.0.1:9277", &server.base);
+        for (old, new) in replacements {
+            assert!(text.contains(old), "{old} is not in {text}");
+            text = text.replace(old, new);
+        }
+        let mut python = Command::new("python3");
+        let started = python.args(["-c", &text]).stdout(Stdio::piped()).spawn();
+        let mut process = started.expect("python3 runs");
+        let (print, printed) = mpsc::unbounded_channel();
+        let mut output = BufReader::new(process.stdout.take().expect("a pipe")).lines();
+        std::thread::spawn(move || {
+            while let Some(Ok(line)) = output.next() {
+                let _ = print.send(line);
+            }
+        });
+        Self { process, printed }
+    }
+
+    /// Waits until the consumer works on this job.
+    async fn works_on(&mut self, id: &str) {
+        let printed = tokio::time::timeout(patience(), self.printed.recv()).await;
+        assert_eq!(printed.ok().flatten().as_deref(), Some(id));
+    }
+
+    /// Sends SIGTERM, and waits for the end.
+    fn terminate(mut self) {
+        let pid = self.process.id().to_string();
+        let sent = Command::new("kill").args(["-TERM", &pid]).status();
+        assert!(sent.is_ok_and(|sent| sent.success()));
+        assert!(self.process.wait().expect("it ends").success());
+    }
+}
+
+impl Drop for Consumer {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+async fn put_order(server: &Process, id: &str, body: Value, ttr: &str) {
+    let job = json!({"topic": "orders", "id": id, "body": body, "ttr": ttr, "backoff": ["1h"]});
+    assert_eq!(server.post("/jobs", job).await.expect("an answer").0, 201);
+}
+
+/// Waits until the job has this state, and returns the job; "gone" means that there is no job.
+async fn wait_for_state(server: &Process, id: &str, state: &str) -> Value {
+    let path = format!("/jobs/{id}");
+    let mut job = Value::Null;
+    eventually!(
+        {
+            let (status, found) = server.get(&path).await;
+            job = found;
+            job["state"] == state || (status == 404 && state == "gone")
+        },
+        "{id} does not become {state}: {job}"
+    );
+    job
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_consumer_of_the_readme_finishes_and_releases_jobs() {
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let server = Process::start(dir.path(), &[]).await;
+    put_order(&server, "good", json!({"order": 1}), "1m").await;
+    put_order(&server, "bad", json!({}), "1m").await;
+    let _consumer = Consumer::start(&server, &[]);
+    wait_for_state(&server, "good", "gone").await;
+    let bad = wait_for_state(&server, "bad", "delayed").await;
+    assert_eq!((&bad["attempt"], &bad["error"]), (&json!(1), &json!("'order'")));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_consumer_of_the_readme_outlives_its_server_and_its_ttr() {
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let port = free_port();
+    let mut server = Process::on_port(port, dir.path(), &[]).await;
+    let mut consumer = Consumer::start(&server, &[SLEEP]);
+    // The job takes longer than its TTR: the consumer touches it.
+    put_order(&server, "slow", json!(6.0), "4s").await;
+    consumer.works_on("slow").await;
+    wait_for_state(&server, "slow", "gone").await;
+    let (_, topic) = server.get("/topics/orders").await;
+    assert_eq!(topic["since_start"]["expired"], 0, "{topic}");
+    // The job is deleted meanwhile: the consumer's touch and finish are refused, and it goes on.
+    put_order(&server, "cancelled", json!(1.0), "1s").await;
+    consumer.works_on("cancelled").await;
+    assert_eq!(server.delete("/jobs/cancelled").await, Some(200));
+    // The server is killed during a job, and comes back.
+    put_order(&server, "across", json!(2.0), "1h").await;
+    consumer.works_on("across").await;
+    server.kill();
+    let server = Process::on_port(port, dir.path(), &[]).await;
+    wait_for_state(&server, "across", "gone").await;
+    // The consumer gives a job back that it has no time to finish.
+    put_order(&server, "held", json!(3600), "1h").await;
+    consumer.works_on("held").await;
+    consumer.terminate();
+    wait_for_state(&server, "held", "ready").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_consumer_of_the_readme_gives_back_a_job_just_popped() {
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let server = Process::start(dir.path(), &[]).await;
+    // The signal comes after the answer to the pop, and before the loop has the job.
+    let read = "return json.loads(answer.read() or \"{}\")";
+    let later = "answer = json.loads(answer.read() or \"{}\"); time.sleep(1); return answer";
+    let consumer = Consumer::start(&server, &[SLEEP, (read, later)]);
+    put_order(&server, "popped", json!(3600), "1h").await;
+    wait_for_state(&server, "popped", "reserved").await;
+    consumer.terminate();
+    wait_for_state(&server, "popped", "ready").await;
+}
