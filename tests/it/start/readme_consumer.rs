@@ -77,7 +77,7 @@ async fn put_order(server: &Process, id: &str, body: Value, ttr: &str) {
 /// Waits until the job has this state, and returns the job; "gone" means that there is no job.
 async fn wait_for_state(server: &Process, id: &str, state: &str) -> Value {
     let path = format!("/jobs/{id}");
-    let mut job = Value::Null;
+    let mut job;
     eventually!(
         {
             let (status, found) = server.get(&path).await;
