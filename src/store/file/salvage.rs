@@ -30,6 +30,7 @@ use crate::{
 };
 use add::Doubt;
 use rows::{Found, attempt_row, pool_row};
+use settings::LOST_TOKENS;
 
 /// Root pages of the tables: they never differ, since tables are always created in one order.
 pub const ROOTS: [(&str, u32); 6] =
@@ -55,12 +56,20 @@ pub struct Salvaged {
     pub topics: u64,
     /// Unreadable access tokens, and unreadable pages that may have had some.
     pub tokens: u64,
+    /// Whether no token could be read although there may have been some.
+    pub are_all_tokens_lost: bool,
 }
 
 impl fmt::Display for Salvaged {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { jobs, uncertain, damaged, pages, topics, tokens } = self;
-        if *tokens > 0 {
+        let Self { jobs, uncertain, damaged, pages, topics, tokens, are_all_tokens_lost } = self;
+        if *are_all_tokens_lost {
+            write!(
+                f,
+                "all access tokens, or pages of them, are damaged: the server refuses every \
+                 request until you create tokens and revoke the token `{LOST_TOKENS}`; "
+            )?;
+        } else if *tokens > 0 {
             write!(
                 f,
                 "{tokens} access tokens, or pages of them, are damaged: create those that are \

@@ -12,7 +12,7 @@ use std::{
 use serde_json::{Value, json};
 
 use crate::support::{
-    file_log::flip_the_middle,
+    file_log::{flip_in_page, flip_the_middle, versions_of, written},
     process::{Process, program},
 };
 
@@ -142,25 +142,56 @@ fn created(dir: &Path) -> String {
     String::from_utf8_lossy(&made.stdout).trim().to_owned()
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_store_that_is_repaired_asks_for_tokens_as_before() {
-    let place = tempfile::tempdir().expect("a temporary folder");
-    killed(place.path()).await;
-    let token = created(place.path());
-    // Further commits, so that the damage is not in the last one: a damaged last commit is taken
-    // for a torn one.
-    let mut server = Process::start(place.path(), &[]).await;
+/// Root pages of the tables of jobs and of tokens.
+const POOL_PAGE: u32 = 4;
+const TOKENS_PAGE: u32 = 9;
+
+/// Makes a store whose log has its one token, followed by 60 jobs; returns the token.
+async fn logged_token(dir: &Path) -> String {
+    killed(dir).await;
+    let token = created(dir);
+    let mut server = Process::start(dir, &[]).await;
+    let client = reqwest::Client::new();
+    assert_eq!(status(&server, Some(&token)).await, 200);
+    let log = dir.join("data/jobs.db-wal");
+    eventually!(
+        !versions_of(&written(&log), TOKENS_PAGE).is_empty(),
+        "the use of the token is not noted"
+    );
     for n in 0..60 {
         let put = json!({"topic": "t", "id": format!("more:{n}")}).to_string();
-        let request = reqwest::Client::new().post(format!("{}/jobs", server.base)).body(put);
+        let request = client.post(format!("{}/jobs", server.base)).body(put);
         let answer = request.bearer_auth(&token).send().await.expect("an answer");
         assert_eq!(answer.status(), 201);
     }
     server.kill();
-    let wal = place.path().join("data/jobs.db-wal");
-    flip_the_middle(&wal);
+    token
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_store_that_is_repaired_asks_for_tokens_as_before() {
+    let place = tempfile::tempdir().expect("a temporary folder");
+    let token = logged_token(place.path()).await;
+    flip_in_page(&place.path().join("data/jobs.db-wal"), POOL_PAGE);
     let repaired = run(place.path(), &["doctor", "--repair"]);
     assert!(repaired.status.success(), "{}", text(&repaired));
+    let server = Process::start(place.path(), &[]).await;
+    assert_eq!([status(&server, None).await, status(&server, Some(&token)).await], [401, 200]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_store_repaired_without_its_tokens_stays_closed() {
+    let place = tempfile::tempdir().expect("a temporary folder");
+    let token = logged_token(place.path()).await;
+    flip_in_page(&place.path().join("data/jobs.db-wal"), TOKENS_PAGE);
+    let repaired = text(&run(place.path(), &["doctor", "--repair"]));
+    assert!(repaired.contains("revoke the token `lost-in-repair`"), "{repaired}");
+    let mut server = Process::start(place.path(), &[]).await;
+    assert_eq!([status(&server, None).await, status(&server, Some(&token)).await], [401, 401]);
+    server.kill();
+    let token = created(place.path());
+    let revoked = run(place.path(), &["token", "revoke", "lost-in-repair"]);
+    assert!(revoked.status.success(), "{}", text(&revoked));
     let server = Process::start(place.path(), &[]).await;
     assert_eq!([status(&server, None).await, status(&server, Some(&token)).await], [401, 200]);
 }
@@ -194,7 +225,9 @@ async fn a_store_of_which_all_tokens_are_damaged_lets_no_caller_in() {
         assert_eq!(refused.status.code(), Some(1));
         assert!(text(&refused).contains(cause), "{}", text(&refused));
         let said = text(&run(place.path(), &["doctor", "--repair"]));
-        assert!(said.contains("1 access tokens, or pages of them, are damaged"), "{said}");
+        assert!(said.contains("all access tokens, or pages of them, are damaged"), "{said}");
+        let server = Process::start(place.path(), &[]).await;
+        assert_eq!(status(&server, None).await, 401);
     }
 }
 

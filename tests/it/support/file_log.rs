@@ -21,3 +21,18 @@ pub fn flip_the_middle(log: &Path) {
     bytes[middle] ^= 1;
     fs::write(log, bytes).expect("written");
 }
+
+/// Returns where the log has versions of this page of the database.
+pub fn versions_of(log: &[u8], page: u32) -> Vec<usize> {
+    let is_version = |frame: &usize| log[*frame..*frame + 4] == page.to_be_bytes();
+    (HEADER..log.len()).step_by(FRAME).filter(is_version).collect()
+}
+
+/// Flips a bit in the middle one of the versions of this page.
+pub fn flip_in_page(log: &Path, page: u32) {
+    let mut bytes = written(log);
+    let versions = versions_of(&bytes, page);
+    assert!(!versions.is_empty(), "the log has no version of page {page}");
+    bytes[versions[versions.len() / 2] + FRAME / 2] ^= 1;
+    fs::write(log, bytes).expect("written");
+}

@@ -17,6 +17,9 @@ use crate::{
     },
 };
 
+/// Name of the unreadable token that keeps a store closed after all tokens may have been lost.
+pub const LOST_TOKENS: &str = "lost-in-repair";
+
 impl Reader {
     pub fn topics(&mut self, writes: &mut Vec<Write>) {
         let (cells, mut lost) = self.rows("topics");
@@ -32,8 +35,11 @@ impl Reader {
         self.found.topics = lost;
     }
 
+    /// If all tokens may be lost, adds an unreadable one, since a store without tokens lets every
+    /// caller in.
     pub fn tokens(&mut self, writes: &mut Vec<Write>) {
         let (cells, mut lost) = self.rows("tokens");
+        let before = writes.len();
         for cell in cells {
             match token(&cell) {
                 Some(token) => writes.push(Write::Token(token)),
@@ -41,6 +47,11 @@ impl Reader {
             }
         }
         self.found.tokens = lost;
+        if lost > 0 && writes.len() == before {
+            self.found.are_all_tokens_lost = true;
+            let (name, text) = (LOST_TOKENS.to_owned(), "lost in a repair".to_owned());
+            writes.push(Write::Token(TokenChange::Create { name, text, is_admin: true }));
+        }
     }
 }
 
