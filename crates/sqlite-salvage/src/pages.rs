@@ -5,6 +5,7 @@
 //! of every page. No bytes cause a panic.
 
 mod cell;
+mod leaf;
 mod structure;
 mod tree;
 
@@ -13,7 +14,8 @@ use std::{collections::HashMap, fs::File, io, os::unix::fs::FileExt, path::Path}
 use self::{cell::varint, structure::places};
 pub use self::{
     cell::{Cell, Field},
-    tree::{Leaf, Leaves, Range},
+    leaf::{Leaf, Range},
+    tree::Leaves,
 };
 use crate::{
     is_page_size,

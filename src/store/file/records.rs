@@ -50,6 +50,9 @@ pub use self::{
 };
 use self::{pool_table::PoolTable, read::Damage};
 
+/// Result of a write.
+type Done = rusqlite::Result<()>;
+
 /// Bytes of a page: SQLite's default for a new file.
 const PAGE: u64 = 4096;
 

@@ -6,7 +6,9 @@
 
 use std::collections::HashSet;
 
-use super::{INTERIOR, LEAF, Leaf, Pages, cell::varint, half, interior, local_part, pointers};
+use super::{
+    INTERIOR, LEAF, Pages, cell::varint, half, interior, leaf::Leaf, local_part, pointers,
+};
 
 impl Pages {
     /// Finds an inconsistent page in the table with the root page `root`. Ignores pages that SQLite

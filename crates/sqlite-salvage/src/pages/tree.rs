@@ -6,6 +6,7 @@ use std::collections::{HashMap, HashSet};
 
 use super::{
     INTERIOR, Pages, be, interior,
+    leaf::{Leaf, Range},
     structure::{interior_adds_up, leaf_adds_up},
 };
 
@@ -20,18 +21,7 @@ const KINDS: std::ops::RangeInclusive<u8> = 1..=BRANCH;
 /// Type of an entry for a page of a tree other than its root.
 const BRANCH: u8 = 5;
 
-/// Range of rowids: greater than the first, up to the second.
-pub type Range = (i64, i64);
 const ALL: Range = (i64::MIN, i64::MAX);
-
-/// A leaf of a table.
-#[derive(Debug, Clone, Copy)]
-pub struct Leaf {
-    /// Page number; the first page of a file is 1.
-    pub page: u32,
-    /// Rowids that the leaf may have.
-    pub range: Range,
-}
 
 /// The leaves of a table.
 #[derive(Debug, Default)]

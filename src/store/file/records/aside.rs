@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use rusqlite::params;
 
-use super::{Records, write::Done};
+use super::{Done, Records};
 use crate::{
     job::{State, UnixMillis},
     store::file::{

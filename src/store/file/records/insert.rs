@@ -2,11 +2,7 @@
 
 use rusqlite::{Statement, params};
 
-use super::{
-    Records,
-    row::PoolRow,
-    write::{Done, signed},
-};
+use super::{Done, Records, row::PoolRow, write::signed};
 use crate::{
     job::{NewJob, UnixMillis},
     store::file::machine::Write,

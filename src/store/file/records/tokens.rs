@@ -2,7 +2,7 @@
 
 use rusqlite::{Row, params};
 
-use super::{Records, damage, row::topic_checksum, write::Done};
+use super::{Done, Records, damage, row::topic_checksum};
 use crate::{
     job::UnixMillis,
     store::{StoredToken, TokenChange},

@@ -3,7 +3,7 @@
 use rusqlite::params;
 
 use super::{
-    Records, damage,
+    Done, Records, damage,
     ending::change_of,
     read::Damage,
     row::{AttemptRow, PoolRow, pause_number, text_checksum, topic_checksum},
@@ -20,8 +20,6 @@ use crate::{
 fn ranges(numbers: &[i64]) -> impl Iterator<Item = (i64, i64)> {
     numbers.chunk_by(|one, next| one + 1 == *next).map(|range| (range[0], range[range.len() - 1]))
 }
-
-pub type Done = rusqlite::Result<()>;
 
 /// Converts a number for SQLite; none of ours comes near the limit.
 pub fn signed(number: u64) -> i64 {
