@@ -116,6 +116,46 @@ pub async fn finished_jobs_are_forgotten_after_everything_else(bench: Bench) {
     assert_eq!(found, [None, Some(State::Ready), Some(State::Ready)], "after {steps} steps");
 }
 
+/// Promotes after the TTRs of finished jobs: until then, the timer looks at the reserved sets of
+/// their topics.
+async fn forget_ended_reservations(bench: &Bench) {
+    bench.advance(MINUTE);
+    bench.advance(SECOND);
+    bench.promote().await;
+}
+
+pub async fn finished_jobs_of_many_topics_delay_no_other(bench: Bench) {
+    let (bucket, ids) = ids(&bench, 602);
+    let [reserved, later, finished @ ..] = &ids[..] else { unreachable!("two ids") };
+    for (number, name) in finished.iter().enumerate() {
+        let topic = format!("t-{number}");
+        let retention = Millis::new(90 * SECOND.get());
+        bench.finished(kept(job(name.as_str(), &topic), retention), None).await;
+    }
+    // These retentions end before the TTR and the delay of the jobs that follow.
+    forget_ended_reservations(&bench).await;
+    bench.put(job(reserved.as_str(), "u")).await.expect("put");
+    bench.pop_one("u").await;
+    bench.put(delayed(later.as_str(), "v", MINUTE)).await.expect("put");
+    bench.advance(HOUR);
+    promote_in(&*bench.store, bucket, 100).await.expect("promoted");
+    let found = [bench.state(reserved).await, bench.state(later).await];
+    assert_eq!(found, [Some(State::Ready); 2]);
+}
+
+pub async fn forgetting_takes_no_budget_from_delayed_jobs(bench: Bench) {
+    let (bucket, ids) = ids(&bench, 9);
+    let (finished, later) = ids.split_first().expect("an id");
+    bench.finished(kept(job(finished.as_str(), "a"), HOUR), None).await;
+    forget_ended_reservations(&bench).await;
+    for name in later {
+        bench.put(delayed(name.as_str(), "b", MINUTE)).await.expect("put");
+    }
+    bench.advance(HOUR);
+    promote_in(&*bench.store, bucket, 8).await.expect("promoted");
+    assert_eq!(counts(&bench, "b").await, Counts { ready: 8, ..Counts::default() });
+}
+
 pub async fn restored_jobs_are_finished_as_they_were(bench: Bench) {
     let outcomes = [Outcome::Finished, Outcome::ResultDropped, Outcome::Deleted];
     let mut restored = Vec::new();

@@ -90,6 +90,8 @@ on_each_store! {
             finished_jobs_count_in_the_store_and_not_in_their_topic,
             finished_jobs_are_listed_by_the_end_of_their_retention,
             finished_jobs_are_forgotten_after_everything_else,
+            finished_jobs_of_many_topics_delay_no_other,
+            forgetting_takes_no_budget_from_delayed_jobs,
             restored_jobs_are_finished_as_they_were;
         remembered:
             a_finished_id_is_refused_kept_or_replaced,

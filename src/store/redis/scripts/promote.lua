@@ -16,6 +16,9 @@ local function make_promotions()
   return promotions
 end
 
+-- How many sets that are due a call reads at once, and in all.
+local PAGE_OF_SETS, MAX_SETS = 500, 10000
+
 local made
 local function promotions()
   made = made or make_promotions()
@@ -80,22 +83,25 @@ local function act(set_name, state, topic, most)
   end
 end
 
--- The sets that are due, the earliest first: those of delayed jobs, and the others. Finished jobs are last: to forget
--- them late harms nobody.
+-- The sets that are due, the earliest first: those of delayed jobs, of finished jobs, and the others. Sets of finished
+-- jobs may be due for long, so reading goes on past a page of them.
 local function due_sets()
   local delayed, others, finished = {}, {}, {}
-  local now = string.format('%d', NOW)
-  for _, set_name in ipairs(redis.call('ZRANGE', BUCKET, '-inf', now, 'BYSCORE', 'LIMIT', 0, 500)) do
-    local state, topic = string.match(set_name, '^(%l+):(.+)$')
-    local list = state == 'delayed' and delayed or state == 'finished' and finished or others
-    if not WORK[state] then
-      redis.call('ZREM', BUCKET, set_name)
-    elseif #list < 32 then
-      list[#list + 1] = { set_name, state, topic }
+  local now, read_names = string.format('%d', NOW), 0
+  repeat
+    local names = redis.call('ZRANGE', BUCKET, '-inf', now, 'BYSCORE', 'LIMIT', read_names, PAGE_OF_SETS)
+    for _, set_name in ipairs(names) do
+      local state, topic = string.match(set_name, '^(%l+):(.+)$')
+      local list = state == 'delayed' and delayed or state == 'finished' and finished or others
+      if not WORK[state] then
+        redis.call('ZREM', BUCKET, set_name)
+      elseif #list < 32 then
+        list[#list + 1] = { set_name, state, topic }
+      end
     end
-  end
-  for _, set in ipairs(finished) do others[#others + 1] = set end
-  return delayed, others
+    read_names = read_names + #names
+  until #names < PAGE_OF_SETS or #delayed + #others > 0 or read_names >= MAX_SETS
+  return delayed, others, finished
 end
 
 local function transition()
@@ -103,12 +109,13 @@ local function transition()
   NOW_MICROS = believed(ARGV[3])
   NOW, NOW_UP = math.floor(NOW_MICROS / 1000), math.ceil(NOW_MICROS / 1000)
   reply, places = { '', NOW_MICROS, CLOCK_MICROS }, {}
-  local delayed, others = due_sets()
+  local delayed, others, finished = due_sets()
   begin_budget(tonumber(ARGV[2]), #others > 0)
-  for _, sets in ipairs({ delayed, others }) do
+  -- Finished jobs come last, and no set leaves them anything: forgetting them late does no harm.
+  for _, sets in ipairs({ delayed, others, finished }) do
     for n, set in ipairs(sets) do
       local set_name, state, topic = unpack(set)
-      local is_last = n == #sets and FOLLOWING == 0 and (sets == others or #others == 0)
+      local is_last = n == #sets and FOLLOWING == 0 and (sets ~= delayed or #others == 0)
       local most = budget_of(state, is_last)
       if most > 0 then act(set_name, state, topic, most) end
     end

@@ -2,14 +2,15 @@
 --
 -- A mass of jobs that are due in one set must not make the jobs of other sets late. While other sets remain, in this
 -- bucket or in a later one of the call, a set gets half of what is left. Delayed jobs come first and leave a quarter of
--- the bucket's budget for the other sets; these leave an eighth of the whole budget for later buckets.
+-- the bucket's budget for the other sets; these leave an eighth of the whole budget for later buckets. Finished jobs come
+-- last in their bucket and leave seven eighths for later buckets.
 
 -- The work of one job. To change a record takes as much time as four moves between sets.
 local WORK = { delayed = 1, reserved = 4, dead = 4, finished = 4 }
 -- unpack takes a few thousand values.
 local MOST_JOBS, MOST_WORK = 1000, 1000
--- The jobs and the work that are left, and how much of both delayed jobs, and other jobs, leave to later sets.
-local jobs_left, work_left, kept_by_delayed, kept_by_others
+-- The jobs and the work that are left, and how much of both delayed, finished and other jobs leave to later sets.
+local jobs_left, work_left, kept_by_delayed, kept_by_finished, kept_by_others
 
 -- A bucket begins with what the one before it has left.
 local function begin_budget(limit, has_others)
@@ -18,11 +19,12 @@ local function begin_budget(limit, has_others)
   local none = { jobs = 0, work = 0 }
   kept_by_delayed = has_others and { jobs = math.floor(jobs_left / 4), work = work_left / 4 } or none
   kept_by_others = FOLLOWING > 0 and { jobs = math.floor(limit / 8), work = MOST_WORK / 8 } or none
+  kept_by_finished = FOLLOWING > 0 and { jobs = math.floor(limit * 7 / 8), work = MOST_WORK * 7 / 8 } or none
 end
 
 -- The most jobs of the next set, which may be the last of the call.
 local function budget_of(state, is_last)
-  local kept = state == 'delayed' and kept_by_delayed or kept_by_others
+  local kept = state == 'delayed' and kept_by_delayed or state == 'finished' and kept_by_finished or kept_by_others
   local jobs = math.min(jobs_left - kept.jobs, math.floor((work_left - kept.work) / WORK[state]))
   return is_last and jobs or math.ceil(jobs / 2)
 end
