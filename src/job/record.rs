@@ -108,6 +108,14 @@ pub struct Job {
     pub ending: Option<Ending>,
 }
 
+impl Job {
+    /// Returns the bytes of its body and of its result.
+    pub fn content_bytes(&self) -> usize {
+        let result = self.ending.as_ref().and_then(|ending| ending.result.as_ref());
+        self.body.len() + result.map_or(0, Bytes::len)
+    }
+}
+
 /// The end of a job that is kept as finished.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ending {

@@ -109,8 +109,10 @@ impl Queue {
             outcome.map_err(QueueError::Store)?.map_err(QueueError::Refused)
         };
         let results: Vec<Result<O, QueueError>> = refused.into_iter().map(reply).collect();
-        let changed = watched.iter().zip(&results).filter(|(_, result)| result.is_ok());
-        self.watches.changed(changed.map(|(id, _)| id));
+        if !watched.is_empty() {
+            let changed = watched.iter().zip(&results).filter(|(_, result)| result.is_ok());
+            self.watches.changed(changed.map(|(id, _)| id));
+        }
         results
     }
 

@@ -193,7 +193,7 @@ impl Queue {
                 }
                 let range = JobRange { after: after.take(), limit: left, ..range.clone() };
                 let page = self.store.list(bucket, topic.clone(), state, range).await?;
-                bytes += page.jobs.iter().map(|job| job.body.len()).sum::<usize>();
+                bytes += page.jobs.iter().map(Job::content_bytes).sum::<usize>();
                 listed.jobs.extend(page.jobs);
                 listed.damaged.extend(page.damaged);
                 match page.next {

@@ -22,7 +22,7 @@ use super::{
 };
 use crate::{
     config::Settings,
-    job::{Bucket, State, Topic, TopicSettings},
+    job::{Bucket, Job, State, Topic, TopicSettings},
     store::{Damaged, JobRange, MAX_BATCH, Store},
 };
 
@@ -140,7 +140,7 @@ impl Exporter<'_> {
                 tracing::warn!(%id, reason, "a job is damaged");
             }
             progress.at(self.part.sums.jobs);
-            let bytes: usize = page.jobs.iter().map(|job| job.body.len()).sum();
+            let bytes: usize = page.jobs.iter().map(Job::content_bytes).sum();
             limit = if bytes > PAGE_BYTES { limit / 2 } else { limit * 2 };
             limit = limit.clamp(LEAST, MAX_BATCH);
             after = page.next;

@@ -230,7 +230,7 @@ impl Batches {
     fn add(&mut self, job: Job) -> Vec<(Bucket, Vec<Job>)> {
         let bucket = self.buckets.of(&job.id);
         let (jobs, bytes) = &mut self.of[bucket.index()];
-        let size = job.body.len() + JOB_BYTES;
+        let size = job.content_bytes() + JOB_BYTES;
         jobs.push(job);
         *bytes += size;
         self.bytes += size;
