@@ -16,7 +16,7 @@ use super::{
     list::List,
 };
 
-/// Most values of a list.
+/// Maximum number of values of a list.
 pub const MAX_VALUES: usize = 100;
 /// Largest growth from one attempt to the next.
 pub const MAX_FACTOR: f64 = 1000.0;

@@ -22,7 +22,7 @@ const UNITS: [(&str, u64); 6] = [
     ("w", 604_800_000),
 ];
 
-/// Most characters of a refused text that its error repeats.
+/// Maximum number of characters of a refused text that its error repeats.
 const SHOWN: usize = 40;
 
 /// A span of time in milliseconds.
@@ -57,7 +57,7 @@ impl Millis {
     /// Zero.
     pub const ZERO: Self = Self(0);
 
-    /// Makes a span of `millis` milliseconds.
+    /// Creates a span of `millis` milliseconds.
     pub const fn new(millis: u64) -> Self {
         Self(millis)
     }
@@ -75,7 +75,7 @@ impl Millis {
     /// Reads the text of a query parameter, where a plain number of seconds needs no unit.
     ///
     /// # Errors
-    /// The text is no duration, or one longer than ten years.
+    /// The text is not a duration, or is longer than ten years.
     pub fn from_query(text: &str) -> Result<Self, DurationError> {
         match scaled(text, 1_000) {
             Some(millis) => Self(millis).limited(|| DurationError::text(text, String::new())),
@@ -173,9 +173,11 @@ fn why(number: &str, unit: &str) -> String {
         _ if number.is_empty() => String::new(),
         "" => format!(", which lacks a unit: \"{number}s\" is seconds, \"{number}m\" minutes"),
         "M" | "y" | "Y" => {
-            format!("; {unit:?} is no unit, because months and years differ in length")
+            format!("; {unit:?} is not a unit, because months and years differ in length")
         }
-        unit => format!("; {unit:?} is no unit (they are case-sensitive, without blanks)"),
+        unit => {
+            format!("; {unit:?} is not a unit (units are case-sensitive and contain no spaces)")
+        }
     }
 }
 

@@ -39,12 +39,12 @@ pub const RESERVED_NAMES: [&str; 16] = [
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum HeadersError {
     /// Too many headers.
-    #[error("must be at most {MAX_HEADERS} headers, got {0}")]
+    #[error("must have at most {MAX_HEADERS} headers, got {0}")]
     Count(usize),
     /// Too many bytes.
-    #[error("must be at most {MAX_HEADER_BYTES} bytes of names and values together, got {0}")]
+    #[error("must have at most {MAX_HEADER_BYTES} bytes of names and values together, got {0}")]
     Size(usize),
-    /// A name that is no HTTP token.
+    /// A name that is not an HTTP token.
     #[error("must have names of letters, digits and !#$%&'*+-.^_`|~ (RFC 9110 tokens), got {0:?}")]
     Name(String),
     /// A name that HTTP or this queue uses itself.

@@ -87,7 +87,7 @@ pub struct NameError {
     given: String,
 }
 
-/// Checks a name; besides letters and digits it may have `extra`, as `allowed` says in the error.
+/// Checks a name of letters, digits and `extra`; the error describes them as `allowed`.
 pub fn check(text: &str, extra: &[u8], allowed: &'static str) -> Result<(), NameError> {
     let fits = (1..=MAX_LEN).contains(&text.len())
         && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || extra.contains(&byte))

@@ -1,4 +1,4 @@
-//! The policy of a job: everything in its put besides id, topic, body and time.
+//! The policy of a job: everything in its put except id, topic, body and time.
 //!
 //! A new field of a job belongs here: its value, default and text in a store, and how a put, a
 //! change and the defaults of a topic set it. Stores keep the text as a whole ([`text`]).
@@ -14,7 +14,7 @@ use super::{backoff::Backoff, duration::Millis, headers::Headers, traceparent::T
 pub(crate) use self::schema_4::PolicyOfSchema4;
 pub use self::{fields::PolicyFields, text::PolicyError};
 
-/// The fields of a put besides id, topic, body and time.
+/// The fields of a put except id, topic, body and time.
 ///
 /// Exports contain this as JSON: names must stay stable.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -193,7 +193,7 @@ pub struct PoppedJob {
 }
 
 impl NewJob {
-    /// Makes a job of the standard policy that is due at once.
+    /// Creates a job of the standard policy that is due at once.
     pub fn new(id: JobId, topic: Topic, body: impl Into<Bytes>) -> Self {
         Self {
             id,

@@ -19,10 +19,10 @@ pub struct Reservation(u64);
 pub struct Nonce(u64);
 
 impl Nonce {
-    /// Most reservations of one call.
+    /// Maximum number of reservations of one call.
     pub const RESERVATIONS: u16 = 2048;
 
-    /// Makes a nonce of any random number; never zero, which no reservation has.
+    /// Creates a nonce from any random number; never zero, which no reservation has.
     pub fn new(random: u64) -> Self {
         Self((random >> 12).max(1))
     }
@@ -72,7 +72,7 @@ impl Reservation {
         self.0
     }
 
-    /// Makes a reservation of stored bits.
+    /// Creates a reservation from stored bits.
     pub fn from_bits(bits: u64) -> Self {
         Self(bits)
     }
@@ -131,7 +131,7 @@ mod tests {
         }
 
         #[test]
-        fn other_text_is_no_reservation(text in "[^0-9a-f]{0,20}|[0-9A-F]{15}G|\\+[0-9a-f]{15}") {
+        fn other_text_is_refused(text in "[^0-9a-f]{0,20}|[0-9A-F]{15}G|\\+[0-9a-f]{15}") {
             prop_assert!(text.parse::<Reservation>().is_err());
         }
     }

@@ -48,7 +48,7 @@ impl State {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct States(u8);
 
-/// A text that is no set of states.
+/// Error for text that is not a set of states.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("must be one or more of {states}, separated by commas, got {given:?}", states = State::ALL.map(State::name).join(", "))]
 pub struct InvalidStates {

@@ -127,7 +127,7 @@ impl<'de> Deserialize<'de> for UnixMillis {
                 Err(E::custom(TimeError(millis.to_string())))
             }
 
-            /// To JSON, 1763690060000.0 is a whole number as well.
+            /// Accepts a float without a fraction: in JSON, 1763690060000.0 is a whole number.
             fn visit_f64<E: de::Error>(self, millis: f64) -> Result<UnixMillis, E> {
                 match millis.to_string().parse() {
                     Ok(whole) => self.visit_u64(whole),

@@ -8,7 +8,7 @@ use thiserror::Error;
 
 use super::{list::List, name::MAX_LEN, topic::Topic};
 
-/// Most patterns of one set.
+/// Maximum number of patterns of one set.
 pub const MAX_PATTERNS: usize = 100;
 
 /// A pattern: `billing` (this topic), `billing.*` (all that begin with `billing.`), or `*` (all).
@@ -18,7 +18,7 @@ pub const MAX_PATTERNS: usize = 100;
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct TopicPattern(SmolStr);
 
-/// A text that is no pattern.
+/// Error for text that is not a pattern.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error(
     "must be a topic (\"mail\"), the beginning of topics and a star (\"billing.*\"), or \"*\"; got {0:?}"
@@ -91,7 +91,7 @@ impl Topics {
     /// Every topic: `*`.
     pub const ALL: Self = Self(None);
 
-    /// Makes the set of topics that match any of these patterns; no patterns match no topic.
+    /// Creates the set of topics that match any of these patterns; no patterns match no topic.
     pub fn of(mut patterns: Vec<TopicPattern>) -> Self {
         patterns.sort_unstable();
         patterns.dedup();
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_pattern_is_refused() {
+    fn invalid_patterns_are_refused() {
         let long = format!("{}*", "x".repeat(128));
         for text in
             ["", "**", "*x", "a*b", "a*b*", "a b", "a,b", "a:*", "é*", ".", "..", "a/*", "?", &long]

@@ -16,12 +16,12 @@ impl Pause {
     pub const OPEN: Self = Self { until: None };
 
     /// Returns the stored form: the end in Unix milliseconds, or 1 without one. Must stay stable.
-    pub fn number(self) -> u64 {
+    pub fn to_stored(self) -> u64 {
         self.until.map_or(1, |until| until.get().max(2))
     }
 
     /// Parses the stored form; 0 means no pause.
-    pub fn of_number(number: u64) -> Option<Self> {
+    pub fn from_stored(number: u64) -> Option<Self> {
         match number {
             0 => None,
             1 => Some(Self::OPEN),
@@ -55,7 +55,7 @@ pub enum SettingsChanges {
     },
 }
 
-/// The settings of one topic.
+/// New settings of a changed topic.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TopicChange {
     /// The topic.
@@ -68,7 +68,7 @@ pub struct TopicChange {
 
 impl TopicSettings {
     /// Applies changes since [`version`](Self::version); returns the topics no longer paused.
-    pub fn take(&mut self, changes: SettingsChanges) -> Vec<Topic> {
+    pub fn apply(&mut self, changes: SettingsChanges) -> Vec<Topic> {
         match changes {
             SettingsChanges::All(all) => {
                 let old = std::mem::replace(self, all);
@@ -77,13 +77,13 @@ impl TopicSettings {
             }
             SettingsChanges::Changed { version, topics } => {
                 self.version = version;
-                topics.into_iter().filter_map(|change| self.change(change)).collect()
+                topics.into_iter().filter_map(|change| self.apply_one(change)).collect()
             }
         }
     }
 
     /// Applies one change; returns the topic if it is no longer paused.
-    fn change(&mut self, change: TopicChange) -> Option<Topic> {
+    fn apply_one(&mut self, change: TopicChange) -> Option<Topic> {
         let TopicChange { topic, pause, defaults } = change;
         match defaults {
             Some(defaults) => drop(self.defaults.insert(topic.clone(), defaults)),

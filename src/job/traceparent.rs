@@ -19,7 +19,7 @@ const LENGTH: usize = 55;
 /// The only flag that every version has: the caller records this trace.
 const SAMPLED: u8 = 1;
 
-/// A text that is no traceparent.
+/// Error for text that is not a traceparent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
     "must be a W3C traceparent, like \"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01\""
@@ -46,7 +46,8 @@ impl TraceParent {
 impl FromStr for TraceParent {
     type Err = TraceParentError;
 
-    /// Reads the text. A version after 00 is read as far as version 00 goes, and kept as 00.
+    /// Parses a traceparent. Reads only the fields of version 00 from a later version, and keeps
+    /// them as version 00.
     fn from_str(text: &str) -> Result<Self, TraceParentError> {
         let parse = || {
             let (version, rest) = (hex(text, 0, 2)?, text.as_bytes().get(LENGTH..)?);
@@ -111,7 +112,7 @@ mod tests {
     const EXAMPLE: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
 
     #[test]
-    fn a_traceparent_is_given_back_as_it_came() {
+    fn a_traceparent_round_trips_unchanged() {
         for text in [EXAMPLE, "00-00000000000000000000000000000001-0000000000000001-00"] {
             assert_eq!(text.parse::<TraceParent>().expect("valid").to_string(), text);
         }
@@ -125,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_traceparent_is_refused() {
+    fn invalid_traceparents_are_refused() {
         let zeros = EXAMPLE.replace("4bf92f3577b34da6a3ce929d0e0e4736", &"0".repeat(32));
         let others = [
             EXAMPLE.replace("00-4", "ff-4"),

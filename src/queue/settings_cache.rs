@@ -25,7 +25,7 @@ pub struct TopicSettingsCache {
 impl TopicSettingsCache {
     pub fn new(changes: Option<SettingsChanges>) -> Self {
         let mut settings = TopicSettings::default();
-        changes.map(|changes| settings.take(changes));
+        changes.map(|changes| settings.apply(changes));
         Self { current: RwLock::new(settings), refreshing: tokio::sync::Mutex::default() }
     }
 
@@ -49,7 +49,7 @@ impl TopicSettingsCache {
         let _alone = self.refreshing.lock().await;
         let known = self.current().version;
         let Some(changes) = store.settings(known).await? else { return Ok(()) };
-        let resumed = self.current.write().expect(UNPOISONED).take(changes);
+        let resumed = self.current.write().expect(UNPOISONED).apply(changes);
         // Waiting pops check every bucket, since any may have jobs.
         for topic in &resumed {
             for bucket in store.buckets().all() {

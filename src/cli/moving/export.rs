@@ -187,7 +187,7 @@ impl Exporter<'_> {
     async fn topics(&mut self) -> StoreResult<u64> {
         let mut settings = TopicSettings::default();
         let changes = self.store.settings(settings.version).await?;
-        changes.map(|changes| settings.take(changes));
+        changes.map(|changes| settings.apply(changes));
         let names = settings.paused.keys().chain(settings.defaults.keys());
         let names: std::collections::BTreeSet<&Topic> = names.collect();
         for topic in names {

@@ -61,7 +61,7 @@ fn a_jitter_below_zero_by_its_sign_alone_is_none() {
 }
 
 #[test]
-fn a_stored_text_that_is_no_backoff_is_refused() {
+fn a_stored_text_that_is_not_a_backoff_is_refused() {
     for text in
         ["", "list:", "list:a", "exp:0:2:1000:0", "exp:1:2:3", "exp:1:2:3:0:0", "exp:1:0.5:3:0"]
     {

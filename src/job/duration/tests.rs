@@ -31,7 +31,7 @@ fn durations_are_seconds_or_text_with_units_and_are_rounded_up() {
 }
 
 #[test]
-fn a_number_means_what_its_shortest_text_says() {
+fn a_number_is_read_as_its_shortest_decimal_text() {
     let by_text = |seconds: f64| scaled(&seconds.to_string(), 1_000);
     proptest!(|(millis in 0..=MAX_DURATION.get())| {
         let seconds = Millis::new(millis).as_seconds();
@@ -45,7 +45,7 @@ fn a_number_means_what_its_shortest_text_says() {
 }
 
 #[test]
-fn other_durations_are_refused_saying_what_is_allowed() {
+fn invalid_durations_are_refused_with_the_allowed_forms() {
     let refused = [
         "-1",
         "-0.5",
@@ -94,9 +94,9 @@ fn a_refusal_says_what_is_wrong_with_the_unit() {
     for (json, why) in [
         (r#""5""#, "lacks a unit"),
         (r#""1h30""#, "lacks a unit"),
-        (r#""1M""#, r#""M" is no unit, because months"#),
-        (r#""1y""#, r#""y" is no unit, because months and years"#),
-        (r#""1H""#, r#""H" is no unit (they are case-sensitive"#),
+        (r#""1M""#, r#""M" is not a unit, because months"#),
+        (r#""1y""#, r#""y" is not a unit, because months and years"#),
+        (r#""1H""#, r#""H" is not a unit (units are case-sensitive"#),
     ] {
         let error = duration(json).expect_err(json).to_string();
         assert!(error.contains(why), "{json}: {error}");
@@ -114,7 +114,7 @@ fn a_query_takes_a_plain_number_of_seconds_too() {
 
 proptest! {
     #[test]
-    fn a_duration_survives_its_number(millis in 0..=MAX_DURATION.0) {
+    fn a_duration_round_trips_through_its_json_number(millis in 0..=MAX_DURATION.0) {
         let json = serde_json::to_string(&Millis(millis)).expect("a number");
         prop_assert_eq!(duration(&json).expect("our own number"), millis);
     }
@@ -129,7 +129,7 @@ proptest! {
     }
 
     #[test]
-    fn no_text_panics(text in ".{0,40}") {
+    fn parsing_arbitrary_text_never_panics(text in ".{0,40}") {
         let _ = text.parse::<Millis>();
         let _ = Millis::from_query(&text);
     }

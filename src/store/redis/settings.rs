@@ -195,7 +195,7 @@ impl RedisStore {
         pause: Option<Pause>,
         only: Option<Pause>,
     ) -> StoreResult<()> {
-        let text = |pause: Pause| pause.number().to_string();
+        let text = |pause: Pause| pause.to_stored().to_string();
         let key = keys::paused(&self.prefix);
         self.set(key, topic, pause.map(text), only.map(text)).await
     }
@@ -227,7 +227,7 @@ impl RedisStore {
 
 /// Parses a persisted pause; an unreadable one has no end.
 fn pause(text: &str) -> Pause {
-    text.parse().ok().and_then(Pause::of_number).unwrap_or(Pause::OPEN)
+    text.parse().ok().and_then(Pause::from_stored).unwrap_or(Pause::OPEN)
 }
 
 /// Parses an entry of the log: `<version> <topic>`.

@@ -113,7 +113,7 @@ fn settings_that_are_unknown_or_out_of_range() {
         ("[timer]\npoll_interval = \"soon\"\n", "poll_interval"),
         ("[job_defaults]\nttr = 0\n", "job_defaults.ttr"),
         ("[job_defaults]\nttr = \"30\"\n", "lacks a unit"),
-        ("[job_defaults]\ndead_retention = \"1M\"\n", "\"M\" is no unit"),
+        ("[job_defaults]\ndead_retention = \"1M\"\n", "\"M\" is not a unit"),
         ("[timer]\nmax_sleep = \"1s\"\n", "timer.max_sleep was renamed: use timer.poll_interval"),
         ("[queue]\nttr = 30\n", "queue.ttr was renamed: use job_defaults.ttr"),
         ("[store]\nprefix = \"a{b}\"\n", "store.prefix"),

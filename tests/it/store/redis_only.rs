@@ -87,7 +87,7 @@ async fn defaults_that_cannot_be_read_do_not_hide_what_else_is_set() {
     let topic = "t".parse().expect("a topic");
     bench.store.set_paused(topic, true).await.expect("pause");
     let mut settings = TopicSettings::default();
-    settings.take(bench.store.settings(0).await.expect("settings").expect("a change"));
+    settings.apply(bench.store.settings(0).await.expect("settings").expect("a change"));
     assert_eq!((settings.paused.len(), settings.defaults.len()), (1, 0));
 }
 
@@ -337,7 +337,7 @@ async fn where_the_log_of_changes_has_a_gap_all_settings_are_read() {
     pause("b").await;
     let mut second = first.clone();
     assert!(matches!(read(first.version).await, Some(SettingsChanges::Changed { .. })));
-    second.take(read(first.version).await.expect("a change"));
+    second.apply(read(first.version).await.expect("a change"));
     pause("c").await;
     // A failover has lost the second change, which this server knows; the third came after it.
     let log = "{dq:topics}:changes";

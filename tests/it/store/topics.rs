@@ -391,7 +391,7 @@ pub async fn a_pause_ends_at_its_time_and_no_other_pause_with_it(bench: Bench) {
 /// Returns the current settings, as a server that knows `known` reads them.
 async fn changes_since(bench: &Bench, mut known: TopicSettings) -> TopicSettings {
     let news = bench.store.settings(known.version).await.expect("settings");
-    news.map(|news| known.take(news));
+    news.map(|news| known.apply(news));
     known
 }
 

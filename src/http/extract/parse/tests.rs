@@ -33,7 +33,7 @@ fn a_refusal_names_the_path_of_the_field_and_the_error() {
             "backoff.factor",
             "`backoff.factor` must be from 1 to 1000, got 0.5",
         ),
-        (r#"{"backoff":[1,"1M"]}"#, "backoff[1]", "\"M\" is no unit"),
+        (r#"{"backoff":[1,"1M"]}"#, "backoff[1]", "\"M\" is not a unit"),
         (r#"{"backoff":"1s"}"#, "backoff", "`backoff` must be a list of durations or {"),
         (r#"{"delay":1e400}"#, "delay", "`delay` must be a number that a double can hold"),
         (r#"{"id":"\ud800"}"#, "id", "`id` must be text of whole characters"),
@@ -48,7 +48,7 @@ fn a_refusal_names_the_path_of_the_field_and_the_error() {
 }
 
 #[test]
-fn what_is_no_json_is_told_by_its_place_and_the_field_around_it() {
+fn invalid_json_is_reported_with_its_place_and_its_field() {
     for (json, said) in [
         (
             r#"{"topic": "x" "id":1}"#,
@@ -68,7 +68,7 @@ fn what_is_no_json_is_told_by_its_place_and_the_field_around_it() {
 }
 
 #[test]
-fn a_request_that_is_no_object_names_no_field() {
+fn a_request_that_is_not_an_object_names_no_field() {
     for json in ["[]", "7", "null", r#"["t"]"#] {
         assert_eq!(refused(json, "").0, "", "{json}");
         assert_eq!(refused(json, "jobs[3]").0, "jobs[3]", "{json}");
@@ -89,7 +89,7 @@ fn a_long_value_is_not_repeated_whole() {
 }
 
 #[test]
-fn a_number_that_is_no_count_is_refused_in_the_words_of_json() {
+fn a_number_that_is_not_a_count_is_refused_in_words_of_json() {
     for (json, got) in [("3.5", "floating point `3.5`"), ("-1", "integer `-1`")] {
         let request = format!("{{\"count\":{json}}}");
         let Err(problem) = parse::<PopOptions>(request.as_bytes(), "") else { panic!("{json}") };

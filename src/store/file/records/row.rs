@@ -134,11 +134,11 @@ pub fn text_checksum(text: Option<&str>) -> i64 {
 }
 
 pub fn pause_number(pause: Option<Pause>) -> i64 {
-    pause.map_or(0, |pause| i64::try_from(pause.number()).unwrap_or(i64::MAX))
+    pause.map_or(0, |pause| i64::try_from(pause.to_stored()).unwrap_or(i64::MAX))
 }
 
 pub fn pause_of(number: i64) -> Option<Pause> {
-    u64::try_from(number).ok().and_then(Pause::of_number)
+    u64::try_from(number).ok().and_then(Pause::from_stored)
 }
 
 /// Returns the checksum of a topic's settings; `paused` is the number of its pause.
