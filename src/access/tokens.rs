@@ -87,7 +87,7 @@ impl Tokens {
         match self.change(change).await? {
             TokenChanged::Done => Ok((secret, token, SHOWN_ONCE)),
             TokenChanged::First => Ok((secret, token, FIRST_TOKEN)),
-            TokenChanged::Name => Err(TokenError::Exists(name)),
+            TokenChanged::NameConflict => Err(TokenError::Exists(name)),
             TokenChanged::NeedsAdmin => Err(TokenError::FirstNeedsAdmin),
         }
     }
@@ -114,7 +114,7 @@ impl Tokens {
     /// See [`TokenError`].
     pub async fn revoke(&self, name: TokenName) -> Result<(), TokenError> {
         match self.change(TokenChange::Revoke { name: name.to_string() }).await? {
-            TokenChanged::Name => return Err(TokenError::NotFound(name)),
+            TokenChanged::NameConflict => return Err(TokenError::NotFound(name)),
             TokenChanged::Done | TokenChanged::First | TokenChanged::NeedsAdmin => {}
         }
         let (left, _) = self.list().await.unwrap_or_default();

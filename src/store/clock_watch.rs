@@ -15,7 +15,7 @@ use std::{
 use super::Now;
 use crate::job::UnixMillis;
 
-/// Largest difference that is no jump: time servers correct clocks by small steps.
+/// Largest difference that is not a jump: time servers correct clocks by small steps.
 const TOLERANCE: Duration = Duration::from_secs(3);
 /// Time without another jump after which a clock is trusted again.
 const STEADY_FOR: Duration = Duration::from_secs(60);
@@ -88,7 +88,7 @@ impl Reading {
         later.micros.cast_signed().saturating_sub(self.expected(later.at).cast_signed())
     }
 
-    /// Returns the greatest deviation that is no jump, in microseconds, for a given tolerance.
+    /// Returns the largest deviation that is not a jump, in microseconds, for a given tolerance.
     fn allowed(self, later: Self, tolerance: Duration) -> u64 {
         micros(tolerance + self.slack + later.slack)
     }

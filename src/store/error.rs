@@ -30,7 +30,7 @@ pub enum StoreError {
         /// The error of the engine.
         cause: Arc<str>,
     },
-    /// The store was emptied or replaced by another one.
+    /// The store was emptied or replaced with another one.
     #[error(
         "the store has lost its jobs: it was emptied or replaced. Restore it, or accept the loss (delay-queue doctor --accept-loss). A server with a file store must then be restarted"
     )]
@@ -139,9 +139,9 @@ pub enum OpenError {
     /// The store's files are damaged.
     #[error(
         "failed to open the store in {dir}: {cause}. Nothing was changed. `delay-queue doctor \
-         --repair` saves these files in another folder and makes a new store of all readable jobs; \
-         `delay-queue export --skip-damaged FILE` writes the readable jobs to a file. Both report \
-         what is missing"
+         --repair` saves these files in another folder and creates a new store from all readable \
+         jobs; `delay-queue export --skip-damaged FILE` writes the readable jobs to a file. Both \
+         report what is missing"
     )]
     Damaged {
         /// Data directory.

@@ -12,7 +12,7 @@ pub trait Location: Debug + Send + Sync {
     /// Returns the store's name for logs, without user and password.
     fn name(&self) -> String;
 
-    /// Returns, in the words of `store.ack`, when a write is acknowledged.
+    /// Returns the effective level of acknowledgement: a value of `store.ack`.
     fn ack(&self) -> &'static str;
 
     /// Returns the store's directory, if it is on this machine.
@@ -30,8 +30,8 @@ pub trait Location: Debug + Send + Sync {
     /// See [`OpenError`].
     async fn open(&self, options: Options) -> Result<Arc<dyn Store>, OpenError>;
 
-    /// Opens the store and accepts the loss of jobs; see [`Store::accept_loss`]. Writes a lost
-    /// layout again if the number of buckets is set.
+    /// Opens the store and accepts the loss of jobs; see [`Store::accept_loss`]. Recreates
+    /// a lost layout if `store.buckets` is set.
     ///
     /// # Errors
     /// The store cannot be opened or written.

@@ -25,10 +25,10 @@ pub struct Lease {
     pub until: f64,
 }
 
-/// A store that several processes use at once, and that may consist of several servers.
+/// A store that several processes use at once, and that may consist of several nodes.
 #[async_trait]
 pub trait SharedStore: Send + Sync {
-    /// Returns the first bucket on the same server as `bucket`: both are available or neither, and
+    /// Returns the first bucket on the same node as `bucket`: both are available or neither, and
     /// one call may serve both. Changes when buckets move.
     fn representative(&self, bucket: Bucket) -> Bucket;
 
@@ -40,8 +40,8 @@ pub trait SharedStore: Send + Sync {
     /// them, or cannot read their leases.
     fn servers(&self) -> Option<Servers>;
 
-    /// Returns whether this process is the only server, which knows all deadlines and settings
-    /// itself. False if that is unknown.
+    /// Returns whether this process is the only server and therefore knows all deadlines and
+    /// settings. False if unknown.
     fn is_alone(&self) -> bool;
 
     /// Reads the leases that have not expired, without joining.

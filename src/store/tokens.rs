@@ -68,7 +68,7 @@ pub enum TokenChanged {
     /// The change was applied, and its token is now the only one of the store.
     First,
     /// A token of this name exists already (create), or none does (revoke).
-    Name,
+    NameConflict,
     /// The store has no token, and this one does not have the scope `admin`.
     NeedsAdmin,
 }

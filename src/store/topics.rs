@@ -42,7 +42,7 @@ impl Counts {
         }
     }
 
-    /// Makes the counts of all states.
+    /// Creates counts by calling `count` once per state.
     pub fn each(mut count: impl FnMut(State) -> u64) -> Self {
         let mut counts = Self::default();
         State::ALL.into_iter().for_each(|state| *counts.of_mut(state) = count(state));

@@ -44,7 +44,7 @@ impl Case {
 }
 
 #[test]
-fn a_steady_clock_is_followed_and_small_steps_are_no_jumps() {
+fn a_steady_clock_is_followed_and_small_steps_are_not_jumps() {
     let case = Case::new();
     assert_eq!(case.read(10, START + 12 * SECOND), (2 * SECOND).cast_signed() + SLACK);
     assert_eq!(case.watch.jumps(), ClockJumps::default());
@@ -130,7 +130,7 @@ fn buckets_that_notice_the_same_jump_count_it_once() {
 }
 
 #[test]
-fn a_difference_that_latency_explains_is_no_jump() {
+fn a_difference_that_latency_explains_is_not_a_jump() {
     let case = Case::new();
     let slack = Duration::from_secs(9);
     let reading = Reading { micros: START + 2 * SECOND, at: case.after(10), slack };

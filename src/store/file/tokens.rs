@@ -16,7 +16,7 @@ use crate::{
 impl TokenStore for FileStore {
     async fn tokens(&self, known: Option<u64>) -> StoreResult<Option<StoredTokens>> {
         let current = Arc::clone(&self.tokens_version);
-        // Without the writer: tokens must stay known while it waits for a slow disk.
+        // Bypasses the writer, so that tokens can be checked while it waits for a slow disk.
         if known == Some(current.load(Ordering::SeqCst)) {
             return Ok(None);
         }
@@ -40,18 +40,20 @@ impl TokenStore for FileStore {
             let is_there = |name: &str| there.iter().any(|token| token.name == *name);
             let done = match &change {
                 TokenChange::Create { name, .. } if is_there(name) => {
-                    return Ok(TokenChanged::Name);
+                    return Ok(TokenChanged::NameConflict);
                 }
                 TokenChange::Create { is_admin, .. } if there.is_empty() => match is_admin {
                     true => TokenChanged::First,
                     false => return Ok(TokenChanged::NeedsAdmin),
                 },
-                TokenChange::Revoke { name } if !is_there(name) => return Ok(TokenChanged::Name),
+                TokenChange::Revoke { name } if !is_there(name) => {
+                    return Ok(TokenChanged::NameConflict);
+                }
                 TokenChange::Create { .. } | TokenChange::Revoke { .. } => TokenChanged::Done,
             };
             writer.writes.push(Write::Token(change));
-            // Now, not after the commit: by then the caller may have gone, or the outcome is
-            // unknown. Readers of the new version wait for the commit.
+            // Raises the version now, not after the commit: by then the caller may be gone or the
+            // outcome unknown. Readers of the new version wait for the commit.
             version.fetch_add(1, Ordering::SeqCst);
             Ok(done)
         };

@@ -78,7 +78,7 @@ impl TokenStore for RedisStore {
         let confirm = keys::confirm_tokens(&self.prefix);
         let done = self.nodes.script(keys::slot(&key), Some(&confirm), eval).await?;
         match redis::from_redis_value(done).map_err(StoreError::unreadable)? {
-            0 => Ok(TokenChanged::Name),
+            0 => Ok(TokenChanged::NameConflict),
             1 => Ok(TokenChanged::Done),
             2 => Ok(TokenChanged::First),
             3 => Ok(TokenChanged::NeedsAdmin),

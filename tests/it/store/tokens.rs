@@ -61,14 +61,14 @@ pub async fn tokens_are_made_listed_and_revoked_each_by_its_name(bench: Bench) {
 }
 
 pub async fn the_first_token_is_one_of_an_administrator(bench: Bench) {
-    use TokenChanged::{Done, First, Name, NeedsAdmin};
+    use TokenChanged::{Done, First, NameConflict, NeedsAdmin};
     let make = async |name: &str, is_admin| change(&bench, creation(name, "{}", is_admin)).await;
     let (empty, _) = all(&bench).await;
     assert_eq!(make("shop", false).await, NeedsAdmin);
     assert_eq!(all(&bench).await, (empty, Vec::new()), "nothing has changed");
     assert_eq!(make("root", true).await, First);
     assert_eq!(make("shop", false).await, Done);
-    assert_eq!(make("root", false).await, Name);
+    assert_eq!(make("root", false).await, NameConflict);
     assert!(revoke(&bench, "root").await && revoke(&bench, "shop").await);
     assert_eq!(make("shop", false).await, NeedsAdmin, "there is none again");
     // Whichever comes first: a token without admin rights is never the only one.

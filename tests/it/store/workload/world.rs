@@ -130,7 +130,7 @@ impl World {
             TokenChange::Revoke { name } => self.tokens.remove(name).is_some(),
         };
         match is_done {
-            false => TokenChanged::Name,
+            false => TokenChanged::NameConflict,
             true if is_first => TokenChanged::First,
             true => TokenChanged::Done,
         }
