@@ -87,7 +87,7 @@ fn damaged(input: &mut Unstructured<'_>, id: &JobId, mut record: Vec<u8>, attemp
     let same = record == whole;
     assert_eq!(PoolRecord::parse(id, record).is_ok(), same);
     let Ok(text) = String::from_utf8(bytes) else { return };
-    // The check is no hash: it detects one changed digit, but not every change of several digits.
+    // The check is not a hash: it detects one changed digit, but not every change of several.
     let changed = text.bytes().zip(attempt.bytes()).filter(|(one, other)| one != other).count();
     let read = Attempt::parse(id, &text);
     // A record cut after the line feed has no error.

@@ -30,9 +30,10 @@ use crate::{
     store::{Layout, OpenError},
 };
 
-/// Difference between a server's clock and this machine's from which it is reported.
+/// Smallest reported difference between the clock of a Redis server and this machine's, in
+/// milliseconds.
 const CLOCK_MILLIS: f64 = 1_000.0;
-/// Age from which an unpromoted deadline is reported.
+/// Smallest reported age of an unpromoted deadline, in milliseconds.
 const OVERDUE_MILLIS: f64 = 5_000.0;
 
 pub use self::{report::report, server::Server};
@@ -52,7 +53,7 @@ pub struct Examined {
     pub problems: Vec<String>,
     /// Mended problems.
     pub mended: Vec<String>,
-    /// Advice that needs no action.
+    /// Optional improvements.
     pub advice: Vec<String>,
 }
 
@@ -117,7 +118,7 @@ pub async fn examine(options: &RedisOptions, mend: bool) -> Result<Examined, Ope
     }
     let all = Keys::all(
         &options.prefix,
-        examined.agree(&options.url.kind, reached.len()),
+        examined.bucket_count_or_default(&options.url.kind, reached.len()),
         options.url.db,
     );
     preflight.will_use(&all);
@@ -165,7 +166,7 @@ async fn masters(
 
 impl Examined {
     /// Returns the number of buckets in the layout; for a new store, the default.
-    fn agree(&mut self, kind: &Kind, masters: usize) -> Buckets {
+    fn bucket_count_or_default(&mut self, kind: &Kind, masters: usize) -> Buckets {
         let buckets = match &self.layout {
             Some(text) => Layout::agree(text, None).map(|agreed| agreed.buckets),
             None => Ok(default_buckets(kind, masters)),
@@ -186,10 +187,11 @@ impl Examined {
         self.problems = distinct(mem::take(&mut self.problems).into_iter());
         let reached: usize = self.servers.iter().map(|server| server.buckets.len()).sum();
         if self.problems.is_empty() && reached < buckets {
-            self.problems.push(
-                "some buckets are on no server that answers: check the nodes of the cluster"
-                    .to_owned(),
-            );
+            let missing = buckets - reached;
+            self.problems.push(format!(
+                "{missing} of {buckets} buckets are on nodes that do not answer: check the nodes \
+                 of the cluster"
+            ));
         }
     }
 }
@@ -257,7 +259,8 @@ async fn inspect(
     if server.overdue > OVERDUE_MILLIS {
         let seconds = server.overdue / 1_000.0;
         examined.problems.push(format!(
-            "{host}: due jobs are not promoted (the oldest for {seconds:.1} s): start a server"
+            "{host}: due jobs are not promoted; the oldest has been due for {seconds:.1} s: start \
+             a delay-queue server"
         ));
     }
     server

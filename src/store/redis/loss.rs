@@ -17,7 +17,7 @@ use crate::{
     store::{Layout, StoreError, StoreResult},
 };
 
-/// Most rounds until the accepted incarnations equal those of the buckets.
+/// Maximum number of rounds until the accepted incarnations equal those of the buckets.
 const TRIES: usize = 5;
 
 /// Bucket whose incarnation is not the accepted one.

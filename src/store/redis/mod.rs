@@ -55,7 +55,8 @@ pub use codec::{PoolRecord, record, record_rest};
 pub use options::{Ack, Login, RedisOptions, TlsFiles};
 pub use url::{Host, Kind, RedisUrl, Secret};
 
-/// Most jobs that one script handles. A script blocks Redis, for about 3 ms with 250 jobs.
+/// Maximum number of jobs that one script handles. A script blocks Redis, for about 3 ms with 250
+/// jobs.
 const BATCH: usize = 250;
 
 /// Store of jobs on Redis.

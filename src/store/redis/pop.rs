@@ -40,7 +40,7 @@ impl RedisStore {
         let outcomes = outcomes.collect();
         // If this fails, the next pop after the job's TTR buries it.
         for error in self.bury(damaged).await.into_iter().filter_map(Result::err) {
-            tracing::error!(%error, "failed to set damaged jobs aside");
+            tracing::error!(%error, "failed to quarantine damaged jobs");
         }
         outcomes
     }
@@ -89,7 +89,7 @@ fn read(
             match values.popped(reservation, now)? {
                 Ok(job) => jobs.push(job),
                 Err((id, damage)) => {
-                    tracing::error!(%id, %damage, "set a damaged job aside as dead");
+                    tracing::error!(%id, %damage, "quarantined a damaged job as dead");
                     let held = JobRef { id, reservation: Some(reservation), topics: Topics::ALL };
                     damaged.push(Bury { held, error: Some(damage.to_string()) });
                 }

@@ -18,13 +18,13 @@ use crate::{
     },
 };
 
-/// Most topics that one script reads.
+/// Maximum number of topics that one script reads.
 const TOPICS_PER_SCRIPT: usize = 200;
 /// Jobs of one topic and state, over all buckets, whose bodies are measured to estimate the rest.
 /// Redis takes at most a few milliseconds for a call.
 const SAMPLE: usize = 512;
-/// Least number of measured jobs of a bucket, however many buckets there are.
-const LEAST_OF_A_BUCKET: usize = 8;
+/// Minimum number of measured jobs per bucket, for any number of buckets.
+const MIN_MEASURED_PER_BUCKET: usize = 8;
 
 #[async_trait]
 impl JobReads for RedisStore {
@@ -171,7 +171,7 @@ impl JobReads for RedisStore {
     }
 
     async fn topic_usage(&self, topic: Topic) -> StoreResult<Usage> {
-        let sample = (SAMPLE / usize::from(self.buckets.get())).max(LEAST_OF_A_BUCKET);
+        let sample = (SAMPLE / usize::from(self.buckets.get())).max(MIN_MEASURED_PER_BUCKET);
         let begin: f64 = rand::random();
         let fill = |cmd: &mut Cmd, _, _: &()| {
             cmd.arg(topic.as_str()).arg(sample).arg(begin);

@@ -241,7 +241,7 @@ fn read(topic: &Topic, text: &str) -> Option<PolicyFields> {
     match serde_json::from_str(text) {
         Ok(own) => Some(own),
         Err(error) => {
-            tracing::error!(%topic, %error, "left unreadable defaults aside");
+            tracing::error!(%topic, %error, "skipped unreadable defaults of a topic");
             None
         }
     }

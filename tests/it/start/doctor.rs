@@ -122,7 +122,7 @@ async fn a_redis_with_something_to_mend() {
     let bucket = before.iter().find(|(key, _)| key.ends_with(":bucket")).expect("a bucket");
     let late = ask(redis.port(), &["ZADD", &bucket.0, "1", "delayed:t"]).expect("an answer");
     assert_eq!(late, crate::support::resp::Reply::Number(0), "it had another time");
-    place.ill(&settings, &["due jobs are not promoted", "start a server"]);
+    place.ill(&settings, &["due jobs are not promoted", "start a delay-queue server"]);
     drop(ask(redis.port(), &["ZADD", &bucket.0, "99999999999999", "delayed:t"]));
     place.ill(&settings, &["1 sets are unknown to the timer, or have too late a deadline"]);
     assert!(place.run(&settings, &[], &["doctor", "--repair"]).status.success());

@@ -49,7 +49,7 @@ async fn scripts_that_redis_has_forgotten_are_sent_again() {
 }
 
 #[tokio::test]
-async fn a_damaged_job_is_set_aside_and_the_others_go_on() {
+async fn a_damaged_job_is_quarantined_and_the_others_stay_usable() {
     let bench = Bench::one_bucket_redis().await;
     for name in ["a", "b", "c"] {
         bench.put(job(name, "t")).await.expect("put");
@@ -61,7 +61,7 @@ async fn a_damaged_job_is_set_aside_and_the_others_go_on() {
     assert_eq!(popped, ["b", "c"]);
     bench.advance(MINUTE);
     bench.promote().await;
-    assert_eq!(bench.pop("t", 3).await.len(), 2, "it stays aside");
+    assert_eq!(bench.pop("t", 3).await.len(), 2, "it stays quarantined");
     assert_eq!(bench.damaged("t", State::Dead).await, [id("a")]);
     assert_eq!(bench.delete(&id("a")).await, Ok(State::Dead));
 }
@@ -126,7 +126,7 @@ async fn a_job_whose_record_names_another_topic_stays_in_one_place() {
     let quoted = damaged.replace('"', "\\\"").replace('\n', "\\n");
     assert_eq!(command(&bench, &format!("HSET {pool} a \"{quoted}\"")), ":0\r\n");
 
-    assert!(bench.pop("t", 1).await.is_empty(), "it is set aside");
+    assert!(bench.pop("t", 1).await.is_empty(), "it is quarantined");
     assert_eq!(bench.damaged("t", State::Dead).await, [id("a")]);
     let count = |set: &str| command(&bench, &format!("ZCARD {}", pool.replace(":pool", set)));
     assert_eq!(
@@ -433,7 +433,7 @@ async fn a_server_that_cannot_read_the_leases_is_not_alone() {
     assert!(store.is_alone());
     redis.command("SET {dq:topics}:servers x").expect("an answer");
     until("it does not notice", async || !store.is_alone() && store.servers().is_none()).await;
-    store.leases().await.expect_err("it is no sorted set");
+    store.leases().await.expect_err("it is not a sorted set");
     redis.command("DEL {dq:topics}:servers").expect("an answer");
     until("it does not recover", async || store.is_alone()).await;
 }

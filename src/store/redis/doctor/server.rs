@@ -9,7 +9,7 @@ use crate::{
     store::{Counts, redis::keys::Keys},
 };
 
-/// Most topics of a bucket that are counted.
+/// Maximum number of topics of a bucket that are counted.
 const TOPICS: usize = 1_000;
 #[derive(Debug, Default)]
 pub struct Server {
@@ -42,7 +42,7 @@ impl Server {
         first.arg(&keys.bucket).arg(0).arg(0).arg("WITHSCORES");
         let first: Option<(String, f64)> = ask(connection, &first).await;
         let now: Option<(f64, f64)> = ask(connection, &redis::cmd("TIME")).await;
-        // A score below zero is no time; the examination of sets reports it.
+        // A score below zero is not a time; the examination of sets reports it.
         let first = first.filter(|(_, at)| *at >= 0.0);
         if let (Some((_, at)), Some((seconds, micros))) = (first, now) {
             self.overdue = self.overdue.max(seconds * 1e3 + micros / 1e3 - at);

@@ -36,7 +36,7 @@ const MAX_UNPUBLISHED: usize = 4096;
 /// Time between two comparisons of nodes and their buckets, and pause after a lost connection.
 const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 const PUBLISH_TIMEOUT: Duration = Duration::from_secs(1);
-/// Least time between two publishes, in which hints gather.
+/// Minimum time between two publishes, in which hints gather.
 const PUBLISH_INTERVAL: Duration = Duration::from_millis(1);
 
 /// Publisher and receiver of hints. Both are idle until a subscriber starts: a program that only

@@ -82,7 +82,7 @@ impl Subscriber {
                     let (channel, text) =
                         (String::from_utf8_lossy(channel), String::from_utf8_lossy(text));
                     for hint in self.outbox.read(&channel, &text, &buckets) {
-                        // A full queue drops the hint: timers poll all the same.
+                        // A full queue drops the hint: timers poll anyway.
                         drop(self.heard.try_send(hint));
                     }
                 }

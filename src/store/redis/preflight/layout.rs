@@ -13,8 +13,9 @@ use crate::{
     },
 };
 
-/// Most calls of SCAN, each of about 1,000 keys. If they find nothing, the Redis counts as new.
-const MOST_SCANS: usize = 1_000;
+/// Maximum number of calls of SCAN, each of about 1,000 keys. If they find nothing, the Redis
+/// counts as new.
+const MAX_SCANS: usize = 1_000;
 
 /// Returns the number of buckets of a new store. One Redis needs one bucket: each bucket of a call
 /// costs commands of its own, which Redis runs in one thread. A cluster gets just enough that the
@@ -56,7 +57,7 @@ impl Preflight {
     ) -> Result<Vec<String>, OpenError> {
         let pattern = keys::every_incarnation(&self.prefix);
         let (mut cursor, mut all) = (0_u64, Vec::new());
-        for _ in 0..MOST_SCANS {
+        for _ in 0..MAX_SCANS {
             let mut scan = redis::cmd("SCAN");
             scan.arg(cursor).arg("MATCH").arg(&pattern).arg("COUNT").arg(1_000);
             let (next, found): (u64, Vec<String>) = self.ask(host, connection, &scan).await?;

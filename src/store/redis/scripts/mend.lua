@@ -1,4 +1,4 @@
--- Examines jobs that a scan found wrong once more, each at one moment, and mends them if asked to.
+-- Re-examines jobs that a scan found inconsistent, each one atomically, and mends them if requested.
 -- ARGV  2 '1' to mend, '' to report only; then for each job: id, number of topics, the topics where it was seen
 -- Reply for each job: 0 if it is sound, 1 it is in no set, 2 in several, 3 in a wrong one, 4 it has no record,
 --       5 its long body is missing
@@ -38,9 +38,9 @@ local function lacks_body(id, rules)
   return rules and rules.length > MAX_INLINE_BODY and redis.call('HEXISTS', BODIES, id) == 0
 end
 
--- A job whose long body is missing becomes dead unless a consumer holds it. An empty body replaces the missing one: then
--- every reader sees that the record is damaged; without any, a pop assumes that the bodies are on another node.
-local function set_aside(id, job, set)
+-- A job whose long body is missing becomes dead unless a consumer holds it. Writes an empty body, so that
+-- every reader sees a damaged record; if the body stayed missing, a pop would assume that the bodies are on another node.
+local function quarantine(id, job, set)
   save('body', id, '')
   if set.state == 'reserved' or set.state == 'dead' or set.state == 'finished' then return end
   local _, due = state_of(set.topic, id)
@@ -66,14 +66,14 @@ local function examine(id, topics)
   local own_topic = job and job.rules and job.topic
   local keep
   for _, set in ipairs(sets) do
-    -- The first in the order of STATES: reserved before all, since a consumer may hold the job. The record tells whether
-    -- it is finished.
+    -- Keeps the first set in the order of STATES. `reserved` is first, because a consumer may hold the job. The record
+    -- says whether the job is finished.
     local is_possible = not (job and job.rules) or (set.state == 'finished') == (job.ended ~= nil)
     if is_possible and (not own_topic or set.topic == own_topic) then keep = keep or set end
   end
   if job and #sets == 1 and keep then
     if not lacks_body(id, job.rules) then return 0 end
-    set_aside(id, job, keep)
+    quarantine(id, job, keep)
     return 5
   end
   if not job and #sets == 0 and not text and redis.call('HEXISTS', BODIES, id) == 0 then return 0 end

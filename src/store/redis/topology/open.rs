@@ -117,7 +117,7 @@ async fn open_once(options: &RedisOptions, store: &Options) -> Result<Opened, Op
         opening.make_incarnations(&keys, map.as_ref()).await?;
     }
     if is_older {
-        opening.refuse_beside_older_servers(&keys, map.as_ref()).await?;
+        opening.refuse_while_older_servers_run(&keys, map.as_ref()).await?;
     }
     let incarnations = Incarnations::new(buckets);
     opening.read_incarnations(&keys, map.as_ref(), (&incarnations, buckets)).await?;
@@ -279,7 +279,7 @@ impl<'a> Opening<'a> {
     /// Fails if servers of the previous version use the store: they would take records of this
     /// version for damaged. Finds them by their subscriptions to hints, so it misses a server whose
     /// Redis user may not subscribe.
-    async fn refuse_beside_older_servers(
+    async fn refuse_while_older_servers_run(
         &mut self,
         keys: &[Keys],
         map: Option<&Map>,

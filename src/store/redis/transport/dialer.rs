@@ -65,14 +65,14 @@ impl Dialer {
         Self { redis, tls }
     }
 
-    /// Makes a connection for commands and their answers.
+    /// Opens a connection for commands and their answers.
     pub async fn dial(&self, host: &Host) -> Result<MultiplexedConnection, RedisError> {
         // Replies are parsed in the format of this protocol version.
         let client = self.client(host, ProtocolVersion::RESP2)?;
         client.get_multiplexed_async_connection_with_config(&config()).await
     }
 
-    /// Makes a connection that receives published messages; `heard` closes with it.
+    /// Opens a connection that receives published messages; `heard` closes with it.
     pub async fn listen(
         &self,
         host: &Host,
@@ -148,7 +148,9 @@ fn certificates(path: &PathBuf) -> Result<Vec<u8>, OpenError> {
     let bytes = bytes(path)?;
     let all: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&bytes).collect();
     match all {
-        Ok(all) if all.is_empty() => Err(unreadable(path, "there is no certificate in it (PEM)")),
+        Ok(all) if all.is_empty() => {
+            Err(unreadable(path, "the file contains no certificate (PEM)"))
+        }
         Ok(_) => Ok(bytes),
         Err(cause) => Err(unreadable(path, cause)),
     }

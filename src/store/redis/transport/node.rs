@@ -1,4 +1,4 @@
-//! Server with its connections: one for confirmed writes, one for all other calls.
+//! Redis node and its connections: one for confirmed writes, one for all other calls.
 
 use std::sync::Arc;
 
@@ -19,19 +19,19 @@ pub struct Node {
 }
 
 impl Node {
-    /// Starts with the connection `first`, if there is one. `by` confirms writes; `has_one_slot`
-    /// means that all keys share one slot.
+    /// Creates a node that reuses the connection `first`, if given. `confirmation` confirms writes;
+    /// `has_one_slot` means that all keys share one slot.
     pub fn new(
         name: String,
         connect: Connect,
         first: Option<Connected>,
-        by: Option<Confirmation>,
+        confirmation: Option<Confirmation>,
         has_one_slot: bool,
     ) -> Self {
-        let confirmed = by.map(|by| {
+        let confirmed = confirmation.map(|confirmation| {
             let name = format!("{name} (writes)");
             let writes = Connection::keep(name, None, Arc::clone(&connect));
-            Confirmed::new(Arc::new(writes), by, has_one_slot)
+            Confirmed::new(Arc::new(writes), confirmation, has_one_slot)
         });
         let calls = Arc::new(Connection::keep(name.clone(), first, connect));
         Self { name, calls, confirmed }
@@ -69,7 +69,7 @@ impl Node {
         [&self.calls].into_iter().chain(writes).map(Arc::clone)
     }
 
-    /// Replaces every connection by a newly inspected one.
+    /// Replaces every connection with a newly inspected one.
     pub fn renew(&self, cause: &str) {
         self.connections().for_each(|connection| connection.renew(cause));
     }

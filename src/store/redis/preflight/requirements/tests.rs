@@ -24,7 +24,7 @@ fn garnet_is_refused_whatever_version_of_redis_it_claims_to_be() {
 }
 
 #[test]
-fn a_standalone_server_is_no_cluster() {
+fn a_standalone_server_is_not_a_cluster() {
     let Findings { unfit, .. } = judge(FIT, Expected::ClusterNode);
     assert!(unfit[0].contains("redis://"), "{unfit:?}");
 }

@@ -22,7 +22,7 @@ local function begin_budget(limit, has_others)
   kept_by_finished = FOLLOWING > 0 and { jobs = math.floor(limit * 7 / 8), work = MOST_WORK * 7 / 8 } or none
 end
 
--- The most jobs of the next set, which may be the last of the call.
+-- Maximum number of jobs of the next set, which may be the last of the call.
 local function budget_of(state, is_last)
   local kept = state == 'delayed' and kept_by_delayed or state == 'finished' and kept_by_finished or kept_by_others
   local jobs = math.min(jobs_left - kept.jobs, math.floor((work_left - kept.work) / WORK[state]))

@@ -1,4 +1,4 @@
--- Pool records. Their rules are everything besides version, time of creation and body; codec.rs defines the form.
+-- Pool records. Their rules are everything except version, time of creation and body; codec.rs defines the form.
 
 local function checksum(text)
   return string.sub(redis.sha1hex(text), 1, 8)
