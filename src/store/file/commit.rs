@@ -124,7 +124,7 @@ impl WriterState {
         let mark = self.mark();
         let done = work(self);
         if done.is_err() {
-            self.take_back(&mark);
+            self.roll_back(&mark);
             self.writes.truncate(mark.writes);
         }
         done
@@ -135,10 +135,10 @@ impl WriterState {
         Mark { machines, writes: self.writes.len() }
     }
 
-    fn take_back(&mut self, mark: &Mark) {
+    fn roll_back(&mut self, mark: &Mark) {
         self.pending = Default::default();
         let marks = mark.machines.iter();
-        self.machines.iter_mut().zip(marks).for_each(|(machine, mark)| machine.take_back(*mark));
+        self.machines.iter_mut().zip(marks).for_each(|(machine, mark)| machine.roll_back(*mark));
     }
 
     /// Commits the batch, or as many of its groups as the disk takes; returns the result of each
@@ -172,7 +172,7 @@ impl WriterState {
                 Some(group) => {
                     let refusal = if no_room { full() } else { failing(&failure.cause) };
                     is_unexplained |= !no_room;
-                    self.take_back(&marks[group]);
+                    self.roll_back(&marks[group]);
                     outcomes[group..left].fill(Err(refusal));
                     left = group;
                 }
@@ -206,7 +206,7 @@ impl WriterState {
 
     /// Settles a committed batch; fails if its files are no longer in place.
     fn committed(&mut self, written: bool) -> StoreResult<()> {
-        self.machines.iter_mut().for_each(Machine::settle);
+        self.machines.iter_mut().for_each(Machine::keep_changes);
         self.clock_set_by = 0;
         if written {
             self.compare_files();
@@ -252,8 +252,8 @@ impl WriterState {
             return StoreError::unknown(cause);
         }
         for machine in &mut self.machines {
-            machine.take_back(0);
-            machine.settle();
+            machine.roll_back(0);
+            machine.keep_changes();
         }
         if no_room {
             return full();
@@ -343,7 +343,7 @@ fn write_around_damage(records: &mut Records, groups: &mut [Vec<Write>]) -> rusq
         most -= 1;
         let serial = serial.filter(|_| most > 0 && records.is_damage(&cause));
         let Some(serial) = serial else { return Err(cause) };
-        tracing::error!(serial, %cause, "set a job aside: its rows cannot be written");
+        tracing::error!(serial, %cause, "quarantined a job: its rows cannot be written");
         records.roll_back();
         let of_it = |write: &Write| write.changes() == Some(serial);
         for writes in &mut *groups {

@@ -152,7 +152,7 @@ impl Index {
         slot
     }
 
-    /// Removes a job; its slot stays occupied until [`settle`](Self::settle).
+    /// Removes a job; its slot stays occupied until [`keep_changes`](Self::keep_changes).
     pub fn remove(&mut self, slot: Slot) {
         self.unlink(slot);
         self.forget_id(slot);

@@ -51,7 +51,7 @@ impl WriterState {
         for job in loaded.damaged {
             let serial = job.serial;
             if !machines[buckets.of(&job.id).index()].load_damaged(now, job) {
-                tracing::error!(serial, "left a damaged row aside that names another job");
+                tracing::error!(serial, "skipped a damaged row that names another job");
                 self.unreadable += 1;
             }
         }
@@ -61,7 +61,7 @@ impl WriterState {
             // reservation gets a whole TTR again, which may be late and is never early.
             for machine in machines {
                 machine.renew_reservations(now, &mut self.writes);
-                machine.settle();
+                machine.keep_changes();
             }
         }
         self.stale = false;

@@ -82,13 +82,13 @@ impl Pop {
     }
 
     fn quarantine(&self, writer: &mut WriterState, bucket: Bucket, taken: Taken, damage: String) {
-        tracing::error!(id = %taken.id, damage, "set a damaged job aside as dead");
+        tracing::error!(id = %taken.id, damage, "quarantined a damaged job as dead");
         let held =
             JobRef { id: taken.id, reservation: Some(taken.reservation), topics: Topics::ALL };
         let bury = Bury { held, error: Some(damage) };
         let machine = &mut writer.machines[bucket.index()];
         if let Err(refusal) = machine.bury(self.now, bury, &mut writer.writes) {
-            tracing::error!(?refusal, "failed to set a damaged job aside");
+            tracing::error!(?refusal, "failed to quarantine a damaged job");
         }
         // Damaged pages may point to pages of other jobs, which a delete would free.
         writer.writes.push(Write::Quarantine { serial: taken.serial, fate: Fate::Dead });

@@ -94,7 +94,7 @@ pub fn salvage_into(dir: &Path, into: &Path, options: &Options) -> Result<Salvag
     salvage(&dir.join("jobs.db"), &into.join("jobs.db"), options.buckets, now)
 }
 
-/// Saves the files of the store in a new folder in `dir`, and replaces them by a new store of all
+/// Saves the files of the store in a new folder in `dir`, and replaces them with a new store of all
 /// readable rows.
 ///
 /// # Errors

@@ -59,7 +59,7 @@ async fn shows_while_it_fails(field: Field, applied: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_disk_that_cannot_be_written_is_told_and_tried_again() {
+async fn a_failed_write_to_the_disk_is_reported_and_tried_again() {
     shows_while_it_fails(Field::WriteError, "no").await;
 }
 
@@ -69,7 +69,7 @@ async fn a_failed_sync_leaves_its_puts_unknown() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_disk_that_cannot_be_read_is_told_and_costs_no_job() {
+async fn a_disk_that_cannot_be_read_is_reported_and_costs_no_job() {
     let disk = Disk::new();
     let server = disk.server().await;
     // More than the engine caches in memory.

@@ -281,10 +281,10 @@ fn judged(expected: &Found, read: Result<(Found, u64), String>, at: usize) -> &'
         (0, 0, 0) if found == *expected => "as it was",
         (0, 0, 0) if lost_errors > 0 => "the error text of a job left out",
         (0, 0, 0) => "a setting or a token left out",
-        (1, 1, 0) => "one job set aside by name",
+        (1, 1, 0) => "one job quarantined by name",
         (several, named, 0) => {
             assert_eq!(several, named, "byte {at} hides jobs");
-            "several jobs set aside by name"
+            "several jobs quarantined by name"
         }
         (0, 0, _) => "nothing is missing, and something is told as unreadable",
         _ => "jobs missing, told as unreadable",

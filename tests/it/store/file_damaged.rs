@@ -107,7 +107,7 @@ async fn a_broken_overflow_chain_costs_its_job_and_no_other_call() {
     });
     let puts: Vec<_> = puts.collect();
     let popped = bench.pop("t", 100).await;
-    assert_eq!(popped.len(), 99, "one of a hundred is set aside");
+    assert_eq!(popped.len(), 99, "one of a hundred is quarantined");
     for put in puts {
         put.await.expect("joined").expect("put");
     }

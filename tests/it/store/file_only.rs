@@ -126,7 +126,7 @@ async fn another_process_can_neither_block_nor_open_a_used_store() {
 }
 
 #[tokio::test]
-async fn a_damaged_job_is_set_aside_and_the_others_go_on() {
+async fn a_damaged_job_is_quarantined_and_the_others_stay_usable() {
     let bench = Bench::file().await;
     for name in ["a", "b", "c"] {
         bench.put(job(name, "t")).await.expect("put");
@@ -140,7 +140,7 @@ async fn a_damaged_job_is_set_aside_and_the_others_go_on() {
     assert!(matches!(error, Err(StoreError::Damaged { .. })), "{error:?}");
     bench.advance(MINUTE);
     bench.promote().await;
-    assert_eq!(bench.pop("t", 3).await.len(), 2, "it stays aside");
+    assert_eq!(bench.pop("t", 3).await.len(), 2, "it stays quarantined");
     assert_eq!(bench.damaged("t", State::Dead).await, [id("a")]);
     assert_eq!(bench.delete(&id("a")).await, Ok(State::Dead));
 }
@@ -181,7 +181,7 @@ async fn a_batch_that_fails_is_undone_as_a_whole_and_service_goes_on() {
 }
 
 #[tokio::test]
-async fn the_ballast_lies_beside_the_jobs() {
+async fn the_ballast_lies_next_to_the_jobs() {
     let bench = Bench::file().await;
     let ballast = database(&bench).with_file_name("ballast");
     assert_eq!(fs::metadata(ballast).expect("it is there").len(), 8 << 20);

@@ -13,7 +13,7 @@ pub struct Deadlines {
 }
 
 impl Deadlines {
-    /// Changes the first time of a set; that of ready jobs is no deadline.
+    /// Changes the first time of a set; that of ready jobs is not a deadline.
     pub fn change(
         &mut self,
         (topic, state): (u32, State),

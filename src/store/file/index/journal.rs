@@ -1,7 +1,7 @@
 //! The changes of a batch in memory, so that they can be rolled back when the disk refuses the
 //! batch, or a part of it.
 //!
-//! Until the changes are settled, removed jobs keep their slots, and empty topics stay, so that a
+//! Until the changes are kept, removed jobs keep their slots, and empty topics stay, so that a
 //! rollback finds everything in its place.
 
 use std::sync::Arc;
@@ -69,13 +69,13 @@ impl Index {
         self.journal.steps.push(Step::Changed(slot, before));
     }
 
-    /// Marks a position, to which [`take_back`](Self::take_back) rolls back.
+    /// Marks a position for a later [`roll_back`](Self::roll_back).
     pub fn mark(&mut self) -> usize {
         self.journal.marked = self.journal.steps.len();
         self.journal.marked
     }
 
-    pub fn take_back(&mut self, mark: usize) {
+    pub fn roll_back(&mut self, mark: usize) {
         self.journal.marked = mark.min(self.journal.marked);
         while self.journal.steps.len() > mark {
             match self.journal.steps.pop() {
@@ -102,7 +102,7 @@ impl Index {
     }
 
     /// Keeps all changes, and frees the slots of removed jobs and empty topics.
-    pub fn settle(&mut self) {
+    pub fn keep_changes(&mut self) {
         self.journal.marked = 0;
         while let Some(step) = self.journal.steps.pop() {
             if let Step::Removed(slot) = step {

@@ -41,7 +41,7 @@ impl IndexKey {
 }
 
 /// Lower bound of all keys.
-const LEAST: IndexKey = IndexKey::first(UnixMillis::new(0));
+const SMALLEST: IndexKey = IndexKey::first(UnixMillis::new(0));
 
 #[derive(Debug, Default)]
 pub struct Keys {
@@ -67,7 +67,7 @@ impl Keys {
     pub fn insert(&mut self, key: IndexKey) {
         self.len += 1;
         let Some((_, chunk)) = self.chunks.range_mut(..=key).next_back() else {
-            self.chunks.insert(LEAST, vec![key]);
+            self.chunks.insert(SMALLEST, vec![key]);
             return;
         };
         let place = chunk.partition_point(|other| *other < key);
@@ -106,10 +106,10 @@ impl Keys {
     pub fn range_from(&self, from: Bound<IndexKey>) -> impl Iterator<Item = IndexKey> {
         let lowest = match from {
             Bound::Included(key) | Bound::Excluded(key) => key,
-            Bound::Unbounded => LEAST,
+            Bound::Unbounded => SMALLEST,
         };
         let chunk = self.chunks.range(..=lowest).next_back();
-        let chunks = self.chunks.range(chunk.map_or(LEAST, |(bound, _)| *bound)..);
+        let chunks = self.chunks.range(chunk.map_or(SMALLEST, |(bound, _)| *bound)..);
         let keys = chunks.flat_map(|(_, chunk)| chunk).copied();
         keys.skip_while(move |key| !(from, Bound::Unbounded).contains(key))
     }

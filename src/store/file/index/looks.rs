@@ -47,7 +47,7 @@ impl Index {
             (_, None) => Bound::Unbounded,
         };
         let topics = self.by_name.range((from, Bound::Unbounded));
-        // A topic whose last job was removed stays until the removal is settled.
+        // A topic whose last job was removed stays until the removal is kept.
         topics
             .filter(|(_, number)| !self.topics[**number as usize].is_empty())
             .map(|(name, _)| name)

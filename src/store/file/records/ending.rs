@@ -105,7 +105,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_ending_is_no_json_and_reads_back() {
+    fn an_ending_is_not_json_and_round_trips() {
         for (outcome, letter) in LETTERS {
             assert!(serde_json::from_slice::<serde_json::Value>(&[letter]).is_err());
             for result in [None, Some(Bytes::from("{\"a\":1}"))] {

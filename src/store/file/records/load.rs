@@ -169,7 +169,7 @@ impl<T: FnMut(Arrival)> Load<'_, T> {
             let after = self.sound.max(from.saturating_add(1));
             let next = self.records.readable_behind("pool", after)?;
             self.loaded.unreadable += 1;
-            tracing::error!(%cause, after, ?next, "left jobs aside: their page is damaged");
+            tracing::error!(%cause, after, ?next, "skipped jobs: their page is damaged");
             let Some(next) = next else { break };
             from = next - 1;
         }
@@ -230,7 +230,7 @@ impl<T: FnMut(Arrival)> Load<'_, T> {
             arrival =
                 aside(arrival, fate == Some(Fate::Finished) || self.records.has_ended(number)?);
             let state = arrival.state.name();
-            tracing::error!(serial, id = %arrival.id, state, ?damage, "set a damaged job aside");
+            tracing::error!(serial, id = %arrival.id, state, ?damage, "quarantined a damaged job");
         }
         (self.take)(arrival);
         Ok(())
@@ -240,7 +240,7 @@ impl<T: FnMut(Arrival)> Load<'_, T> {
         self.strange = self.strange.max(serial);
         match PoolRow::of(row).ok().and_then(|(row, _)| arrival(&row, size, &mut self.last)) {
             Some(arrival) if serial > 0 => {
-                tracing::error!(serial, id = %arrival.id, "set a job with a damaged row aside");
+                tracing::error!(serial, id = %arrival.id, "quarantined a job with a damaged row");
                 self.damaged.insert(arrival.serial, Damage::Row);
                 let fate = self.records.quarantined.get(&arrival.serial);
                 let is_finished =
@@ -248,7 +248,7 @@ impl<T: FnMut(Arrival)> Load<'_, T> {
                 self.loaded.damaged.push(aside(arrival, is_finished));
             }
             _ => {
-                tracing::error!(serial, "left an unreadable row aside");
+                tracing::error!(serial, "skipped an unreadable row");
                 self.loaded.unreadable += 1;
             }
         }

@@ -1,5 +1,5 @@
-//! Reads one job, and topic settings. Never within a write transaction: SQLite refuses every
-//! further write in one that has met a damaged page.
+//! Reads of one job and of topic settings, always outside write transactions: after a transaction
+//! has hit a damaged page, SQLite refuses its further writes.
 
 use std::{collections::BTreeSet, fmt, os::unix::fs::FileExt};
 
@@ -35,7 +35,7 @@ impl ReadError {
     }
 }
 
-/// Damage of a job that loading found.
+/// Damage found in a job while loading the store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Damage {
     /// The row in `pool` is not as it was written.
@@ -52,13 +52,13 @@ impl Damage {
         match self {
             Self::Row => "its row in `pool` is not what was written",
             Self::Attempt => "its row in `attempts` is not what was written, or cannot be read",
-            Self::Quarantined => "it was found damaged before, and was set aside",
+            Self::Quarantined => "it was found damaged earlier, and was quarantined",
         }
     }
 }
 
-/// Number of pages whose reads show whether the disk works.
-const SAMPLE: u64 = 64;
+/// Number of pages to read when testing whether the disk works.
+const SAMPLED_PAGES: u64 = 64;
 
 const READ_ERROR: &str = "SELECT error, error_checksum FROM attempts WHERE serial = ?";
 
@@ -69,21 +69,23 @@ impl Records {
     pub fn is_damage(&self, cause: &rusqlite::Error) -> bool {
         match cause {
             rusqlite::Error::SqliteFailure(failure, _) => {
-                failure.code == ErrorCode::DatabaseCorrupt && !self.disk_fails()
+                failure.code == ErrorCode::DatabaseCorrupt && !self.is_disk_failing()
             }
             _ => true,
         }
     }
 
     /// Reads pages spread over the whole file; returns whether one of these reads fails.
-    fn disk_fails(&self) -> bool {
+    fn is_disk_failing(&self) -> bool {
         let mut page = [0; 4096];
         let tried = self.file.metadata().and_then(|file| {
-            let step = (file.len() / SAMPLE).max(page.len() as u64);
+            let step = (file.len() / SAMPLED_PAGES).max(page.len() as u64);
             let mut places = (0..file.len()).step_by(usize::try_from(step).unwrap_or(usize::MAX));
             places.try_for_each(|place| self.file.read_at(&mut page, place).map(drop))
         });
-        tried.inspect_err(|error| tracing::error!(%error, "failed to read the file")).is_err()
+        let message = "failed to read jobs.db; jobs that SQLite calls damaged may be sound: check \
+                       the disk";
+        tried.inspect_err(|error| tracing::error!(%error, "{message}")).is_err()
     }
 
     /// Reads the record of a job, and checks its row and its body.
@@ -96,8 +98,8 @@ impl Records {
         self.sound(serial, Self::read_error_text)
     }
 
-    /// Reads the record of a job that is to be written again: one whose row in `attempts` is
-    /// damaged can be, since that row is written as a whole.
+    /// Reads the record of a job before a rewrite. Ignores damage of its row in `attempts`, because
+    /// the rewrite replaces that row as a whole.
     pub fn read_rewritable(&self, serial: u64) -> Result<StoredFields, ReadError> {
         let damage = self.damaged.get(&serial).copied();
         let damage = damage.filter(|damage| *damage != Damage::Attempt);
@@ -141,7 +143,7 @@ impl Records {
                 return Err(damage("its body is damaged"));
             }
             let created_at = UnixMillis::new(row.get(3)?);
-            let policy = pool.policy.parse().map_err(|_| damage("its policy is none"))?;
+            let policy = pool.policy.parse().map_err(|_| damage("its policy cannot be parsed"))?;
             Ok(StoredFields { body: Bytes::copy_from_slice(body), created_at, policy })
         })
     }
@@ -165,7 +167,7 @@ impl Records {
         let mut settings = TopicSettings::default();
         match self.read_topics(&mut settings) {
             Err(cause) if self.is_damage(&cause) => {
-                tracing::error!(%cause, "skipped damaged topic settings");
+                tracing::error!(%cause, "skipped the damaged settings of several topics");
             }
             done => done?,
         }
@@ -180,7 +182,7 @@ impl Records {
         for name in topics {
             match statement.query_row([name.as_str()], topic).optional() {
                 Err(cause) if self.is_damage(&cause) => {
-                    tracing::error!(%cause, topic = %name, "left unreadable settings aside");
+                    tracing::error!(%cause, topic = %name, "skipped damaged settings of a topic");
                 }
                 found => settings.extend(found?),
             }
@@ -189,7 +191,7 @@ impl Records {
     }
 
     fn read_topics(&self, settings: &mut TopicSettings) -> rusqlite::Result<()> {
-        // Without the index, which may be damaged while the rows are sound.
+        // Bypasses the index, which may be damaged while the rows are sound.
         let sql = "SELECT topic, paused, defaults, checksum FROM topics NOT INDEXED";
         let mut statement = self.connection.prepare_cached(sql)?;
         let mut rows = statement.query(())?;
@@ -197,7 +199,7 @@ impl Records {
             match topic(row) {
                 Ok(own) => settings.extend([own]),
                 Err(cause) => {
-                    tracing::error!(%cause, "left unreadable settings of a topic aside");
+                    tracing::error!(%cause, "skipped damaged settings of a topic");
                 }
             }
         }
@@ -205,10 +207,10 @@ impl Records {
     }
 }
 
-type Own = (Topic, Option<Pause>, Option<PolicyFields>);
+type TopicRow = (Topic, Option<Pause>, Option<PolicyFields>);
 
-impl Extend<Own> for TopicSettings {
-    fn extend<I: IntoIterator<Item = Own>>(&mut self, topics: I) {
+impl Extend<TopicRow> for TopicSettings {
+    fn extend<I: IntoIterator<Item = TopicRow>>(&mut self, topics: I) {
         for (topic, pause, defaults) in topics {
             self.paused.extend(pause.map(|pause| (topic.clone(), pause)));
             self.defaults.extend(defaults.map(|defaults| (topic, defaults)));
@@ -216,7 +218,7 @@ impl Extend<Own> for TopicSettings {
     }
 }
 
-fn topic(row: &Row<'_>) -> rusqlite::Result<Own> {
+fn topic(row: &Row<'_>) -> rusqlite::Result<TopicRow> {
     let (name, paused): (String, i64) = (row.get(0)?, row.get(1)?);
     let text: Option<String> = row.get(2)?;
     let sound = topic_checksum(&name, paused, text.as_deref()) == row.get::<_, i64>(3)?;

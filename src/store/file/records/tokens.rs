@@ -12,7 +12,7 @@ impl Records {
     /// Reads all tokens. Leaves out damaged ones, whose holders are refused. Fails if all are
     /// damaged: a store without tokens may let every caller in.
     pub fn tokens(&self) -> rusqlite::Result<Vec<StoredToken>> {
-        // Without the index, which may be damaged while the rows are sound.
+        // Bypasses the index, which may be damaged while the rows are sound.
         let sql = "SELECT name, text, checksum, used_at FROM tokens NOT INDEXED";
         let mut statement = self.connection.prepare_cached(sql)?;
         let (mut rows, mut tokens, mut damaged) = (statement.query(())?, Vec::new(), None);
@@ -20,13 +20,15 @@ impl Records {
             match token(row) {
                 Ok(token) => tokens.push(token),
                 Err(cause) => {
-                    tracing::error!(%cause, "left a damaged token out");
+                    tracing::error!(%cause, "skipped a damaged token: its holder is refused; revoke it and create another one");
                     damaged = Some(cause);
                 }
             }
         }
         match damaged {
-            Some(cause) if tokens.is_empty() => Err(damage(&format!("all are damaged: {cause}"))),
+            Some(cause) if tokens.is_empty() => {
+                Err(damage(&format!("all tokens are damaged: {cause}")))
+            }
             _ => Ok(tokens),
         }
     }
@@ -55,7 +57,7 @@ fn token(row: &Row<'_>) -> rusqlite::Result<StoredToken> {
     if row.get::<_, i64>(2)? != token_checksum(&name, &text) {
         return Err(damage(&format!("the token {name:?} is not what was written")));
     }
-    // Not under the checksum, and ignored if damaged: it only informs operators.
+    // Not covered by the checksum, and ignored if damaged: it only informs operators.
     let used_at = row.get::<_, Option<u64>>(3).unwrap_or_default();
     Ok(StoredToken { name, text, used_at: used_at.map(UnixMillis::new) })
 }

@@ -70,15 +70,15 @@ proptest! {
         }
         // Earlier changes of the same batch may stay.
         if also_settled {
-            index.settle();
+            index.keep_changes();
         }
         let (before, mark) = (seen(&index), index.mark());
         for (serial, change) in refused.into_iter().enumerate() {
             step(&mut index, 100 + serial as u64, change);
         }
-        index.take_back(mark);
+        index.roll_back(mark);
         prop_assert_eq!(seen(&index), before);
-        index.settle();
+        index.keep_changes();
         let jobs: usize = index.topics.iter().flat_map(|(_, topic)| &topic.sets).map(|s| s.len()).sum();
         prop_assert_eq!(jobs, index.entries.len());
         prop_assert!(index.topics.iter().all(|(_, topic)| !topic.is_empty()));
