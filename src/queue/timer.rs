@@ -31,7 +31,7 @@ use crate::{
     },
 };
 
-/// Most deadlines that one promote handles.
+/// Maximum number of deadlines that one promote handles.
 const DEADLINES_PER_PROMOTE: usize = 500;
 /// Last part of a sleep, which is timed exactly.
 const EXACTLY: Duration = Duration::from_millis(10);
@@ -168,7 +168,7 @@ impl Timer {
     fn unknown(&self, deadlines: &mut Deadlines, buckets: &[Bucket]) -> Vec<Vec<Topic>> {
         let known = &mut deadlines.known;
         let unknown =
-            |&bucket: &Bucket| self.waiters.unknown_in(bucket, &mut known[bucket.index()].cursor);
+            |&bucket: &Bucket| self.waiters.unmarked_in(bucket, &mut known[bucket.index()].cursor);
         buckets.iter().map(unknown).collect()
     }
 

@@ -19,8 +19,8 @@ use crate::{
 /// Jobs of one step of a purge or a kick: few enough that other calls are not delayed.
 const JOBS_PER_STEP: usize = 200;
 
-/// How often a purge checks a bucket for remaining jobs, so that new jobs cannot keep it running.
-const MOST_PASSES: usize = 10;
+/// Maximum number of passes of a purge over a bucket, so that new jobs cannot keep it running.
+const MAX_PASSES: usize = 10;
 
 /// Size of bodies in bytes at which a page of jobs ends.
 const PAGE_BYTES: usize = 8 << 20;
@@ -220,7 +220,7 @@ impl Queue {
         for bucket in self.store.buckets().all() {
             // While one state is purged, a job may move from another into a state already purged.
             // The purge ends when a count of all states at one moment finds none.
-            for _ in 0..MOST_PASSES {
+            for _ in 0..MAX_PASSES {
                 let there = self.store.topic(bucket, topic.clone()).await;
                 let counts = there.map_err(|error| in_the_middle(error, purged))?.counts;
                 let asked = |each: &State| state.is_none_or(|one| one == *each);

@@ -65,7 +65,7 @@ impl Context {
         }
     }
 
-    /// Makes the dispatcher of a transition. `after` runs for each bucket that has answered, with
+    /// Creates the dispatcher of a transition. `after` runs for each bucket that has answered, with
     /// the data that `kept` took of each job.
     fn dispatcher<T, I, O, K>(
         &self,
@@ -117,7 +117,7 @@ impl Context {
         }
     }
 
-    /// Makes the dispatcher that gives back undelivered jobs, for other consumers to pop.
+    /// Creates the dispatcher that gives back undelivered jobs, for other consumers to pop.
     pub fn unpop(&self) -> Dispatcher<JobRef, Reply<Topic>> {
         self.dispatcher::<verb::Unpop, _, _, _>(
             |_| 1,

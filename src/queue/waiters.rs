@@ -29,11 +29,11 @@ use crate::{
     store::Hint,
 };
 
-/// Ready lists of all buckets together that one poll reads: they take Redis about 20 ms. If
-/// consumers wait for more, successive polls share them.
-const LISTS_OF_A_POLL: usize = 65_536;
-/// Least number of topics that a poll reads in each bucket, however many buckets there are.
-const LEAST_TOPICS: usize = 128;
+/// Maximum number of ready lists that a poll reads, over all buckets; Redis takes about 20 ms for
+/// them. If consumers wait for more topics, successive polls read a part each.
+const MAX_LISTS_PER_POLL: usize = 65_536;
+/// Minimum number of topics that a poll reads per bucket, for any number of buckets.
+const MIN_TOPICS_PER_POLL: usize = 128;
 /// How long a topic without waiting consumers is kept, unless there are over [`MAX_KEPT`] topics.
 const KEPT_FOR: Duration = Duration::from_secs(2);
 const MAX_KEPT: usize = 10_000;
@@ -150,8 +150,8 @@ impl Waiters {
         of.map(number).collect()
     }
 
-    /// Sets the mark to the jobs that a pop has left, unless a hint came after number `since`; then
-    /// keeps the greater number. Wakes as many waiting pops.
+    /// Sets the mark to the number of jobs that a pop left in the bucket. If a hint has changed the
+    /// mark since number `since`, keeps the larger number. Wakes as many waiting pops.
     pub fn left(&self, topic: &Topic, bucket: Bucket, since: u64, count: u64) {
         let mut topics = self.lock();
         let Some(entry) = topics.get_mut(topic) else { return };
@@ -174,7 +174,7 @@ impl Waiters {
     /// Returns topics without a mark in `bucket`, which a poll should look for. If there are too
     /// many, each call continues at `cursor`. Drops topics that no consumer has popped from
     /// recently.
-    pub fn unknown_in(&self, bucket: Bucket, cursor: &mut usize) -> Vec<Topic> {
+    pub fn unmarked_in(&self, bucket: Bucket, cursor: &mut usize) -> Vec<Topic> {
         let mut topics = self.lock();
         topics.retain(|_, entry| entry.waiting > 0 || entry.left_at.elapsed() < KEPT_FOR);
         let unknown: Vec<&Topic> = topics
@@ -192,7 +192,7 @@ impl Waiters {
     }
 
     fn topics_of_a_poll(&self) -> usize {
-        (LISTS_OF_A_POLL / usize::from(self.buckets.get())).max(LEAST_TOPICS)
+        (MAX_LISTS_PER_POLL / usize::from(self.buckets.get())).max(MIN_TOPICS_PER_POLL)
     }
 
     pub fn register(&self, topics: &[Topic]) -> Registration<'_> {
@@ -215,7 +215,7 @@ impl Waiters {
         if !topics.contains_key(topic) {
             let marks = vec![Mark::default(); self.buckets.get().into()].into_boxed_slice();
             let unannounced = vec![false; usize::from(self.buckets.get())].into_boxed_slice();
-            // Random, or a topic that is rarely popped from would always begin with one bucket.
+            // Random: otherwise pops of a rarely popped topic would begin with the same bucket.
             let asked = u64::from(rand::random::<u16>()) * JOBS_PER_BUCKET;
             let (left_at, marked) = (Instant::now(), Arc::default());
             let entry =

@@ -29,7 +29,8 @@ use crate::{
 const MIN_BATCH: usize = 16;
 /// Concurrent calls for batches that are not full: one that the store executes, and the next.
 const TARGET_IN_FLIGHT: usize = 2;
-/// Most concurrent calls: while the store executes one, others are written and their answers read.
+/// Maximum number of concurrent calls: while the store executes one, others are written and their
+/// answers read.
 /// Calls beyond [`TARGET_IN_FLIGHT`] are worth their cost only when they are full.
 const MAX_IN_FLIGHT: usize = 4;
 
@@ -94,7 +95,7 @@ impl<I, O> Clone for Coalescer<I, O> {
 }
 
 impl<I: Send + 'static, O: Send + 'static> Coalescer<I, O> {
-    /// Makes a coalescer of calls with at most `MAX_BATCH` jobs; its tasks are spawned on `calls`.
+    /// Creates a coalescer of calls with up to `MAX_BATCH` jobs; spawns its tasks on `calls`.
     pub fn new<F>(calls: &TaskTracker, call: impl Fn(Vec<I>) -> F + Send + Sync + 'static) -> Self
     where
         F: Future<Output = StoreResults<O>> + Send + 'static,
@@ -102,7 +103,7 @@ impl<I: Send + 'static, O: Send + 'static> Coalescer<I, O> {
         Self::weighing(|_| 1, MAX_BATCH, calls, call)
     }
 
-    /// Makes a coalescer of calls whose total `weight` is at most `limit`.
+    /// Creates a coalescer of calls whose total `weight` is at most `limit`.
     pub fn weighing<F>(
         weight: fn(&I) -> usize,
         limit: usize,

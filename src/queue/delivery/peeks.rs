@@ -19,8 +19,9 @@ use crate::{
 
 /// Longest time that a peek at one server may delay the jobs found on the others.
 const PEEK_TIMEOUT: Duration = Duration::from_secs(2);
-/// Most ready lists in one call of the store: more would make a request of many megabytes.
-const MOST_LISTS: usize = 1 << 17;
+/// Maximum number of ready lists in one call of the store: more would make a request of many
+/// megabytes.
+const MAX_LISTS: usize = 1 << 17;
 
 /// Shared peeks at every bucket, for pops without a mark.
 pub struct Peeks {
@@ -78,7 +79,7 @@ async fn ask(context: Context, questions: Vec<Question>) -> StoreResults<()> {
 
 async fn look(context: &Context, buckets: &[Bucket], topics: &[Topic]) -> StoreResult<()> {
     let mut all = Ok(());
-    for topics in topics.chunks((MOST_LISTS / buckets.len()).max(1)) {
+    for topics in topics.chunks((MAX_LISTS / buckets.len()).max(1)) {
         let parts = buckets.iter().map(|&bucket| (bucket, topics.to_vec())).collect();
         for (&bucket, peek) in buckets.iter().zip(context.store.peek(parts, false).await) {
             match peek {

@@ -20,7 +20,7 @@ use crate::{
     store::{JobRef, StoreResult},
 };
 
-/// Most unanswered pops of one bucket; the jobs of further ones return after their TTR.
+/// Maximum number of unanswered pops of one bucket; jobs of further ones return after their TTR.
 const MAX_UNANSWERED: usize = 1_000;
 /// Pause after the first scan, doubled up to [`LONGEST_PAUSE`].
 pub const FIRST_PAUSE: Duration = Duration::from_millis(100);

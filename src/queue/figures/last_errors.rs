@@ -11,7 +11,7 @@ use serde::Serialize;
 use crate::job::{JobId, State, Topic, UnixMillis};
 
 const KEPT: usize = 20;
-/// Most entries of one topic, so that its failures leave room for other topics.
+/// Maximum number of entries of one topic, so that its failures leave room for other topics.
 const KEPT_PER_TOPIC: usize = 4;
 /// Characters kept of the beginning and the end of a longer text; at its end a traceback names the
 /// error. The job keeps the whole text.

@@ -21,7 +21,7 @@ use crate::job::Topic;
 pub const SHOWN_TOPICS: usize = 400;
 /// Label of all topics without a name of their own.
 pub const OTHER: &str = "other";
-/// Most topics with counters of their own, so that memory stays bounded.
+/// Maximum number of topics with counters of their own, so that memory stays bounded.
 const MAX_TOPICS: usize = 100_000;
 /// A named topic without jobs for this long gives way to others.
 const IDLE: Duration = Duration::from_secs(3600);

@@ -23,7 +23,7 @@ const TOPICS_PER_CALL: usize = 200;
 const MIN_PAUSE: Duration = Duration::from_secs(1);
 /// Minimum ratio of the pause to the duration of the last survey.
 const PAUSE_FACTOR: u32 = 20;
-/// Age from which a survey is no longer shown.
+/// Maximum age of a shown survey.
 const MAX_AGE: Duration = Duration::from_secs(60);
 /// The same limit for metrics, which may be scraped every two minutes and report the age.
 const MAX_AGE_FOR_METRICS: Duration = Duration::from_secs(300);

@@ -32,7 +32,7 @@ fn the_largest_topics_are_shown_and_the_rest_summed() {
     assert_eq!(shown.len(), SHOWN_TOPICS + 1);
     let large = shown.iter().filter(|(name, _)| name.starts_with("z-large")).count();
     assert_eq!(large, SHOWN_TOPICS - 10);
-    assert_eq!(shown[9].0, "small-0009", "of topics alike the first by name");
+    assert_eq!(shown[9].0, "small-0009", "ties are broken by name");
     let (name, rest) = shown.last().expect("the rest");
     assert_eq!((*name, rest.counts.ready), (OTHER, 990));
     let all: u64 = shown.iter().map(|(_, peek)| peek.counts.ready).sum();
@@ -51,7 +51,7 @@ fn which_topics_are_shown_does_not_change_with_every_job() {
 }
 
 #[test]
-fn a_topic_that_is_called_like_the_rest_is_a_part_of_it() {
+fn a_topic_with_the_name_of_the_rest_is_counted_in_the_rest() {
     let survey = survey([("a".to_owned(), 1), (OTHER.to_owned(), 2), ("z".to_owned(), 3)]);
     let shown = shown(&survey, &HashSet::new());
     let shown: Vec<_> = shown.iter().map(|(name, peek)| (*name, peek.counts.ready)).collect();
@@ -59,10 +59,14 @@ fn a_topic_that_is_called_like_the_rest_is_a_part_of_it() {
 }
 
 #[test]
-fn a_paused_topic_does_not_age_the_rest() {
+fn paused_topics_do_not_raise_the_oldest_age_of_the_rest() {
     let survey = survey((0..1_000).map(|n| (format!("t-{n:04}"), 1 + n % 2)));
     let paused = survey.topics.keys().skip(1).step_by(2).cloned().collect();
     let shown = shown(&survey, &paused);
     assert_eq!(shown.last().expect("the rest").1.oldest_ready_age, Some(Millis::new(1)));
-    assert_eq!(shown[0].1.oldest_ready_age, Some(Millis::new(2)), "one by one it has its age");
+    assert_eq!(
+        shown[0].1.oldest_ready_age,
+        Some(Millis::new(2)),
+        "a paused topic that is listed separately keeps its age"
+    );
 }

@@ -76,9 +76,9 @@ fn five_thousand_topics_take_two_polls_of_sixteen_buckets() {
         let mut cursor = 0;
         let mut seen = std::collections::HashSet::new();
         for _ in 0..polls {
-            let page = waiters.unknown_in(Bucket::FIRST, &mut cursor);
+            let page = waiters.unmarked_in(Bucket::FIRST, &mut cursor);
             assert_eq!(page.len(), waiters.topics_of_a_poll());
-            assert!(page.len() * usize::from(buckets.get()) <= 2 * LISTS_OF_A_POLL);
+            assert!(page.len() * usize::from(buckets.get()) <= 2 * MAX_LISTS_PER_POLL);
             seen.extend(page);
         }
         assert_eq!(seen.len(), topics.len(), "of {buckets:?}");
@@ -178,11 +178,11 @@ fn a_topic_without_consumers_is_forgotten() {
     waiters.mark(&topic, bucket, 2); // one is popped here, the other one elsewhere
     drop(place);
     assert_eq!(claimed(&waiters, &topic, 1).len(), 1, "kept for a consumer that asks again");
-    assert_eq!(waiters.unknown_in(other, &mut 0).len(), 2);
+    assert_eq!(waiters.unmarked_in(other, &mut 0).len(), 2);
     let long_ago = Instant::now().checked_sub(KEPT_FOR).expect("this machine is up for longer");
     waiters.lock().get_mut(&topic).expect("kept").left_at = long_ago;
     waiters.lock().get_mut(&two[1]).expect("kept").left_at = long_ago;
-    assert_eq!(waiters.unknown_in(other, &mut 0), &two[1..]);
+    assert_eq!(waiters.unmarked_in(other, &mut 0), &two[1..]);
     assert_eq!(waiters.lock().len(), 1);
 }
 
@@ -202,7 +202,7 @@ fn topics_without_waiters_are_dropped_at_the_cap() {
 fn polls_ask_only_for_topics_without_a_mark() {
     let (waiters, topic, bucket) = waiters();
     let _places = waiters.register(std::slice::from_ref(&topic));
-    assert_eq!(waiters.unknown_in(bucket, &mut 0), std::slice::from_ref(&topic));
+    assert_eq!(waiters.unmarked_in(bucket, &mut 0), std::slice::from_ref(&topic));
     waiters.mark(&topic, bucket, 1);
-    assert!(waiters.unknown_in(bucket, &mut 0).is_empty());
+    assert!(waiters.unmarked_in(bucket, &mut 0).is_empty());
 }

@@ -50,7 +50,7 @@ fn an_idle_topic_yields_its_room_only_on_demand() {
 }
 
 #[test]
-fn a_topic_that_is_called_like_the_rest_is_a_part_of_it() {
+fn a_topic_with_the_name_of_the_rest_is_counted_in_the_rest() {
     let stats = Stats::default();
     put(&stats, OTHER);
     assert_eq!((shown(&stats, OTHER), stats.shown().len()), (Some(1), 1));
