@@ -1,4 +1,4 @@
-"""What the schemas of the description cannot say: values of its formats, and the rules beside them."""
+"""What the schemas of the description cannot say: values of its formats, and the rules next to them."""
 
 import datetime
 import re
@@ -62,7 +62,7 @@ RULES = [
     "cannot be changed",
     "`topic` must be the one of the path",
     "`defaults` is missing",
-    "`defaults` and its fields beside it exclude each other",
+    "`defaults` and its fields next to it exclude each other",
     "`expires_at` must be a time to come",
     # Limits of durations as text, and bytes of texts.
     "`(.*ttr|wait)` must be from",

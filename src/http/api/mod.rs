@@ -1,7 +1,8 @@
-//! Declarations of all routes: handler, need, requests and answers.
+//! Declarations of all routes: handler, required scope, request and answers.
 //!
-//! The router, the check of scopes and `/openapi.json` follow from them; types, limits and problem
-//! codes are the ones in the code. Tests compare docs/api.md and real answers with them.
+//! The router, the scope check and `/openapi.json` are built from these declarations, which refer
+//! to the server's own types, limits and problem codes. Tests compare docs/api.md and real answers
+//! with them.
 
 mod batches;
 mod consumers;

@@ -25,7 +25,7 @@ use crate::{
 
 /// Log target of the audit. Its lines are JSON in every log format.
 pub const AUDIT: &str = "delay_queue::audit";
-/// Most bytes of a path that are logged; a path may be as long as the head of a request.
+/// Maximum logged bytes of a path, which may be as long as the head of a request.
 const PATH: usize = 256;
 
 /// A request as the log names it. If it is dropped without an answer, its client has gone.
@@ -168,7 +168,7 @@ impl RequestLog {
             true => "a refused request; the next ones of its address in this minute are left out",
             false => "a refused request",
         };
-        // Without the query: it may contain a caller's secrets.
+        // Omits the query, which may contain a caller's secrets.
         let (path, left_out) = (self.path(), Some(count.left_out).filter(|&count| count > 0));
         tracing::info!(
             target: AUDIT,

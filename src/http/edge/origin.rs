@@ -64,7 +64,7 @@ impl Origins {
         (!self.allowed.is_empty()).then_some(cors)
     }
 
-    /// Refuses a request whose `Host` is no name of this server. `server.hosts` is enforced
+    /// Refuses a request whose `Host` is not a name of this server. `server.hosts` is enforced
     /// wherever it is set; without it, only on loopback and while no token is required.
     ///
     /// # Errors
@@ -72,7 +72,7 @@ impl Origins {
     pub fn check_host(&self, request: &Request, is_closed: bool) -> Result<(), Problem> {
         let is_limited = !self.hosts.is_empty() || (!is_closed && self.exposure == Exposure::Local);
         match is_limited && !hosts(request).all(|host| self.is_ours(host)) {
-            true => Err(forbidden("`Host` is no name of this server (server.hosts)")),
+            true => Err(forbidden("`Host` is not a name of this server (server.hosts)")),
             false => Ok(()),
         }
     }

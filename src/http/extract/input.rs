@@ -14,7 +14,7 @@ use crate::{
     job::{JobId, Topic, TraceParent},
 };
 
-/// Most topics of one pop.
+/// Maximum number of topics of one pop.
 pub const MAX_TOPICS: usize = 100;
 
 /// Returns the only parameter of a path.

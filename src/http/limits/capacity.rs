@@ -28,7 +28,7 @@ const COUNT_AGAIN: Duration = Duration::from_secs(1);
 const COUNT_HALF_EMPTY_AGAIN: Duration = Duration::from_secs(10);
 /// Time after which an unanswered count is repeated.
 const LOST: Duration = Duration::from_secs(10);
-/// Most topics with a cached count; any further topic is counted for every put.
+/// Maximum number of topics with a cached count; any further topic is counted for every put.
 const TOPICS: usize = 10_000;
 
 /// Free room in topics and in the store.

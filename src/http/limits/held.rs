@@ -13,7 +13,7 @@ use tokio::time::Instant;
 use super::quotas::Caller;
 use crate::http::client::peer::Peer;
 
-/// Age of an unwritten answer from which its connection may be closed to free memory.
+/// Minimum age of an unwritten answer whose connection may be closed to free memory.
 const SLOW: Duration = Duration::from_secs(1);
 /// Extension of a response whose bytes `Memory` counts already: the answer to a read or a pop.
 #[derive(Clone)]

@@ -24,7 +24,7 @@ pub struct Hold {
     _share: Share,
 }
 
-/// Counts an answer of known size until it is written, or replaces it by 503 `overloaded`.
+/// Counts an answer of known size until it is written, or replaces it with 503 `overloaded`.
 pub fn hold(
     memory: &Memory,
     identity: &Identity,

@@ -36,14 +36,15 @@ pub const COPIES: usize = 2;
 /// Shares up to this size may also use the last eighth of the memory: finishing, deleting and
 /// looking at jobs go on while large puts are refused.
 const SMALL: usize = 16 << 10;
-/// Most pages of jobs that are read at once, and that wait for it ([`WAITING_PAGES`]): so they take
-/// little of the store's time and few of the requests in flight.
+/// Maximum number of pages of jobs read at once, which bounds their share of the store's time.
 const PAGES: usize = 4;
 /// Estimated bytes of the result of one job of a batch.
 const RESULT: usize = 512;
-/// Number and distance of the checks for memory that a closed connection frees.
+/// Number of checks for memory freed by closed connections, and the pause between two of them.
 const ROOM_TRIES: usize = 50;
 const ROOM_PAUSE: Duration = Duration::from_millis(10);
+/// Maximum number of requests that wait to read a page, which bounds their share of the requests in
+/// flight.
 const WAITING_PAGES: usize = 64;
 
 /// Memory for requests and answers.
@@ -105,7 +106,7 @@ impl Memory {
     }
 
     /// Like [`Self::has_room`], but closes connections of slow readers and waits for their memory.
-    pub async fn room(&self) -> Result<(), Problem> {
+    pub async fn free_room(&self) -> Result<(), Problem> {
         if self.has_room().is_err() && self.held().make_room(None, self.0.limit / 8) {
             for _ in 0..ROOM_TRIES {
                 tokio::time::sleep(ROOM_PAUSE).await;
@@ -123,8 +124,9 @@ impl Memory {
         share.grow(jobs * RESULT).map(|()| share)
     }
 
-    /// Returns roughly the most bytes of the bodies of one pop, so that others find room.
-    pub fn of_one_pop(&self) -> usize {
+    /// Returns the approximate maximum size of the bodies of one pop, in bytes; leaves room for
+    /// other requests.
+    pub fn max_pop_bytes(&self) -> usize {
         self.0.limit / 8
     }
 
@@ -133,7 +135,7 @@ impl Memory {
     /// # Errors
     /// 503 `overloaded`: too many requests wait, or memory is short.
     pub async fn page(&self) -> Result<[SemaphorePermit<'_>; 2], Problem> {
-        self.room().await?;
+        self.free_room().await?;
         let Ok(asked) = self.0.asked_pages.try_acquire() else {
             return Err(Problem::overloaded_by("pages of jobs that are read at once"));
         };

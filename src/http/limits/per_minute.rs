@@ -12,7 +12,7 @@ use super::keyed::Keyed;
 /// Refused requests per address and minute before the next is one too many.
 const REFUSALS_PER_MINUTE: u32 = 100;
 const MINUTE: Duration = Duration::from_secs(60);
-/// Most addresses counted at once.
+/// Maximum number of addresses counted at once.
 const ADDRESSES: usize = 10_000;
 
 /// Shortest time between two searches for addresses whose minute is over; each visits all entries.

@@ -87,8 +87,8 @@ fn too_many(detail: &str) -> Problem {
     Problem::new(Code::TooManyRequests, detail)
 }
 
-/// Most callers with their own rate. When there are more, callers without a put in the last second
-/// are forgotten; callers that still do not fit share one rate.
+/// Maximum number of callers with their own rate. When there are more, callers without a put in the
+/// last second are forgotten; callers that still do not fit share one rate.
 const CALLERS: usize = 10_000;
 /// Shortest time between two searches for such callers.
 const SWEEP: Duration = Duration::from_millis(100);

@@ -92,7 +92,7 @@ fn introduction() -> String {
          **`null`** means absent, except where a field says otherwise. **Unknown** fields and parameters are refused \
          by name.\n\n\
          **Errors** are `application/problem+json` with a stable `code`, and `applied` says whether anything was \
-         changed. A path that is no route gets 404 `route_not_found`, a method that a route does not take 405 \
+         changed. A path that is not a route gets 404 `route_not_found`, a method that a route does not take 405 \
          `method_not_allowed` with `Allow`.\n\n\
          **Requests** have a body of `Content-Type: application/json` and no `Content-Encoding`."
     )

@@ -16,7 +16,7 @@ pub struct Access {
     /// The name of the token; null if requests need none.
     name: Option<TokenName>,
     scopes: Scopes,
-    /// When the token expires; null is never.
+    /// When the token expires; null means never.
     expires_at: Option<UnixMillis>,
 }
 

@@ -79,7 +79,7 @@ pub async fn get(
     let mut query = Query::new(&uri);
     let wait = wire::wait(query.duration("wait")?)?;
     query.reject_unknown()?;
-    app.memory.room().await?;
+    app.memory.free_room().await?;
     if wait.is_zero() {
         return app.memory.answer(&seen_by(&identity, read(&app, id, &topics).await?));
     }
@@ -89,7 +89,7 @@ pub async fn get(
     }
     let end = Instant::now() + wait;
     let job = app.queue.wait_for_end(Target { id, topics }, end, || identity.check()).await?;
-    app.memory.room().await?;
+    app.memory.free_room().await?;
     let mut response = app.memory.answer(&seen_by(&identity, job))?;
     response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     Ok(response)

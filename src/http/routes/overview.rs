@@ -18,7 +18,7 @@ use crate::{
     store::{Counts, TopicPeek},
 };
 
-/// Most topics in each list of an overview.
+/// Maximum number of topics in each list of an overview.
 const TOPICS: usize = 20;
 
 /// Summary of all topics.

@@ -36,9 +36,9 @@ pub async fn pop(
     Content(content): Content,
 ) -> Result<Response, Problem> {
     topics.iter().try_for_each(|topic| identity.may(topic))?;
-    let pop = Pop { enough: app.memory.of_one_pop(), ..options(&uri, &content, topics)? };
+    let pop = Pop { enough: app.memory.max_pop_bytes(), ..options(&uri, &content, topics)? };
     // Before jobs are reserved; if memory is short afterwards, they are given back.
-    app.memory.room().await?;
+    app.memory.free_room().await?;
     let waiting = match pop.wait.is_zero() {
         true => None,
         false => Some(app.quotas.wait(caller)?),

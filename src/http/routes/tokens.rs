@@ -51,7 +51,7 @@ pub struct TokenResponse {
     scopes: Scopes,
     /// When the token was created.
     created_at: UnixMillis,
-    /// When the token expires; null is never.
+    /// When the token expires; null means never.
     expires_at: Option<UnixMillis>,
     /// When the token was last used, to within about a minute; null if never.
     last_used_at: Option<UnixMillis>,

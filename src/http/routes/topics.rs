@@ -25,14 +25,15 @@ use crate::{
     store::{Applied, Clock, JobRange, Steps, TopicPage, TopicPeek},
 };
 
-/// Most topics, and most jobs, per page.
+/// Maximum number of topics, and most jobs, per page.
 pub const MAX_TOPICS: u64 = 1000;
 pub const MAX_JOBS: u64 = 1000;
-/// Most steps of one count of due jobs; number of steps and time span if the request gives none.
+/// Maximum number of steps of one count of due jobs; number of steps and time span if the request
+/// gives none.
 pub const MAX_DUE_STEPS: u64 = 500;
 const DUE_STEPS: u64 = 60;
 const DUE_SPAN: Millis = Millis::new(3_600_000);
-/// Most jobs of one kick.
+/// Maximum number of jobs of one kick.
 pub const MAX_KICK: u64 = 1_000_000;
 
 pub async fn list(

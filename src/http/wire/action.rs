@@ -61,7 +61,7 @@ action! {
     /// Request to finish a job.
     Finish {
         /// Any JSON value, at most 64 KiB, for a job that is kept (`finished_retention`): GET shows
-        /// it. Default: null, which is no result.
+        /// it. Default: null, which means no result.
         #[schemars(with = "Option<types::Anything>")]
         result: Box<RawValue>
     } -> store::Finish, |held, json| {

@@ -14,11 +14,11 @@ use crate::{
     job::MAX_RESULT_BYTES,
 };
 
-/// Most levels of nested lists and objects.
+/// Maximum number of levels of nested lists and objects.
 pub const MAX_DEPTH: usize = 128;
 /// Length up to which a number without an exponent is within a double's range.
 const SURELY_FINITE: usize = 308;
-/// Most characters of a JSON pointer in a problem.
+/// Maximum number of characters of a JSON pointer in a problem.
 const SHOWN: usize = 100;
 
 /// Checks a body and returns it as a slice of `content`, the request that contains it.

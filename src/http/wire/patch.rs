@@ -17,8 +17,8 @@ use crate::{
 
 with_job_policy! {
 /// A change of a job. It may contain all other fields of a GET, so that a client can send the whole
-/// answer back: these must be as the job has them. At least one of `delay` or `due_at`, `body`,
-/// `ttr`, `max_attempts`, `backoff`, `headers`, `finished_retention` is required.
+/// answer back: these must equal the job's current values. At least one of `delay` or `due_at`,
+/// `body`, `ttr`, `max_attempts`, `backoff`, `headers`, `finished_retention` is required.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(extend("not" = rules::both_or_no_change()))]
@@ -29,35 +29,35 @@ pub struct PatchJob<'a> {
     body: Option<&'a RawValue>,
     /// Time from now until the job is due. Not with `due_at`.
     delay: Option<Millis>,
-    /// When the job is due, at most ten years ahead; a past time is now. Not with `delay`.
+    /// When the job is due, at most ten years ahead; a past time means now. Not with `delay`.
     due_at: Option<UnixMillis>,
-    /// Must be as the job has it.
+    /// Must equal the current value of the job.
     id: Option<JobId>,
-    /// Must be as the job has it.
+    /// Must equal the current value of the job.
     topic: Option<Topic>,
-    /// Must be as the job has it.
+    /// Must equal the current value of the job.
     state: Option<State>,
-    /// Must be as the job has it.
+    /// Must equal the current value of the job.
     attempt: Option<u32>,
-    /// Must be as the job has it.
+    /// Must equal the current value of the job.
     created_at: Option<UnixMillis>,
-    /// Must be as the job has it.
+    /// Must equal the current value of the job.
     reserved_until: Option<UnixMillis>,
-    /// Must be as the job has it.
+    /// Must equal the current value of the job.
     died_at: Option<UnixMillis>,
-    /// Must be as the job has it.
+    /// Must equal the current value of the job.
     error: Option<String>,
-    /// Must be as the job has it.
+    /// Must equal the current value of the job.
     traceparent: Option<TraceParent>,
-    /// As a GET shows it of a finished job, which nothing changes.
+    /// Accepted as GET returns it; a finished job cannot be changed.
     finished_at: Option<UnixMillis>,
-    /// As a GET shows it of a finished job, which nothing changes.
+    /// Accepted as GET returns it; a finished job cannot be changed.
     #[schemars(with = "Option<Outcome>")]
     outcome: Option<IgnoredAny>,
-    /// As a GET shows it of a finished job, which nothing changes.
+    /// Accepted as GET returns it; a finished job cannot be changed.
     #[schemars(with = "Option<types::Anything>")]
     result: Option<IgnoredAny>,
-    /// As a GET shows it of a finished job, which nothing changes.
+    /// Accepted as GET returns it; a finished job cannot be changed.
     #[schemars(with = "Option<bool>")]
     result_dropped: Option<IgnoredAny>,
 }
@@ -78,7 +78,7 @@ impl PatchJob<'_> {
         names || times || ended || state.is_some() || attempt.is_some()
     }
 
-    /// Removes a `due_at` that the job has already. Refuses fields that cannot be changed and
+    /// Drops `due_at` if it equals the job's due time. Refuses fields that cannot be changed and
     /// differ from the job: asking for another topic, for example, is a mistake.
     pub fn without_unchanged(mut self, job: &Job) -> Result<Self, Problem> {
         if matches!(job.state, State::Reserved | State::Dead | State::Finished) {
@@ -107,10 +107,12 @@ impl PatchJob<'_> {
             ),
         ];
         if let Some((field, _)) = differs.into_iter().find(|(_, differs)| *differs) {
-            let detail = "cannot be changed, and is not what the job has now";
+            let detail = "cannot be changed, and differs from the job; leave it out or send the \
+                          current value";
             return Err(Problem::field(field, detail));
         }
-        // The due time of a ready job has passed: to set it again would make it now.
+        // The due time of a ready job is in the past, and writing a past time stores the current
+        // time instead.
         self.due_at = self.due_at.filter(|&at| at != job.due_at);
         Ok(self)
     }
@@ -123,8 +125,8 @@ impl PatchJob<'_> {
             policy,
         };
         if change == Change::default() {
-            let detail = "must change one of delay, due_at, body, ttr, max_attempts, backoff, headers, \
-                 finished_retention";
+            let detail = "must change at least one of delay, due_at, body, ttr, max_attempts, \
+                          backoff, headers, finished_retention";
             return Err(Problem::request(detail));
         }
         Ok(change)

@@ -26,8 +26,8 @@ macro_rules! with_policy {
             /// else 60 s. A change applies from the next pop on.
             #[schemars(with = "Option<crate::http::schema::types::Ttr>")]
             ttr: Option<$crate::job::Millis>,
-            /// Number of pops before the job is dead; 0 is no limit. Default of a put: the topic's,
-            /// else 20, or one more than the number of values if `backoff` is a list.
+            /// Number of pops before the job is dead; 0 means no limit. Default of a put: the
+            /// topic's, else 20, or one more than the number of values if `backoff` is a list.
             max_attempts: Option<$crate::http::wire::policy::Count>,
             /// Time before the next attempt after a release without a `delay` or an expired TTR: a
             /// list of durations, whose last value repeats, or exponential. Default of a put: the
@@ -144,7 +144,7 @@ impl<'de> Deserialize<'de> for Count {
 #[derive(Serialize, JsonSchema)]
 #[schemars(inline)]
 pub struct ShownPolicy {
-    /// Number of pops before the job is dead; 0 is no limit.
+    /// Number of pops before the job is dead; 0 means no limit.
     max_attempts: u32,
     /// The `traceparent` of the put, if it had one.
     #[serde(skip_serializing_if = "Option::is_none")]

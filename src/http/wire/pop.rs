@@ -17,7 +17,7 @@ use crate::{
 
 /// Longest wait of a pop.
 pub const MAX_WAIT: Millis = Millis::new(60_000);
-/// Most jobs of one pop.
+/// Maximum number of jobs of one pop.
 pub const MAX_COUNT: u64 = 100;
 
 /// Schema of the wait of a pop.
@@ -47,7 +47,7 @@ pub struct PopOptions {
     /// Time to wait for the first job. Default: 0.
     #[schemars(with = "Option<Wait>")]
     pub wait: Option<Millis>,
-    /// Most jobs to return. Default: 1.
+    /// Maximum number of jobs to return. Default: 1.
     #[schemars(with = "Option<PopCount>")]
     pub count: Option<u64>,
     /// Replaces the jobs' own TTR for this attempt.

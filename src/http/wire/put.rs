@@ -34,7 +34,7 @@ pub struct PutJob<'a> {
     body: Option<&'a RawValue>,
     /// Time from now until the job is due. Not with `due_at`. Default: 0.
     delay: Option<Millis>,
-    /// When the job is due, at most ten years ahead; a past time is now. Not with `delay`.
+    /// When the job is due, at most ten years ahead; a past time means now. Not with `delay`.
     due_at: Option<UnixMillis>,
     /// Behaviour if a job with this `id` exists: `reject` answers 409 `job_exists`, `keep` leaves
     /// the job unchanged, `replace` gives it the new body and schedule with attempts from zero.

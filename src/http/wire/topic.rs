@@ -112,7 +112,7 @@ impl PutTopic {
         let says_none = own == PolicyFields::default();
         match self.defaults {
             Some(_) if !says_none => {
-                let detail = "and its fields beside it exclude each other";
+                let detail = "and its fields next to it exclude each other";
                 Err(Problem::field("defaults", detail))
             }
             Some(defaults) => defaults.valid().map_err(|problem| problem.within("defaults")),

@@ -34,7 +34,7 @@ fn the_last_address_that_is_not_trusted_is_the_clients() {
 }
 
 #[test]
-fn forwarded_is_read_as_its_standard_writes_it() {
+fn forwarded_is_parsed_as_rfc_7239_specifies() {
     for (line, expected) in [
         ("for=192.0.2.7", "192.0.2.7"),
         ("For=\"[2001:db8::1]:4711\"", "2001:db8::1"),
@@ -50,7 +50,8 @@ fn forwarded_is_read_as_its_standard_writes_it() {
     }
     let both = |one, other| client(&[("forwarded", one), ("x-forwarded-for", other)]);
     assert_eq!(both("for=192.0.2.7", "192.0.2.7"), "192.0.2.7");
-    assert_eq!(both("for=1.2.3.4", "192.0.2.7"), "10.0.0.1", "one is the client's word");
+    let why = "the headers disagree, so the client wrote one of them";
+    assert_eq!(both("for=1.2.3.4", "192.0.2.7"), "10.0.0.1", "{why}");
 }
 
 #[test]

@@ -53,7 +53,7 @@ async fn earlier_puts_still_count_until_a_new_count_arrives() {
 }
 
 #[tokio::test]
-async fn bytes_are_limited_and_a_change_of_a_body_is_no_job() {
+async fn bytes_are_limited_and_a_change_of_a_body_counts_as_no_job() {
     let (bound, now) = (bound(Some(1), Some(25)), Instant::now());
     let put = async |more| bound.take(&1, more, now, || ready(Ok(ONE))).await.map(drop);
     assert_eq!(put(ONE).await, Err(Full::Jobs(1)));
