@@ -11,9 +11,9 @@ pub async fn serve(listener: TcpListener, routes: Router) -> io::Result<()> {
     let (header, write) = (Duration::from_secs(60), Duration::from_secs(30));
     let limits = ConnectionLimits {
         times: Times { header, idle: header, write },
-        head: 64 << 10,
-        most: usize::MAX,
-        most_per_address: usize::MAX,
+        max_head_bytes: 64 << 10,
+        max: usize::MAX,
+        max_per_address: usize::MAX,
     };
     Connections::new(limits, None).serve(listener.into(), routes).await
 }

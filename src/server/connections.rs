@@ -1,4 +1,4 @@
-//! All connections of a listener: their limits, the ones that are idle or slow, and their end.
+//! Connections of a listener: limits, closing of idle and slow connections, and shutdown.
 
 mod accept;
 
@@ -26,13 +26,14 @@ use super::{
 };
 use crate::{config::Limits, http::LimitBy};
 
-/// At shutdown, how long a connection without a request in flight stays open: a request that its
-/// client sends meanwhile is answered.
+/// Idle time after which a connection closes at shutdown; a request that arrives earlier is
+/// answered.
 pub const CLOSE_GRACE: Duration = Duration::from_secs(1);
 /// How long a connection must have been idle before it may be closed to make room.
 const IDLE: Duration = Duration::from_millis(100);
-/// When there is no room, one of this many connections is closed.
-const SHARE: usize = 16;
+/// Divisor for closing idle connections when there is no room: closes up to 1/16 of all
+/// connections.
+const CLOSED_FRACTION: usize = 16;
 /// Interval of the check for connections that have been idle or slow for too long.
 const SWEEP: Duration = Duration::from_secs(1);
 
@@ -41,21 +42,21 @@ const SWEEP: Duration = Duration::from_secs(1);
 pub struct ConnectionLimits {
     /// Timeouts of clients.
     pub times: Times,
-    /// Most bytes of a request head.
-    pub head: usize,
-    /// Most connections at once.
-    pub most: usize,
-    /// Most connections of one address at once.
-    pub most_per_address: usize,
+    /// Maximum size of a request head, in bytes.
+    pub max_head_bytes: usize,
+    /// Maximum number of open connections.
+    pub max: usize,
+    /// Maximum number of open connections of one address.
+    pub max_per_address: usize,
 }
 
-/// Most connections of the admin listener: enough that other clients cannot use them up.
-const OF_ADMINS: usize = 64;
+/// Maximum number of connections of the admin listener, which other clients cannot use up.
+const MAX_ADMIN_CONNECTIONS: usize = 64;
 
 impl ConnectionLimits {
     /// Returns the limits for the admin listener.
     pub fn for_admins(self) -> Self {
-        Self { most: OF_ADMINS, most_per_address: OF_ADMINS, ..self }
+        Self { max: MAX_ADMIN_CONNECTIONS, max_per_address: MAX_ADMIN_CONNECTIONS, ..self }
     }
 }
 
@@ -68,9 +69,9 @@ impl From<&Limits> for ConnectionLimits {
         };
         Self {
             times,
-            head: limits.header_bytes,
-            most: limits.connections,
-            most_per_address: limits.connections_per_address,
+            max_head_bytes: limits.header_bytes,
+            max: limits.connections,
+            max_per_address: limits.connections_per_address,
         }
     }
 }
@@ -80,12 +81,12 @@ impl From<&Limits> for ConnectionLimits {
 pub struct Connections {
     /// Timeouts of clients.
     pub times: Times,
-    /// Most bytes of a request head.
-    pub head: usize,
+    /// Maximum size of a request head, in bytes.
+    pub max_head_bytes: usize,
     /// `None` without TLS.
     pub tls: Option<Tls>,
-    /// Most connections at once.
-    most: usize,
+    /// Maximum number of open connections.
+    max: usize,
     by_address: LimitBy<IpAddr>,
     open: TaskTracker,
     /// When cancelled, no connection is accepted, and open ones take one more request at most.
@@ -105,14 +106,14 @@ struct Shared {
 }
 
 impl Connections {
-    /// Makes an empty set of connections; without `tls` they use plain HTTP.
+    /// Creates an empty set of connections; without `tls` they use plain HTTP.
     pub fn new(limits: ConnectionLimits, tls: Option<Tls>) -> Self {
         Self {
             times: limits.times,
-            head: limits.head,
+            max_head_bytes: limits.max_head_bytes,
             tls,
-            most: limits.most.min(descriptors::for_connections()),
-            by_address: LimitBy::new(limits.most_per_address),
+            max: limits.max.min(descriptors::for_connections()),
+            by_address: LimitBy::new(limits.max_per_address),
             open: TaskTracker::new(),
             stop: CancellationToken::new(),
             abort: CancellationToken::new(),
@@ -158,7 +159,7 @@ impl Connections {
     }
 
     fn is_full(&self) -> bool {
-        self.lock().len() >= self.most
+        self.lock().len() >= self.max
     }
 
     /// Closes the connections that have been idle for longest; returns how many.
@@ -170,7 +171,7 @@ impl Connections {
             .filter(|(since, link)| since.elapsed() >= IDLE && link.is_quiet())
             .collect();
         idle.sort_unstable_by_key(|&(since, _)| since);
-        idle.truncate((links.len() / SHARE).max(1));
+        idle.truncate((links.len() / CLOSED_FRACTION).max(1));
         idle.iter().for_each(|(_, link)| link.discard());
         idle.len()
     }

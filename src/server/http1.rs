@@ -49,9 +49,9 @@ pub async fn serve<W, S>(
     let peer = Peer::new(link.socket.clone(), link.socket.address(), is_encrypted);
     let answer = service_fn(|mut request: Request<Incoming>| {
         link.begin_request();
-        // Hyper ignores a `Content-Length` next to `Transfer-Encoding`. A proxy that obeys the
-        // `Content-Length` would place the end of this request elsewhere, so both sides could
-        // disagree about where the next request begins.
+        // Closes the connection after a request with `Transfer-Encoding`. Hyper ignores a
+        // `Content-Length` in such a request; a proxy that obeys it would place the end of the
+        // request elsewhere, so both sides could disagree about where the next request begins.
         let is_last = request.headers().contains_key(TRANSFER_ENCODING);
         request.extensions_mut().insert(peer.clone());
         let answer = service.clone().oneshot(request);
@@ -66,7 +66,7 @@ pub async fn serve<W, S>(
     });
     let mut stream = Stream { wire, link: Arc::clone(&link) };
     let connection = http1::Builder::new()
-        .max_buf_size(all.head) // also limits how much of a body hyper buffers for the handler
+        .max_buf_size(all.max_head_bytes) // also limits how much of a body hyper buffers for the handler
         .serve_connection(TokioIo::new(&mut stream), answer);
     let error = tokio::select! {
         ended = connection => match ended {
@@ -87,7 +87,7 @@ pub async fn serve<W, S>(
     }
 }
 
-/// Answers a client without TLS that this port requires it.
+/// Tells a client that speaks plain HTTP that this port requires TLS.
 pub async fn refuse_plain<W: Transport>(all: &Connections, link: &Link, mut wire: W) {
     tokio::select! {
         () = close(&mut wire, link, Some(ConnectionError::NoTls), all.times.write) => {}

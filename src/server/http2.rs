@@ -66,7 +66,7 @@ where
         .initial_stream_window_size(STREAM_WINDOW)
         .initial_connection_window_size(CONNECTION_WINDOW)
         .max_send_buf_size(SEND_BUFFER)
-        .max_header_list_size(u32::try_from(all.head).unwrap_or(u32::MAX))
+        .max_header_list_size(u32::try_from(all.max_head_bytes).unwrap_or(u32::MAX))
         .serve_connection(TokioIo::new(wire), answer);
     let mut connection = pin!(connection);
     let end = tokio::select! {

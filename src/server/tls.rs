@@ -66,7 +66,8 @@ impl Tls {
         Arc::clone(&config)
     }
 
-    /// Applies changed files while the server runs; invalid ones change nothing but the log.
+    /// Applies changed files while the server runs; logs invalid files and keeps the last valid
+    /// configuration.
     pub async fn follow_files(&self) -> std::convert::Infallible {
         let Inner { files, config, loaded } = &*self.0;
         let mut tried: Result<Contents, String> = Ok(loaded.clone());
@@ -92,7 +93,11 @@ impl Tls {
                 }
                 Err(error) => {
                     warned_at = Some(Instant::now());
-                    tracing::warn!(%error, "new TLS files cannot be used; the last ones go on");
+                    tracing::warn!(
+                        %error,
+                        "failed to load the new TLS files; the server keeps the last valid ones \
+                         and tries again when a file changes"
+                    );
                 }
             }
             tried = now;
@@ -113,12 +118,12 @@ impl Contents {
         let chain = certificates(CERT, &files.cert, &self.cert)?;
         let key = PrivateKeyDer::from_pem_slice(&self.key)
             .map_err(|why| unusable(KEY, "must name a private key (PEM)", &files.key, why))?;
-        in_force(&chain).map_err(|why| {
+        check_dates(&chain).map_err(|why| {
             unusable(CERT, "must name a valid certificate", &files.cert, explain(&why, CERT))
         })?;
         let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
             .with_protocol_versions(&[&rustls::version::TLS13, &rustls::version::TLS12])
-            .map_err(|why| unusable(CERT, "must be of use for TLS", &files.cert, why))?;
+            .map_err(|why| unusable(CERT, "must be usable for TLS", &files.cert, why))?;
         let config = match (&self.client_ca, &files.client_ca) {
             (Some(pem), Some(path)) => {
                 let mut roots = RootCertStore::empty();
@@ -166,14 +171,14 @@ fn certificates(
     let all: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
     let all = all.map_err(|why| unusable(key, CERTIFICATES, path, why))?;
     match all.is_empty() {
-        true => Err(unusable(key, CERTIFICATES, path, "there is none in it")),
+        true => Err(unusable(key, CERTIFICATES, path, "the file contains none")),
         false => Ok(all),
     }
 }
 
-/// Refuses a certificate that is expired or not valid yet. The verifier checks the dates before
-/// anything else, so this needs no authority.
-fn in_force(chain: &[CertificateDer<'_>]) -> Result<(), Error> {
+/// Refuses a certificate that has expired or is not valid yet. The verifier checks the dates first,
+/// so an empty list of authorities is enough.
+fn check_dates(chain: &[CertificateDer<'_>]) -> Result<(), Error> {
     let Some(cert) = chain.first() else { return Ok(()) };
     let now = Duration::from_millis(Clock::Own.now().floor.get());
     let checked = verify_server_cert_signed_by_trust_anchor(

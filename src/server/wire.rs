@@ -28,12 +28,12 @@ pub struct Wire {
     write_timeout: Duration,
     /// Runs while the client reads nothing.
     stalled: Option<Pin<Box<Sleep>>>,
-    /// Most bytes of the next read.
+    /// Maximum number of bytes of the next read.
     most: usize,
 }
 
-/// Most bytes of the first read of a request: room for most requests, and quickly filled with the
-/// zeros that a safe read needs. Each read that fills it doubles the next one.
+/// Maximum number of bytes of the first read of a request: room for most requests, and quickly
+/// filled with the zeros that a safe read needs. Each read that fills it doubles the next one.
 const FIRST_READ: usize = 4 << 10;
 
 impl Wire {

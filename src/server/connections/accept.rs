@@ -29,12 +29,12 @@ use crate::{
 
 /// Pause after a failed accept, unless a connection ends sooner.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
-/// A shortage is over when none was observed for this long.
-const OVER: Duration = Duration::from_secs(10);
+/// Time without a failed accept after which a shortage counts as over.
+const SHORTAGE_ENDS_AFTER: Duration = Duration::from_secs(10);
 
 impl Connections {
-    /// Accepts and serves until `stop`, then the connections that the kernel has accepted by then;
-    /// completes when all have ended.
+    /// Accepts and serves connections until `stop`, then serves the ones that the kernel has
+    /// already accepted; completes when all have ended.
     pub async fn serve<S>(&self, listener: Listener, service: S) -> io::Result<()>
     where
         S: Service<Request<Incoming>, Response = Response, Error = Infallible>,
@@ -98,8 +98,9 @@ impl Connections {
                 if let (Some(address), Some(None)) = (address, &taken) {
                     tracing::warn!(
                         %address,
-                        "closed a connection: its address has as many as it may \
-                         (limits.connections_per_address)"
+                        "closed a connection: its address has reached \
+                         limits.connections_per_address; raise it if several clients share the \
+                         address"
                     );
                     return;
                 }
@@ -144,9 +145,9 @@ impl Shortage {
             let limit = descriptors::limit();
             tracing::warn!(
                 %error, open, limit,
-                "no room for another connection; the ones that are idle for longest are closed \
-                 (to allow more, raise limits.connections, or the limit of open files by \
-                 ulimit -n or LimitNOFILE of systemd)"
+                "no room for another connection: closing the connections that have been idle \
+                 longest (to allow more, raise limits.connections, or the open-file limit with \
+                 ulimit -n or LimitNOFILE in systemd)"
             );
         }
         self.last = Some(Instant::now());
@@ -155,7 +156,7 @@ impl Shortage {
     }
 
     fn ease(&mut self) {
-        if self.last.is_some_and(|last| last.elapsed() >= OVER) {
+        if self.last.is_some_and(|last| last.elapsed() >= SHORTAGE_ENDS_AFTER) {
             let Self { refused, closed, .. } = std::mem::take(self);
             tracing::info!(times = refused, closed, "there is room for connections again");
         }
