@@ -17,7 +17,7 @@ use crate::store::{MAX_BATCH, Store, StoreResult, StoredToken, StoredTokens};
 /// created or revoked.
 const POLL_INTERVAL: Duration = Duration::from_millis(800);
 
-/// Most uses that one call of the store records.
+/// Maximum number of uses that one call of the store records.
 const USES: usize = MAX_BATCH;
 
 /// Reads the tokens from the store if they have changed.
@@ -96,10 +96,10 @@ async fn look(access: &Access, store: &dyn Store) -> Infallible {
 async fn note_uses(access: &Access, store: &dyn Store) -> Infallible {
     loop {
         tokio::time::sleep(POLL_INTERVAL).await;
-        for uses in access.unnoted_uses().chunks(USES) {
+        for uses in access.unrecorded_uses().chunks(USES) {
             let named = uses.iter().map(|(token, at)| (token.name.to_string(), *at)).collect();
             match store.note_token_uses(named).await {
-                Ok(()) => uses.iter().for_each(|(token, at)| token.noted(*at)),
+                Ok(()) => uses.iter().for_each(|(token, at)| token.mark_recorded(*at)),
                 Err(error) => tracing::debug!(%error, "failed to note the uses of tokens"),
             }
         }

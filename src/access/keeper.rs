@@ -24,9 +24,9 @@ pub const BOOTSTRAP: &str = "bootstrap";
 /// Who can reach a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exposure {
-    /// Only this machine.
+    /// Only this machine can reach it.
     Local,
-    /// Other machines too.
+    /// Other machines can reach it too.
     Network,
 }
 
@@ -143,7 +143,7 @@ impl Access {
         self.refreshing.lock().await
     }
 
-    /// Replaces the known tokens by those of the store; `asked` is when they were requested.
+    /// Replaces the known tokens with those of the store; `asked` is when they were requested.
     /// Requests then need a token, even if the store has only unreadable tokens.
     pub fn replace(
         &self,
@@ -188,10 +188,10 @@ impl Access {
     }
 
     /// Returns the tokens with uses that the store should record.
-    pub fn unnoted_uses(&self) -> Vec<(Arc<Token>, UnixMillis)> {
+    pub fn unrecorded_uses(&self) -> Vec<(Arc<Token>, UnixMillis)> {
         let known = self.known.load();
-        let unnoted = |token: &Arc<Token>| Some((Arc::clone(token), token.unnoted_use()?));
-        known.by_hash.values().filter_map(unnoted).collect()
+        let unrecorded = |token: &Arc<Token>| Some((Arc::clone(token), token.unrecorded_use()?));
+        known.by_hash.values().filter_map(unrecorded).collect()
     }
 
     /// Records that the known tokens were those of the store at this time.

@@ -17,7 +17,7 @@ pub enum Scope {
     Put,
     /// Pop, finish, release, touch and bury jobs.
     Pop,
-    /// Ask by id for the state of jobs, and delete, change and kick them.
+    /// Read the state of a job by its id; delete, change and kick jobs.
     Cancel,
     /// Read jobs, topics and metrics.
     Read,

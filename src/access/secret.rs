@@ -1,4 +1,4 @@
-//! The text of a token, which only its holder has, and its hash, which stores have.
+//! The secret text of a token, known only to its holder, and the hash that stores keep.
 
 use std::{borrow::Cow, fmt, str::FromStr};
 
@@ -13,8 +13,8 @@ const RANDOM: usize = 64;
 /// asking a server, and a server refuses a mistyped one without a lookup.
 const CHECKSUM: usize = 8;
 
-/// Least digits after [`PREFIX`] that are masked; fewer reveal nothing useful of a token.
-const TELLING: usize = 8;
+/// Minimum number of digits after [`PREFIX`] to mask; fewer reveal nothing useful.
+const MIN_MASKED_DIGITS: usize = 8;
 
 /// Masks everything in the text of a URL that looks like a token, since clients put tokens there by
 /// mistake. Any character of it may be percent-encoded.
@@ -22,8 +22,8 @@ pub fn masked(text: &str) -> Cow<'_, str> {
     let (mut shown, mut kept) = (String::new(), 0);
     let mut at = 0;
     while at < text.len() {
-        match behind_prefix(text, at).map(|start| (start, digits(text, start))) {
-            Some((start, (end, count))) if count >= TELLING => {
+        match after_prefix(text, at).map(|start| (start, digits(text, start))) {
+            Some((start, (end, count))) if count >= MIN_MASKED_DIGITS => {
                 shown.extend([&text[kept..start], "…"]);
                 (at, kept) = (end, end);
             }
@@ -37,16 +37,16 @@ pub fn masked(text: &str) -> Cow<'_, str> {
 }
 
 /// Returns the end of the prefix of a token, if one begins at `at`.
-fn behind_prefix(text: &str, at: usize) -> Option<usize> {
+fn after_prefix(text: &str, at: usize) -> Option<usize> {
     PREFIX.chars().try_fold(at, |at, c| after(text, at, |found| found == c))
 }
 
-/// Returns the end and the number of the hexadecimal digits that begin at `start`. The prefix of a
-/// following token begins with a digit too, but is not counted.
+/// Returns the end and the number of the hexadecimal digits from `start`. Stops before the prefix
+/// of another token, although its `d` is a digit too.
 fn digits(text: &str, start: usize) -> (usize, usize) {
     let next = |&(at, count): &(usize, usize)| {
         let end = after(text, at, |found| found.is_ascii_hexdigit())?;
-        behind_prefix(text, at).is_none().then_some((end, count + 1))
+        after_prefix(text, at).is_none().then_some((end, count + 1))
     };
     std::iter::successors(Some((start, 0)), next).last().unwrap_or((start, 0))
 }
@@ -61,11 +61,11 @@ fn after(text: &str, at: usize, fits: impl Fn(char) -> bool) -> Option<usize> {
     fits(found).then_some(at + length)
 }
 
-/// The text of a token: `dq_`, 64 random hexadecimal digits, and 8 of checksum; never logged.
+/// The text of a token: `dq_`, 64 random hexadecimal digits and 8 checksum digits; never logged.
 #[derive(Clone, PartialEq, Eq)]
 pub struct SecretToken(String);
 
-/// A text that is no token; the error does not repeat it.
+/// Error for text that is not a token; omits the text, which may be a mistyped secret.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error("must be a token: dq_ and 72 hexadecimal digits, as `delay-queue token` prints it")]
 pub struct SecretTokenError;
@@ -119,10 +119,13 @@ impl fmt::Debug for SecretToken {
 
 /// The SHA-256 of a token.
 ///
-/// Servers look tokens up by it in a hash table, whose timing is harmless: to come nearer to a
-/// known hash, a caller would have to find texts by their SHA-256.
+/// Servers look tokens up by this hash. The timing of a lookup helps no attacker: to approach a
+/// known hash, one would have to find texts with a chosen SHA-256.
 #[derive(Clone, Copy, Eq, Hash)]
-#[expect(clippy::derived_hash_with_manual_eq, reason = "equality is that of the bytes")]
+#[expect(
+    clippy::derived_hash_with_manual_eq,
+    reason = "equality compares all bytes, as the derived Hash does"
+)]
 pub struct TokenHash([u8; 32]);
 
 impl PartialEq for TokenHash {

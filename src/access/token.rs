@@ -1,4 +1,4 @@
-//! A token as stores and servers know it, without its text.
+//! A token as stores and servers know it, without its secret.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 use super::{Scopes, TokenHash, TokenName};
 use crate::job::UnixMillis;
 
-/// Least milliseconds between two uses of a token that are written to the store.
-const USE_INTERVAL: u64 = 60_000;
+/// Minimum time between two recorded uses of a token, in milliseconds.
+const USE_INTERVAL_MILLIS: u64 = 60_000;
 
 /// A token.
 #[derive(Debug)]
@@ -26,7 +26,7 @@ pub struct Token {
     /// The last use that this server knows, in Unix milliseconds; 0 means never.
     used_at: AtomicU64,
     /// The last use that the store knows, in Unix milliseconds; 0 means never.
-    noted_at: AtomicU64,
+    recorded_at: AtomicU64,
 }
 
 /// A token in a store. Persisted: must stay readable.
@@ -40,7 +40,7 @@ struct TokenRecord {
 }
 
 impl Token {
-    /// Makes an unused token.
+    /// Creates an unused token.
     pub fn new(
         name: TokenName,
         hash: TokenHash,
@@ -55,14 +55,14 @@ impl Token {
             created_at,
             expires_at,
             used_at: AtomicU64::new(0),
-            noted_at: AtomicU64::new(0),
+            recorded_at: AtomicU64::new(0),
         }
     }
 
     /// Reads a token from a store.
     ///
     /// # Errors
-    /// Why the text is no token.
+    /// The text is not the record of a valid token.
     pub fn parse(name: &str, text: &str, used_at: Option<UnixMillis>) -> Result<Self, String> {
         let TokenRecord { hash, scopes, created_at, expires_at } =
             serde_json::from_str(text).map_err(|error| error.to_string())?;
@@ -71,12 +71,12 @@ impl Token {
         let token = Self::new(name, hash.parse()?, scopes, created_at, expires_at);
         let used_at = used_at.map_or(0, UnixMillis::get);
         token.used_at.store(used_at, Ordering::Relaxed);
-        token.noted_at.store(used_at, Ordering::Relaxed);
+        token.recorded_at.store(used_at, Ordering::Relaxed);
         Ok(token)
     }
 
-    /// Returns the text for a store.
-    pub fn text(&self) -> String {
+    /// Returns the record for a store.
+    pub fn record(&self) -> String {
         let Self { hash, scopes, created_at, expires_at, .. } = self;
         let record = TokenRecord {
             hash: hash.to_string(),
@@ -100,16 +100,19 @@ impl Token {
         }
     }
 
-    /// Returns the last use if it is at least a minute after the one that the store knows.
-    pub fn unnoted_use(&self) -> Option<UnixMillis> {
-        let noted = self.noted_at.load(Ordering::Relaxed);
-        let is_due = |at: &UnixMillis| noted == 0 || at.get() >= noted.saturating_add(USE_INTERVAL);
+    /// Returns the last use if the store should record it: its own record is at least a minute
+    /// older.
+    pub fn unrecorded_use(&self) -> Option<UnixMillis> {
+        let recorded = self.recorded_at.load(Ordering::Relaxed);
+        let is_due = |at: &UnixMillis| {
+            recorded == 0 || at.get() >= recorded.saturating_add(USE_INTERVAL_MILLIS)
+        };
         self.last_used_at().filter(is_due)
     }
 
-    /// Notes that the store has recorded a use.
-    pub fn noted(&self, at: UnixMillis) {
-        self.noted_at.store(at.get(), Ordering::Relaxed);
+    /// Marks a use as recorded in the store.
+    pub fn mark_recorded(&self, at: UnixMillis) {
+        self.recorded_at.store(at.get(), Ordering::Relaxed);
     }
 
     /// Returns the last use that this server knows.
@@ -135,7 +138,7 @@ mod tests {
             time(1_763_690_000_000),
             Some(time(1_763_690_000_500)),
         );
-        let text = token.text();
+        let text = token.record();
         assert_eq!(
             text,
             format!(
@@ -154,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_that_cannot_be_read_is_no_token() {
+    fn an_unreadable_record_is_refused() {
         let hash = "0".repeat(64);
         for text in [
             "",

@@ -22,7 +22,8 @@ pub const SHOWN_ONCE: &str = "keep the token: it is shown only now";
 /// The tokens of a store.
 pub struct Tokens {
     store: Arc<dyn Store>,
-    /// Applies changes at once; other servers learn of them from the store.
+    /// Access control of this server, to which changes apply at once; `None` in commands. Other
+    /// servers read changes from the store.
     access: Option<Arc<Access>>,
 }
 
@@ -33,7 +34,7 @@ pub enum TokenError {
     #[error("there is a token {0:?} already: choose another name, or revoke that one first")]
     Exists(TokenName),
     /// No token has this name.
-    #[error("there is no token {0:?}")]
+    #[error("there is no token {0:?}: list the names with `delay-queue token list`")]
     NotFound(TokenName),
     /// The first token lacks `admin`, so no client could create another.
     #[error(
@@ -45,7 +46,7 @@ pub enum TokenError {
     #[error(transparent)]
     Scopes(#[from] ScopesError),
     /// The token would never be in force.
-    #[error("expires at {0}, which has passed")]
+    #[error("must expire in the future, got {0}")]
     Expired(UnixMillis),
     /// The operating system gives no random numbers.
     #[error("the operating system gave no random numbers")]
@@ -56,7 +57,7 @@ pub enum TokenError {
 }
 
 impl Tokens {
-    /// Makes the access to the tokens of a store; changes apply to `access` at once.
+    /// Creates a manager of the tokens of `store`, which applies changes to `access` at once.
     pub fn new(store: Arc<dyn Store>, access: Option<Arc<Access>>) -> Self {
         Self { store, access }
     }
@@ -65,7 +66,8 @@ impl Tokens {
     /// The first token of a store must have the scope `admin`.
     ///
     /// # Errors
-    /// See [`TokenError`]. After an error of unknown effect, revoke the name and try again.
+    /// See [`TokenError`]. After an error with an unknown outcome, revoke the token of this name
+    /// and create it again.
     pub async fn create(
         &self,
         name: TokenName,
@@ -83,7 +85,7 @@ impl Tokens {
         let secret = SecretToken::generate().map_err(|_| TokenError::NoRandomness)?;
         let token = Token::new(name.clone(), secret.hash(), scopes, now, expires_at);
         let is_admin = token.scopes.of(Scope::Admin).is_some();
-        let change = TokenChange::Create { name: name.to_string(), text: token.text(), is_admin };
+        let change = TokenChange::Create { name: name.to_string(), text: token.record(), is_admin };
         match self.change(change).await? {
             TokenChanged::Done => Ok((secret, token, SHOWN_ONCE)),
             TokenChanged::First => Ok((secret, token, FIRST_TOKEN)),
@@ -108,7 +110,7 @@ impl Tokens {
     }
 
     /// Revokes a token: this server refuses it at once, the others within a second. Warns if no
-    /// remaining token has the scope `admin`; a leaked token must be revoked all the same.
+    /// remaining token has the scope `admin`; a leaked token must be revoked anyway.
     ///
     /// # Errors
     /// See [`TokenError`].
@@ -124,8 +126,8 @@ impl Tokens {
         if !left.is_empty() && !left.iter().any(is_admin) {
             tracing::warn!(
                 revoked = %name,
-                "no token with the scope admin is left: make one with `delay-queue token create` on the \
-                 store itself, or with server.bootstrap_token_file"
+                "no token with the scope admin is left: run `delay-queue token create` without \
+                 --url, or set server.bootstrap_token_file"
             );
         }
         Ok(())
