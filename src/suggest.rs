@@ -1,6 +1,6 @@
 //! "Did you mean": the known name nearest to a misspelt one.
 
-/// Least likeness (0 to 1) of a name that is suggested.
+/// Minimum likeness (0 to 1) of a suggested name.
 const ALIKE: f64 = 0.6;
 
 /// Returns the name most like `given`, if it is like enough.

@@ -46,7 +46,7 @@ fn sealed(lines: &[Vec<u8>]) -> Vec<u8> {
     let (format, store) = (FORMAT.to_owned(), String::new());
     let head = Line::Head(Head { format, version: VERSION, store, buckets: 1 });
     write(&mut sums, &head, &own(&head));
-    // An export has settings of topics after the jobs. Text that is no line goes to the end.
+    // An export has settings of topics after the jobs. Text that is not a line goes to the end.
     let (mut jobs, mut topics, mut others) = (Vec::new(), Vec::new(), Vec::new());
     for text in lines {
         match serde_json::from_slice::<Line<'_>>(text) {

@@ -37,7 +37,7 @@ pub struct Bench {
     #[arg(long, value_enum, default_value_t = Ids::Own)]
     ids: Ids,
 
-    /// How long after their put the jobs of the phases put and flow are due; 0s is at once
+    /// How long after their put the jobs of the phases put and flow are due; 0s means now
     #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = duration)]
     due_in: Duration,
 

@@ -28,7 +28,9 @@ pub fn run(settings: &Settings) -> Result<(), Box<dyn Error>> {
     let tls = settings.server.tls.files()?;
     let asked = match ask(&listen, tls.as_ref()) {
         Err(cause) if wants_a_certificate(&cause) => return Ok(()), // so it is running
-        asked => asked.map_err(|cause| format!("failed to ask {listen}: {cause}"))?,
+        asked => {
+            asked.map_err(|cause| format!("failed to send the request to {listen}: {cause}"))?
+        }
     };
     if asked.starts_with("HTTP/1.1 200 ") {
         return Ok(());

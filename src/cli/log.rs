@@ -26,24 +26,25 @@ use tracing_subscriber::{
 
 use crate::config::{LogFormat, LogSettings};
 
-/// Repeated lines are summed up after this time.
-const SPAN: Duration = Duration::from_secs(10);
-/// Different lines of one place in the code that are shown within [`SPAN`].
-const DIFFERENT: usize = 10;
+/// Interval after which repeated lines are summarised.
+const SUMMARY_INTERVAL: Duration = Duration::from_secs(10);
+/// Maximum number of distinct lines shown per log call and [`SUMMARY_INTERVAL`].
+const MAX_DISTINCT_LINES: usize = 10;
 /// Fields that differ with every request; lines that differ only in them count as equal.
-const OF_REQUESTS: [&str; 3] = ["request_id", "path", "ms"];
+const REQUEST_FIELDS: [&str; 3] = ["request_id", "path", "ms"];
 
 /// Starts the log of a command, which shows every line.
 pub fn start(settings: &LogSettings) -> Result<(), Box<dyn Error>> {
     start_with(settings, None, None)
 }
 
-pub type Other = Box<dyn Layer<Registry> + Send + Sync>;
+/// Second destination of log events, with its own filter.
+pub type ExtraLayer = Box<dyn Layer<Registry> + Send + Sync>;
 
-/// Starts the log of a server, which sums up repeated lines. `other` has its own filter.
-pub fn start_summing(
+/// Starts the log of a server, which summarises repeated lines.
+pub fn start_summarising(
     settings: &LogSettings,
-    other: Option<Other>,
+    other: Option<ExtraLayer>,
 ) -> Result<Repeated, Box<dyn Error>> {
     let repeated = Repeated::default();
     start_with(settings, Some(repeated.clone()), other)?;
@@ -52,8 +53,8 @@ pub fn start_summing(
 
 fn start_with(
     settings: &LogSettings,
-    sums: Option<Repeated>,
-    other: Option<Other>,
+    repeated: Option<Repeated>,
+    other: Option<ExtraLayer>,
 ) -> Result<(), Box<dyn Error>> {
     let lines = tracing_subscriber::fmt::layer()
         .with_ansi(std::io::stderr().is_terminal())
@@ -65,10 +66,10 @@ fn start_with(
     let filter = settings.filter.parse::<Targets>()?;
     match other {
         // A single filter is cheaper.
-        None => registry().with(lines).with(filter).with(sums).init(),
+        None => registry().with(lines).with(filter).with(repeated).init(),
         Some(other) => {
             let lines = lines.with_filter(filter).boxed();
-            registry().with(vec![other, lines]).with(sums).init();
+            registry().with(vec![other, lines]).with(repeated).init();
         }
     }
     Ok(())
@@ -96,7 +97,7 @@ impl Repeated {
         let mut ticks = tokio::time::interval(Duration::from_secs(1));
         loop {
             ticks.tick().await;
-            self.log_summaries(SPAN);
+            self.log_summaries(SUMMARY_INTERVAL);
         }
     }
 
@@ -133,7 +134,7 @@ impl Repeated {
                 message: line.message,
             }),
         };
-        let is_new = site.shown.len() < DIFFERENT && !site.shown.contains(&hash);
+        let is_new = site.shown.len() < MAX_DISTINCT_LINES && !site.shown.contains(&hash);
         match is_new {
             true => site.shown.push(hash),
             false => site.more += 1,
@@ -162,7 +163,7 @@ struct Line {
 
 impl Visit for Line {
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
-        if OF_REQUESTS.contains(&field.name()) {
+        if REQUEST_FIELDS.contains(&field.name()) {
             return;
         }
         let value = format!("{value:?}");

@@ -52,8 +52,8 @@ enum Command {
     Health,
     /// Inspect the configured store; exits with 1 if something needs repair
     Doctor {
-        /// Repair what can be repaired. Of a file store, the damaged files are moved aside and
-        /// everything that can be read goes into a new store
+        /// Repair what can be repaired. Of a file store, the damaged files are moved to another
+        /// folder, and everything that can be read goes into a new store
         #[arg(long)]
         repair: bool,
         /// Go on with what a Redis has that was emptied or replaced: its servers refuse all calls

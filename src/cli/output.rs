@@ -5,7 +5,7 @@ use std::{
     io::{self, ErrorKind, Write},
 };
 
-/// Prints a line. A reader that closes the pipe early (`| head`) is no error.
+/// Prints a line. Ignores a reader that closes the pipe early (`| head`).
 ///
 /// # Errors
 /// Standard output cannot be written, for example because the disk is full.

@@ -98,7 +98,7 @@ fn parse(url: &str) -> Option<(bool, Listen)> {
     matches!(server, Listen::Tcp { .. }).then_some((is_https, server))
 }
 
-/// Makes a TLS configuration that trusts the authorities of a file, or those of this machine.
+/// Creates a TLS configuration that trusts the authorities of a file, or those of this machine.
 fn trusting(ca_file: Option<&Path>) -> Result<ClientConfig, Box<dyn Error>> {
     let mut roots = RootCertStore::empty();
     if let Some(file) = ca_file {

@@ -17,7 +17,7 @@ pub fn run(settings: Settings) -> Result<(), Box<dyn Error>> {
     let other = export.as_ref().map(crate::traces::Export::layer);
     #[cfg(not(feature = "otlp"))]
     let other = None;
-    let repeated = log::start_summing(&settings.log, other)?;
+    let repeated = log::start_summarising(&settings.log, other)?;
     server::raise_limit();
     let done = runtime.block_on(async {
         tokio::select! {

@@ -49,7 +49,7 @@ impl ServerSettings {
     /// Returns the bootstrap token, if it is set; reads its file.
     ///
     /// # Errors
-    /// The token is set twice, its file cannot be read, or the text is no token.
+    /// The token is set twice, its file cannot be read, or the text is not a token.
     pub fn bootstrap_token(&self) -> Result<Option<SecretToken>, SettingsError> {
         const KEY: &str = "server.bootstrap_token_file";
         let given = secret(KEY, &self.bootstrap_token, self.bootstrap_token_file.as_ref())?;

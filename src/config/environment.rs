@@ -62,7 +62,7 @@ fn is_of_a_service(name: &str) -> bool {
         || port.is_some_and(|port| port.is_empty() || number(port))
 }
 
-/// Returns the advice about a variable that is no setting.
+/// Returns the advice about a variable that is not a setting.
 fn no_setting(name: &str, keys: &[String]) -> String {
     if let Some(new) = renamed::new_name(|old| variable(old) == name) {
         return format!("was renamed: use {}", variable(new));

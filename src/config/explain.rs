@@ -43,7 +43,8 @@ fn position(text: &str, offset: usize) -> (usize, usize) {
     (before.matches('\n').count() + 1, line.chars().count() + 1)
 }
 
-/// Completes `<key> …` for an invalid value.
+/// Returns the rest of a message that begins with the key, for an invalid value: `must be text, got
+/// 3`.
 pub fn wrong_value(cause: &ConfigError) -> String {
     match cause {
         ConfigError::At { error, .. } => wrong_value(error),
@@ -87,7 +88,7 @@ fn given(unexpected: &str) -> &str {
     }
 }
 
-/// Completes `<key> …` for a key that is no setting.
+/// Returns the rest of a message that begins with the key, for a key that is not a setting.
 pub fn unknown_key(key: &str, known: &[String]) -> String {
     let section = key.split('.').next().unwrap_or_default();
     let of_section = known.iter().filter_map(|known| known.split_once('.'));

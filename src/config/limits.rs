@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::error::{SettingsError, between, refused};
 use crate::job::Millis;
 
-/// `[limits]`
+/// Settings of `[limits]`.
 #[derive(Debug, Clone, Copy, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 #[expect(missing_docs, reason = "config/default.toml is the one place that explains each")]

@@ -50,7 +50,7 @@ pub struct Settings {
     pub traces: TracesSettings,
 }
 
-/// `[server]`
+/// Settings of `[server]`.
 #[derive(Debug, Clone, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 #[expect(missing_docs, reason = "config/default.toml is the one place that explains each")]
@@ -69,7 +69,7 @@ pub struct ServerSettings {
     pub trusted_proxies: TextList,
 }
 
-/// `[timer]`
+/// Settings of `[timer]`.
 #[derive(Debug, Clone, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 #[expect(missing_docs, reason = "config/default.toml is the one place that explains each")]
@@ -77,7 +77,7 @@ pub struct TimerSettings {
     pub poll_interval: Millis,
 }
 
-/// `[queue]`
+/// Settings of `[queue]`.
 #[derive(Debug, Clone, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 #[expect(missing_docs, reason = "config/default.toml is the one place that explains each")]
@@ -85,7 +85,7 @@ pub struct QueueSettings {
     pub require_reservation: bool,
 }
 
-/// `[job_defaults]`
+/// Settings of `[job_defaults]`.
 #[derive(Debug, Clone, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 #[expect(missing_docs, reason = "config/default.toml is the one place that explains each")]
@@ -95,7 +95,7 @@ pub struct JobDefaults {
     pub dead_retention: Millis,
 }
 
-/// `[log]`
+/// Settings of `[log]`.
 #[derive(Debug, Clone, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 #[expect(missing_docs, reason = "config/default.toml is the one place that explains each")]

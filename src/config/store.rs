@@ -14,7 +14,7 @@ use crate::{
     },
 };
 
-/// `[store]`
+/// Settings of `[store]`.
 #[derive(Debug, Clone, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 #[expect(missing_docs, reason = "config/default.toml is the one place that explains each")]

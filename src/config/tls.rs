@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::error::{SettingsError, refused};
 
-/// `[server.tls]`
+/// Settings of `[server.tls]`.
 #[derive(Debug, Clone, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 #[expect(missing_docs, reason = "config/default.toml is the one place that explains each")]

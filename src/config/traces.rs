@@ -1,11 +1,11 @@
-//! `[traces]`
+//! Settings of `[traces]`: the export of OpenTelemetry spans.
 
 use axum::http::Uri;
 use serde::{Deserialize, Serialize};
 
 use super::error::{SettingsError, refused};
 
-/// `[traces]`
+/// Settings of `[traces]`.
 #[derive(Debug, Clone, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 #[expect(missing_docs, reason = "config/default.toml is the one place that explains each")]
@@ -25,8 +25,8 @@ impl TracesSettings {
             Some(endpoint) => ("traces.otlp_endpoint", endpoint),
         };
         if cfg!(not(feature = "otlp")) {
-            let allowed = "needs a program that was built with `--features otlp`";
-            return Err(refused(key, allowed, "one without this feature"));
+            let allowed = "requires a build with `--features otlp`";
+            return Err(refused(key, allowed, "a build without it"));
         }
         let uri = given.parse::<Uri>().ok();
         let fits = |uri: &Uri| {
@@ -39,7 +39,7 @@ impl TracesSettings {
         // The given text is not shown, since it may contain a password.
         let allowed = "must be a URL such as \"http://127.0.0.1:4318/v1/traces\", with plain HTTP and \
                        without a user";
-        Err(refused(key, allowed, "another text (not shown: it may have a password)"))
+        Err(refused(key, allowed, "a value that is not shown, because it may contain a password"))
     }
 
     fn share(&self) -> Result<(), SettingsError> {

@@ -12,7 +12,7 @@ use rustix::{
 
 use super::{collect, one_counter, one_gauge};
 
-/// Makes a registry of these metrics alone, since their names have no prefix.
+/// Creates a registry of these metrics alone, since their names have no prefix.
 pub fn registry() -> Registry {
     let mut registry = Registry::default();
     collect(&mut registry, "process", |encoder| match Process::read() {

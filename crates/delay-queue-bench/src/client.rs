@@ -90,9 +90,8 @@ impl From<SocketAddr> for Destination {
 
 /// Finds the first address of the host and port of a URL.
 pub(crate) async fn resolve(url: &str, host: &str) -> Result<SocketAddr, Failure> {
-    let none = |cause: &dyn std::fmt::Display| {
-        format!("{url:?} is no address that can be reached: {cause}")
-    };
+    let none =
+        |cause: &dyn std::fmt::Display| format!("failed to resolve the address {url:?}: {cause}");
     let mut found = tokio::net::lookup_host(host).await.map_err(|cause| none(&cause))?;
     Ok(found.next().ok_or_else(|| none(&"the name has no address"))?)
 }

@@ -8,7 +8,7 @@ fn thousands_are_grouped() {
 }
 
 #[test]
-fn what_is_repeated_is_shown_once_and_counted() {
+fn repeated_lines_are_shown_once_and_counted() {
     let repeated = Repeated::default();
     let lines = Lines::default();
     let writer = lines.clone();
@@ -22,7 +22,7 @@ fn what_is_repeated_is_shown_once_and_counted() {
             tracing::error!(number, "another line each time");
             tracing::info!("all of these are shown");
         }
-        repeated.log_summaries(SPAN);
+        repeated.log_summaries(SUMMARY_INTERVAL);
         repeated.log_summaries(Duration::ZERO);
         repeated.log_summaries(Duration::ZERO);
         tracing::warn!("once");
@@ -32,8 +32,8 @@ fn what_is_repeated_is_shown_once_and_counted() {
     let count = |text: &str| said.lines().filter(|line| line.contains(text)).count();
     assert_eq!(count("store_full"), 1, "{said}");
     assert_eq!(count("… and 3,412 more in the last 1 s: a request failed"), 1, "{said}");
-    assert_eq!(count("number="), DIFFERENT, "{said}");
-    assert_eq!(count("ERROR"), DIFFERENT + 1, "{said}");
+    assert_eq!(count("number="), MAX_DISTINCT_LINES, "{said}");
+    assert_eq!(count("ERROR"), MAX_DISTINCT_LINES + 1, "{said}");
     assert_eq!(count("… and 15 more in the last 1 s: another line each time"), 1, "{said}");
     assert_eq!(count("all of these"), 25, "{said}");
     assert_eq!(count("once"), 1, "{said}");

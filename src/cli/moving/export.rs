@@ -28,15 +28,15 @@ use crate::{
 
 type StoreResult<T> = Result<T, Box<dyn Error>>;
 
-/// Fewest jobs of a page; large bodies reduce it to this.
-const LEAST: usize = 10;
+/// Minimum number of jobs per page; large bodies reduce it to this.
+const MIN_JOBS_PER_PAGE: usize = 10;
 /// Approximate limit of the bodies in a page, in bytes.
 const PAGE_BYTES: usize = 4 << 20;
 
 pub async fn run(arguments: &Export, settings: &Settings) -> StoreResult<()> {
     let file = Some(arguments.file.as_path()).filter(|file| !is_standard(file));
     if let Some(file) = file.filter(|file| file.exists() && !arguments.force) {
-        let advice = "choose another name, or replace it by --force";
+        let advice = "choose another name, or replace the file with --force";
         return Err(
             format!("failed to export: {} is there already; {advice}", file.display()).into()
         );
@@ -87,7 +87,7 @@ impl Exporter<'_> {
         }
         drop(progress);
         let topics = self.topics().await?;
-        if self.no_servers.has_one_started(self.store).await? {
+        if self.no_servers.has_server_started(self.store).await? {
             // The next export must not resume from it: that compares only numbers of jobs.
             self.part.go_on(Sums::default())?;
             let why = "a server has started to work on this store, so jobs may be missing or twice";
@@ -123,7 +123,7 @@ impl Exporter<'_> {
         written: &mut Tally,
         progress: &mut Progress,
     ) -> StoreResult<()> {
-        let (mut after, mut limit) = (None, LEAST);
+        let (mut after, mut limit) = (None, MIN_JOBS_PER_PAGE);
         loop {
             let range = JobRange { after, limit, ..JobRange::default() };
             let page = self.store.list(bucket, topic.clone(), state, range).await?;
@@ -142,7 +142,7 @@ impl Exporter<'_> {
             progress.at(self.part.sums.jobs);
             let bytes: usize = page.jobs.iter().map(Job::content_bytes).sum();
             limit = if bytes > PAGE_BYTES { limit / 2 } else { limit * 2 };
-            limit = limit.clamp(LEAST, MAX_BATCH);
+            limit = limit.clamp(MIN_JOBS_PER_PAGE, MAX_BATCH);
             after = page.next;
             if after.is_none() {
                 return Ok(());

@@ -140,7 +140,7 @@ async fn take(
         "imported {} jobs; {} of {all} were there already; set {topics} topics",
         taken.created, taken.there
     ))?;
-    if no_servers.has_one_started(store).await? {
+    if no_servers.has_server_started(store).await? {
         return Err(STARTED.into());
     }
     compare(&before, &Tally::of_store(store).await?, &taken, content)
@@ -214,7 +214,7 @@ async fn restore(
 /// Jobs to be restored, by their bucket in this store.
 struct Batches {
     buckets: Buckets,
-    /// Most jobs of one batch.
+    /// Maximum number of jobs of one batch.
     limit: usize,
     of: Vec<(Vec<Job>, usize)>,
     bytes: usize,

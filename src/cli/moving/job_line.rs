@@ -121,7 +121,7 @@ impl<'a> JobLine<'a> {
         for (name, json) in [("body", &self.body), ("result", &self.result)] {
             let Some(json) = json else { continue };
             serde_json::from_str::<&RawValue>(json)
-                .map_err(|e| format!("`{name}` is no JSON: {e}"))?;
+                .map_err(|e| format!("`{name}` is not JSON: {e}"))?;
         }
         let times = [
             ("due_at", Some(self.due_at)),

@@ -121,7 +121,7 @@ impl<R: BufRead> Reader<R> {
                 )));
             }
             Some(head) if head.format == FORMAT => {}
-            _ => return Err(reader.damage("the file is no export of delay-queue")),
+            _ => return Err(reader.damage("the file is not an export of delay-queue")),
         }
         begun?;
         let text = std::mem::take(&mut reader.text);

@@ -42,11 +42,11 @@ impl NoServers {
         Ok(Self { abandoned: leases })
     }
 
-    /// Returns whether a server has started since.
+    /// Returns whether a server has started since [`wait`](Self::wait).
     ///
     /// # Errors
     /// The leases cannot be read.
-    pub async fn has_one_started(&self, store: &dyn Store) -> StoreResult<bool> {
+    pub async fn has_server_started(&self, store: &dyn Store) -> StoreResult<bool> {
         Ok(read(store).await?.iter().any(|lease| !self.abandoned.contains(lease)))
     }
 }

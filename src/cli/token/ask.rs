@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use crate::cli::{connect::connect, remote::Remote};
 
-/// Timeout of connecting, of the request and of its answer, each.
+/// Timeout of each step: connecting, sending the request, reading the answer.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
 impl Remote {
@@ -24,7 +24,8 @@ impl Remote {
         body: Option<&Value>,
     ) -> Result<Value, Box<dyn Error>> {
         let failed = |cause: io::Error| {
-            format!("failed to ask {}: {}", self.server, Self::explained(&cause))
+            let cause = Self::explained(&cause);
+            format!("failed to send the request to {}: {cause}", self.server)
         };
         let answer = self.send(method, path, body).map_err(failed)?;
         let (head, json) = answer.split_once("\r\n\r\n").unwrap_or((&answer, ""));
@@ -42,7 +43,7 @@ impl Remote {
 
     fn send(&self, method: &str, path: &str, body: Option<&Value>) -> io::Result<String> {
         let body = body.map(Value::to_string).unwrap_or_default();
-        // With HTTP/1.0 the answer ends with the connection.
+        // HTTP/1.0, so that the server marks the end of the answer by closing the connection.
         let request = format!(
             "{method} {path} HTTP/1.0\r\nHost: {}\r\n{}Content-Type: application/json\r\n\
              Content-Length: {}\r\n\r\n{body}",

@@ -13,7 +13,7 @@ fn message(name: &str) -> Option<String> {
 }
 
 #[test]
-fn a_misspelt_variable_is_told_with_the_right_spelling() {
+fn a_misspelt_variable_is_reported_with_the_right_spelling() {
     for (wrong, right) in [
         ("DELAY_QUEUE_STORE_URL", "DELAY_QUEUE__STORE__URL"),
         ("DELAY_QUEUE__STORE_URL", "DELAY_QUEUE__STORE__URL"),

@@ -101,7 +101,7 @@ async fn a_bench_against_nothing_or_a_wrong_address_says_so() {
         (nothing.as_str(), "failed to connect to 127.0.0.1"),
         ("ftp://127.0.0.1:9277", "--url must be http:// or https://"),
         ("http://", "--url must be http:// or https://"),
-        ("http://no.such.host.invalid:1", "no address that can be reached"),
+        ("http://no.such.host.invalid:1", "failed to resolve the address"),
     ] {
         let (well, _, said) = bench(dir.path(), &["--url", url, "--jobs", "10"]);
         assert!(!well && said.contains(words), "{url}: {said}");

@@ -45,7 +45,7 @@ fn a_lifetime_without_a_unit_is_refused() {
 }
 
 #[test]
-fn a_reader_that_closes_the_pipe_is_no_failure() {
+fn a_reader_that_closes_the_pipe_is_not_a_failure() {
     let place = WorkDir::new();
     for arguments in [&["--check-config"][..], &["token", "generate"]] {
         let mut command = program(place.path(), arguments);
@@ -102,10 +102,10 @@ async fn a_wrong_certificate_is_explained_in_one_sentence() {
             "" => {
                 assert!(ask(&cert).status.success(), "{}", text(&ask(&cert).stderr));
                 let (other, _) = certificate(&place, "other", &more);
-                one_line(&ask(&other), &["failed to ask"]);
+                one_line(&ask(&other), &["failed to send the request"]);
             }
             said => {
-                let line = one_line(&ask(&cert), &["failed to ask", said]);
+                let line = one_line(&ask(&cert), &["failed to send the request", said]);
                 for riddle in ["Other(", "Context", "invalid peer certificate", "EndEntity"] {
                     assert!(!line.contains(riddle), "{kind}: {line}");
                 }

@@ -295,8 +295,8 @@ async fn a_cut_or_damaged_export_is_refused_untouched() {
     refused(cut(last - 1), &[&format!("line {last}"), "was cut"]);
     refused(cut(100), &["line 101", "was cut"]);
     refused(cut(100) + &lines[100][..50], &["line 101", "was cut"]);
-    refused(String::new(), &["line 1", "no export of delay-queue"]);
-    refused("{\"jobs\": []}\n".to_owned(), &["line 1", "no export of delay-queue"]);
+    refused(String::new(), &["line 1", "not an export of delay-queue"]);
+    refused("{\"jobs\": []}\n".to_owned(), &["line 1", "not an export of delay-queue"]);
     refused(
         good.replacen("\"version\":1", "\"version\":2", 1),
         &["line 1", "version 2", "version 1"],
@@ -342,7 +342,7 @@ fn impossible_jobs_in_an_export_are_refused_by_line() {
         (line("b", r#""state":"gone""#), "line 3: unknown variant `gone`"),
         (line("b", r#""state":"ready","color":3"#), "line 3: unknown field `color`"),
         (line("b/c", r#""state":"ready""#), "line 3: must be 1 to 128 characters"),
-        (good.replace("\"1\"", "\"[\"").replace("\"a\"", "\"b\""), "line 3: `body` is no JSON"),
+        (good.replace("\"1\"", "\"[\"").replace("\"a\"", "\"b\""), "line 3: `body` is not JSON"),
         (
             good.replace("\"due_at\":2", "\"due_at\":100000000000000"),
             "line 3: `due_at` must be at most",

@@ -162,8 +162,8 @@ fn the_token_command_checks_the_certificate_of_the_server() {
     let name = url.replace("127.0.0.1", "localhost");
     let empty = place.file("empty.pem", "");
     for (url, ca, words) in [
-        (&url, &other.file, ["failed to ask", "certificate"]),
-        (&name, &ours.file, ["failed to ask", "certificate"]),
+        (&url, &other.file, ["failed to send the request", "certificate"]),
+        (&name, &ours.file, ["failed to send the request", "certificate"]),
         (&url, &empty, ["--ca-file", "it has none"]),
         (&url, &"nowhere.pem".to_owned(), ["--ca-file", "nowhere.pem"]),
         (&server.base, &ours.file, ["--ca-file", "https://"]),
