@@ -149,7 +149,7 @@ for (const store of (process.env.STORES ?? "file,redis").split(",")) {
         // A job that no consumer has popped cannot be buried: the refusal says so.
         await button(page, "Bury").click();
         await act(page, "Bury").click();
-        await page.getByRole("dialog").getByRole("alert").getByText("Refused").waitFor();
+        await page.getByRole("dialog").getByRole("alert").getByText("Failed").waitFor();
         await act(page, "Cancel").click();
         await server.call("GET", "/topics/acted/pop");
         await page.locator("h1 .badge").getByText("reserved").waitFor();
@@ -164,6 +164,18 @@ for (const store of (process.env.STORES ?? "file,redis").split(",")) {
         await said(page, "Deleted a1: it was dead.");
         await page.getByText("No job has the id a1").waitFor();
       }, { refused: [404, 409] });
+    });
+
+    test("after a change without an answer, the dialog says that it may have been made", async () => {
+      await put({ topic: "unanswered", id: "u1", delay: "1h" });
+      await visit("#/job/u1", async (page) => {
+        await page.route("**/jobs/u1/kick", (route) => route.abort());
+        await button(page, "Kick").click();
+        await act(page, "Kick").click();
+        const alert = page.getByRole("dialog").getByRole("alert");
+        await alert.getByText("Failed: the server does not answer. The change may have been made").waitFor();
+        await act(page, "Cancel").click();
+      }, { away: true });
     });
 
     test("a topic is paused, resumed, its dead kicked, and purged after its name is typed", async () => {

@@ -10,8 +10,10 @@ export class Refused extends Error {
   }
 }
 
-/** A request without an answer. */
-export class NoAnswer extends Error {}
+/** A request without an answer: the server may have made the change. */
+export class NoAnswer extends Error {
+  applied = "unknown";
+}
 
 /** The access token, kept until the tab is closed. */
 export const token = {
@@ -38,7 +40,6 @@ export async function learn() {
   dispatchEvent(new Event("scopes"));
 }
 
-/** Returns whether the scopes are known. */
 export const learned = () => scopes !== null;
 
 const allows = (pattern, topic) => (pattern.endsWith("*") ? topic.startsWith(pattern.slice(0, -1)) : topic === pattern);
@@ -46,7 +47,6 @@ const allows = (pattern, topic) => (pattern.endsWith("*") ? topic.startsWith(pat
 /** Returns whether the token has this scope for this topic or, if none is given, for any; false until it is known. */
 export const may = (scope, topic) => Boolean(scopes?.[scope]?.some((pattern) => !topic || allows(pattern, topic)));
 
-/** Returns whether the token may read all topics. */
 export const readsAll = () => Boolean(scopes?.read?.includes("*"));
 
 /** Returns the patterns of the topics that the token may read. */
@@ -104,7 +104,6 @@ export function curl({ method, path, body }) {
   return parts.join(" ");
 }
 
-/** Encodes a part of a path. */
 export const part = encodeURIComponent;
 
 /** Returns a query of the parameters that have a value. */

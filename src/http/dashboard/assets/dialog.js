@@ -69,8 +69,8 @@ export function ask({ title, text, fields = [], request, button, danger = false,
       say(await done(answer));
       dispatchEvent(new Event("changed"));
     } catch (error) {
-      const unknown = error.applied === "unknown" ? " It may have been done all the same: look before you repeat it." : "";
-      setText(problem, `Refused: ${error.message}${unknown}`);
+      const unknown = error.applied === "unknown" ? ". The change may have been made: check before you repeat it." : "";
+      setText(problem, `Failed: ${error.message}${unknown}`);
       act.disabled = false;
     } finally {
       clearInterval(watched);
@@ -78,7 +78,7 @@ export function ask({ title, text, fields = [], request, button, danger = false,
     }
   }
 
-  /** Makes one call after the other. When the dialog is closed, the call under way is the last. */
+  /** Makes one call after the other. Closing the dialog stops the sequence after the current call. */
   async function each(calls) {
     progress.max = calls.length;
     progress.hidden = false;
@@ -120,7 +120,7 @@ async function copied(text, button) {
     await navigator.clipboard.writeText(text);
     setText(button, "Copied");
   } catch {
-    // Browsers without HTTPS have no clipboard: the user can select the line.
+    // Pages without HTTPS get no clipboard access; the user can select the line.
     setText(button, "Select it");
   }
 }
