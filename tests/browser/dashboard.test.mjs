@@ -80,7 +80,7 @@ for (const store of (process.env.STORES ?? "file,redis").split(",")) {
       await server.call("DELETE", "/topics/stuck/jobs");
     });
 
-    test("the charts of what is coming count an hour, a day and a week, of all topics or of one", async () => {
+    test("the charts of upcoming jobs count an hour, a day and a week, of all topics or of one", async () => {
       for (const [delay, n] of [["10m", 3], ["5h", 2], ["3d", 1]]) {
         for (let i = 0; i < n; i += 1) await put({ topic: "coming", delay });
       }
@@ -126,7 +126,7 @@ for (const store of (process.env.STORES ?? "file,redis").split(",")) {
         await page.getByRole("dialog").getByRole("alert").getByText("`delay`").waitFor();
         await page.getByRole("dialog").getByLabel("Body").fill("{");
         await act(page, "Put").click();
-        await page.getByRole("dialog").getByRole("alert").getByText("The body is no JSON").waitFor();
+        await page.getByRole("dialog").getByRole("alert").getByText("The body is not JSON").waitFor();
         await page.keyboard.press("Escape");
         await page.getByRole("dialog").waitFor({ state: "detached" });
         assert.equal(await page.evaluate(() => document.activeElement.textContent), "Put a job");
@@ -353,7 +353,7 @@ for (const store of (process.env.STORES ?? "file,redis").split(",")) {
         await button(page, "As it was put").click();
         assert.equal(await text(), '{"a":[1,{"b":null}],"e":[]}');
         await page.locator(".facts").getByText("2 m, 10 m").waitFor();
-        for (const [text, answer] of [["nothing", "No job has the id nothing"], ["a b/../<i>", "This is no job id"]]) {
+        for (const [text, answer] of [["nothing", "No job has the id nothing"], ["a b/../<i>", "This is not a job id"]]) {
           await search.fill(text);
           await search.press("Enter");
           await page.getByText(answer).waitFor();

@@ -135,7 +135,7 @@ describe("the dashboard shows", () => {
     await purge("grouped");
   });
 
-  test("the last errors of other topics beside the flood of one", async () => {
+  test("the last errors of other topics during a flood of one", async () => {
     await fail("quiet", ["no such customer"]);
     await fail("flood", Array.from({ length: 30 }, (_, n) => `no ${"abcdefghij".repeat(4).slice(0, n + 1)} in sight`), 20);
     await visit("", async (page) => {

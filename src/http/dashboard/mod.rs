@@ -42,7 +42,7 @@ static ASSETS: &[(&str, File)] = &assets![
     "api.js",
     "body.js",
     "chart.js",
-    "coming.js",
+    "upcoming.js",
     "dialog.js",
     "dom.js",
     "errors.js",

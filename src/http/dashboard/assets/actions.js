@@ -41,7 +41,7 @@ export function put(topic = "", copied = '{"test": true}') {
     fields: [
       field("Topic", inputs.topic),
       field("Id", inputs.id, "Empty: the server makes one."),
-      field("Delay", inputs.delay, "30s, 5m, 1h30m; empty is at once."),
+      field("Delay", inputs.delay, "30s, 5m, 1h30m; empty means now."),
       field("Body", body, "Any JSON, sent as it stands."),
     ],
     button: "Put",
@@ -50,7 +50,7 @@ export function put(topic = "", copied = '{"test": true}') {
       try {
         JSON.parse(written);
       } catch (error) {
-        throw new Error(`The body is no JSON: ${error.message}`);
+        throw new Error(`The body is not JSON: ${error.message}`);
       }
       const members = Object.entries(inputs).filter(([, input]) => given(input));
       const texts = members.map(([name, input]) => `${JSON.stringify(name)}: ${JSON.stringify(given(input))}`);
@@ -107,7 +107,7 @@ export function reschedule(id) {
   ask({
     title: `Reschedule ${id}`,
     text: "The job becomes due at another time. Only delayed and ready jobs can be rescheduled.",
-    fields: [field("Delay from now", delay, "30s, 10m, 1d12h; 0s is at once."), field("Or at", at, "In your time zone; it comes before the delay.")],
+    fields: [field("Delay from now", delay, "30s, 10m, 1d12h; 0s means now."), field("Or at", at, "In your time zone; it comes before the delay.")],
     button: "Reschedule",
     request: () => {
       const body = at.value ? { due_at: new Date(at.value).toISOString() } : { delay: given(delay) };

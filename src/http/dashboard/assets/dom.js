@@ -59,7 +59,7 @@ export function table(columns, properties = {}) {
   return { node: h("table", properties, h("thead", {}, head), body), head, body };
 }
 
-/** Most characters of a folded text on its line, and unfolded. */
+/** Maximum number of characters of a folded text on its line, and unfolded. */
 const LINE = 300;
 const UNFOLDED = 8192;
 /** Length of a text that always fits on its line. */

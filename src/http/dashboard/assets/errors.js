@@ -76,7 +76,7 @@ export function errors() {
       if (since < PERIOD_OF_CHANGES || (since < PERIOD && jobs.dead === seen)) return;
       seen = jobs.dead;
       refresh(dead.filter((topic) => topic.dead > 0).slice(0, TOPICS))
-        .catch((error) => setText(note, `Not known: ${error.message}`));
+        .catch((error) => setText(note, `Failed to load: ${error.message}`));
     },
     refresh: () => { asked = 0; },
   };

@@ -77,7 +77,7 @@ function escaped(c) {
   return hex.length > 4 ? `\\u{${hex}}` : `\\u${hex.padStart(4, "0")}`;
 }
 
-/** Replaces invisible characters by escapes. */
+/** Replaces invisible characters with escapes. */
 export const visible = (text) => text.replace(UNSEEN, escaped);
 
 /** Returns the beginning of a text on one line; for a Python traceback its last line, which names the error. */

@@ -7,7 +7,7 @@ import { h, setText } from "./dom.js";
 import { away, seconds, time, topicLink, visible } from "./format.js";
 import { members } from "./json.js";
 
-/** Most characters of an answer that is polled at the usual rate. */
+/** Maximum number of characters of an answer that is polled at the usual rate. */
 const LARGE = 32_768;
 /** Milliseconds between two polls of a larger answer. */
 const PERIOD_OF_LARGE = 15_000;
@@ -112,7 +112,7 @@ export function job(id) {
 
   async function look() {
     asked = Date.now();
-    if (!ID.test(id)) return setText(note, "This is no job id: 1 to 128 of A–Z a–z 0–9 . _ : -");
+    if (!ID.test(id)) return setText(note, "This is not a job id: 1 to 128 of A–Z a–z 0–9 . _ : -");
     let text;
     try {
       text = await read(`/jobs/${part(id)}`);

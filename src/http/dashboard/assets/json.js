@@ -44,7 +44,7 @@ export function members(text, name, depth) {
   return found;
 }
 
-/** Most levels of indentation: otherwise a small, deeply nested body would become a huge text. */
+/** Maximum levels of indentation: otherwise a small, deeply nested body would become a huge text. */
 const DEEPEST = 40;
 
 /** Indents a text and returns its lines. Stops after `limit` characters; then `more` is true. */

@@ -14,7 +14,7 @@ async function ask() {
 }
 
 /** Calls `told` with each overview, or `failed` with the error; `failed` returns whether to go on. */
-export function beat(told, failed) {
+export function poll(told, failed) {
   let timer = null;
   let running = false;
   let again = false;

@@ -6,7 +6,7 @@ import { NoAnswer, may, token } from "./api.js";
 import { setText } from "./dom.js";
 import { clock, jobLink } from "./format.js";
 import { job } from "./job.js";
-import { beat, failure } from "./live.js";
+import { failure, poll } from "./live.js";
 import { login } from "./login.js";
 import { note, overview } from "./overview.js";
 import { topic } from "./topic.js";
@@ -19,7 +19,7 @@ const [main, banner, pulse, forget, themes, find, put] =
 let page = null;
 let latest;
 let lastAnswer = clock(Date.now());
-let wanted = false;
+let needsToken = false;
 
 function show(next) {
   document.querySelector("dialog")?.close();
@@ -28,15 +28,15 @@ function show(next) {
   document.title = `${next.title} – delay-queue`;
   main.replaceChildren(next.node);
   forget.hidden = !token.get();
-  put.hidden = wanted || !may("put");
+  put.hidden = needsToken || !may("put");
   next.focus?.();
-  if (!wanted) next.tick?.(latest);
+  if (!needsToken) next.tick?.(latest);
   if (!banner.hidden) next.lost?.();
 }
 
 /** Shows the page of the address, or the overview if there is no such page. */
 function route() {
-  if (wanted) return;
+  if (needsToken) return;
   const [, kind, name, state] = location.hash.split("/");
   let text = "";
   try { text = decodeURIComponent(name ?? "").trim(); } catch { /* A malformed address shows the overview. */ }
@@ -65,8 +65,8 @@ function answered(now) {
     note(now);
     remember(now);
   }
-  if (wanted) {
-    wanted = false;
+  if (needsToken) {
+    needsToken = false;
     route();
   } else {
     page.tick?.(now);
@@ -78,15 +78,15 @@ function failed(error) {
   if (error.status === 401) {
     const wrong = Boolean(token.get());
     token.forget();
-    wanted = true;
+    needsToken = true;
     warn("");
     setText(pulse, "needs a token");
-    show(login(wrong, again));
+    show(login(wrong, pollNow));
     return false;
   }
   warn(failure(error, lastAnswer));
   page.lost?.();
-  setText(pulse, error instanceof NoAnswer ? "no answer" : "trouble");
+  setText(pulse, error instanceof NoAnswer ? "no answer" : "error");
   return true;
 }
 
@@ -112,8 +112,8 @@ addEventListener("hashchange", () => {
 });
 
 route();
-const again = beat(answered, failed);
+const pollNow = poll(answered, failed);
 addEventListener("changed", () => {
   page.changed?.();
-  again();
+  pollNow();
 });

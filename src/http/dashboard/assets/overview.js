@@ -1,7 +1,7 @@
 // The first page: verdict, figures, topics with trouble, due times, lateness and errors.
 
 import { chart } from "./chart.js";
-import { coming } from "./coming.js";
+import { upcoming } from "./upcoming.js";
 import { h, setText } from "./dom.js";
 import { readable } from "./api.js";
 import { errors, lastErrors } from "./errors.js";
@@ -95,9 +95,8 @@ function topicsOfToken() {
   return list;
 }
 
-/** Creates the page. */
 export function overview() {
-  const parts = [verdict(() => perSecond("popped")), tiles(), trouble(), coming(null), lateness(), lastErrors(), errors()];
+  const parts = [verdict(() => perSecond("popped")), tiles(), trouble(), upcoming(null), lateness(), lastErrors(), errors()];
   const [state, figures, table, due, late, last, failed] = parts.map(({ node }) => node);
   const node = h("div", { class: "page" },
     h("h1", { class: "hidden" }, "Overview"), state, figures,

@@ -2,7 +2,7 @@
 
 import * as actions from "./actions.js";
 import { get, part } from "./api.js";
-import { coming } from "./coming.js";
+import { upcoming } from "./upcoming.js";
 import { h, setText } from "./dom.js";
 import { away, count, pausedFor, seconds, visible } from "./format.js";
 import { jobs } from "./jobs.js";
@@ -25,7 +25,7 @@ export function topic(name, state) {
   const cells = TILES.map(([label]) => h("div", { class: "tile" }, h("dt", {}, label), h("dd", { class: "figure" }, "–"), h("dd", { class: "muted" })));
   const pause = actions.button("Pause", "manage", () => (paused.hidden ? actions.pause(name) : actions.resume(name)), { topic: name });
   const kick = actions.button("Kick all dead", "manage", () => actions.kickDead(name), { topic: name });
-  const due = coming(name);
+  const due = upcoming(name);
   const list = jobs(name, state);
   const node = h("div", { class: "page" },
     h("div", { class: "row" },

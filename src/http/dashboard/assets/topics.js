@@ -5,12 +5,11 @@ import { h, table } from "./dom.js";
 import { count, counted, pausedFor, topicLink } from "./format.js";
 
 const LIMIT = 100;
-const COLUMNS = ["Topic", "Due", "Delayed", "Reserved", "Dead", "Finished"];
+const COLUMNS = ["Topic", "Ready", "Delayed", "Reserved", "Dead", "Finished"];
 
 /** Returns the number of jobs in a state, as a link to them. */
 export const jobsOf = (row, state) => (row[state] ? h("a", { href: topicLink(row.topic, state) }, count(row[state])) : "0");
 
-/** Creates the page. */
 export function topics() {
   let cursors = [null];
   let turn = 0;

@@ -14,7 +14,7 @@ const history = new Map();
 
 /** The lists of topics in an overview. */
 const LISTS = ["oldest_ready", "most_dead", "most_delayed"];
-/** Most topics in the table, and the number up to which topics without trouble fill it. */
+/** Maximum number of topics in the table, and the number up to which topics without trouble fill it. */
 const SHOWN = 20;
 const FILLED = 10;
 
@@ -62,9 +62,8 @@ function perSecond(polls, name) {
 /** Returns the pops a second of a topic on this server; null while unknown. */
 export const popsOf = (topic) => perSecond(history.get(topic) ?? [], "popped");
 
-const COLUMNS = ["Topic", "Oldest due", "Due", "Last 2 min", "Put/s", "Popped/s", "Delayed", "Reserved", "Dead", "Next due"];
+const COLUMNS = ["Topic", "Oldest due", "Ready", "Last 2 min", "Put/s", "Popped/s", "Delayed", "Reserved", "Dead", "Next due"];
 
-/** Creates the panel. */
 export function trouble() {
   let by = "worst";
   let last = null;

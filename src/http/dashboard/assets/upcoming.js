@@ -22,12 +22,12 @@ async function dueOf(topic, from, { ahead, step }) {
 /** Returns the topics with the most delayed jobs, since each topic costs a call, and a note about the others. */
 function largest({ most_delayed: most, jobs }) {
   const left = jobs.delayed - most.reduce((sum, topic) => sum + topic.delayed, 0);
-  const note = left > 0 ? ` Of the ${most.length} topics with the most delayed jobs; the others have ${count(left)}.` : "";
+  const note = left > 0 ? ` Counts the ${most.length} topics with the most delayed jobs; the others have ${count(left)} delayed jobs.` : "";
   return { names: most.map((topic) => topic.topic), note };
 }
 
 /** Creates the panel; `topic` is null for all topics. */
-export function coming(topic) {
+export function upcoming(topic) {
   let chosen = "hour";
   let asked = 0;
   let turn = 0;
@@ -41,8 +41,8 @@ export function coming(topic) {
     chosen = value;
     refresh();
   });
-  const node = h("section", { class: "panel", "aria-labelledby": "coming" },
-    h("div", { class: "row" }, h("h2", { id: "coming" }, topic === null ? "What is coming" : "What is coming in this topic"), spans),
+  const node = h("section", { class: "panel", "aria-labelledby": "upcoming" },
+    h("div", { class: "row" }, h("h2", { id: "upcoming" }, topic === null ? "Upcoming jobs" : "Upcoming jobs of this topic"), spans),
     plot.node);
 
   async function refresh() {
@@ -59,9 +59,9 @@ export function coming(topic) {
       const times = counts.map((_, n) => from / 1000 + n * step);
       const total = counts.reduce((sum, n) => sum + n, 0);
       const peak = Math.max(...counts);
-      plot.set([times, counts], `${count(total)} due within the next ${chosen}, at most ${count(peak)} in one ${each}.${note}`);
+      plot.set([times, counts], `${count(total)} due within the next ${chosen}, with a peak of ${count(peak)} per ${each}.${note}`);
     } catch (error) {
-      if (mine === turn) plot.fail(`Not known: ${error.message}`);
+      if (mine === turn) plot.fail(`Failed to load: ${error.message}`);
     }
   }
 
