@@ -21,7 +21,7 @@ fn damage(redis: &Redis, hash: &str, from: &str, to: &str) {
 }
 
 /// Asserts that the job is reported as damaged, leaves other jobs alone, and can be deleted.
-async fn is_told(server: &Server) {
+async fn assert_reported_as_damaged(server: &Server) {
     let problem = server.get("/jobs/broken").await.problem(500, "job_damaged");
     assert_eq!(problem["applied"], "no", "{problem}");
     server.get("/jobs/sound").await.ok(200);
@@ -35,17 +35,17 @@ async fn is_told(server: &Server) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_damaged_job_on_redis_is_told_as_damaged() {
+async fn a_damaged_job_on_redis_is_reported_as_damaged() {
     let redis = Arc::new(Redis::start());
     let server = Server::on(Arc::clone(&redis)).await;
     server.put(BODY).await;
     server.put(r#"{"topic":"t","id":"sound","delay":"1h"}"#).await;
     damage(&redis, "pool", "MARK", "MERK");
-    is_told(&server).await;
+    assert_reported_as_damaged(&server).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_damaged_job_in_a_file_is_told_as_damaged() {
+async fn a_damaged_job_in_a_file_is_reported_as_damaged() {
     let dir = tempfile::tempdir().expect("a temporary folder");
     let url = format!("file:{}", dir.path().display());
     let server = Server::with(|settings| settings.store.url = Secret(url.clone())).await;
@@ -57,12 +57,12 @@ async fn a_damaged_job_in_a_file_is_told_as_damaged() {
     assert_eq!(file.execute(damaged, ()).expect("updated"), 1);
     drop(file);
     let server = Server::with(|settings| settings.store.url = Secret(url.clone())).await;
-    is_told(&server).await;
+    assert_reported_as_damaged(&server).await;
     server.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_change_of_a_damaged_job_says_whether_it_was_made() {
+async fn a_failed_change_of_a_damaged_job_reports_whether_it_applied() {
     let redis = Arc::new(Redis::start());
     let server = Server::on(Arc::clone(&redis)).await;
     server.put(BODY).await;
@@ -80,7 +80,7 @@ async fn a_change_of_a_damaged_job_says_whether_it_was_made() {
     damage(&redis, "pool", "MARKED", "MERK");
     let refused = server.call(Method::PATCH, "/jobs/broken", later).await;
     assert_eq!(refused.problem(500, "job_damaged")["applied"], "unknown");
-    assert_ne!(due().await, before, "it was made");
+    assert_ne!(due().await, before, "the change was applied");
 
     // Another body repairs the job.
     let mended = server.call(Method::PATCH, "/jobs/broken", r#"{"body":1}"#).await.ok(200);

@@ -156,7 +156,7 @@ pub async fn topics_beyond_the_cap_are_one_and_no_job_is_left_out(server: Server
     assert!(metrics.len() < 1_000_000, "{} bytes", metrics.len());
 }
 
-pub async fn metrics_are_told_in_the_format_that_is_asked_for(server: Server) {
+pub async fn metrics_are_sent_in_the_requested_format(server: Server) {
     let ask = |accept: &'static str| {
         Server::send(server.request(Method::GET, "/metrics").header(ACCEPT, accept))
     };

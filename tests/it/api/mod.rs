@@ -128,7 +128,7 @@ on_each_store! {
             bad_parameters_are_refused,
             a_paused_topic_takes_jobs_and_hands_out_none,
             a_pause_for_a_time_ends_by_itself,
-            the_last_errors_are_told_with_their_jobs,
+            the_last_errors_are_reported_with_their_jobs,
             a_flood_of_errors_of_one_topic_leaves_those_of_others,
             a_purge_takes_one_state_or_all,
             a_purge_takes_jobs_that_change_their_state_meanwhile,
@@ -141,7 +141,7 @@ on_each_store! {
             the_page_loads_nothing_else_and_is_cached,
             a_404_is_a_page_for_browsers_and_a_problem_for_programs;
         operations:
-            health_and_readiness_are_told,
+            health_and_readiness_are_reported,
             every_answer_has_a_request_id,
             every_json_answer_ends_with_a_newline,
             unknown_routes_and_wrong_methods_are_problems_too,
@@ -151,6 +151,6 @@ on_each_store! {
             a_request_whose_client_went_away_is_counted_as_that,
             jobs_are_counted_by_topic_state_and_event,
             topics_beyond_the_cap_are_one_and_no_job_is_left_out,
-            metrics_are_told_in_the_format_that_is_asked_for;
+            metrics_are_sent_in_the_requested_format;
     }
 }

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use crate::api::server::Server;
 
-pub async fn health_and_readiness_are_told(server: Server) {
+pub async fn health_and_readiness_are_reported(server: Server) {
     assert_eq!(server.get("/healthz").await.ok(200)["status"], "ok");
     assert_eq!(server.get("/readyz").await.ok(200)["status"], "ok");
 }

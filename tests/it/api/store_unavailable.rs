@@ -16,7 +16,8 @@ async fn an_unavailable_store_is_a_503_until_it_is_back() {
     redis.kill();
     pass(Duration::from_millis(500)).await; // the job falls due while the store is unavailable
 
-    // The first call may find the broken connection: its outcome is unknown. Later ones are "no".
+    // The first call may find the broken connection: its outcome is unknown. The store has applied
+    // none of the later calls.
     let mut applied = Vec::new();
     for number in 0..5 {
         let body = format!(r#"{{"topic":"t","id":"away:{number}"}}"#);
@@ -138,7 +139,7 @@ async fn ready_jobs_are_published_if_no_consumer_waits_here() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_pause_that_its_server_cannot_take_up_is_not_acknowledged() {
+async fn a_pause_that_the_server_cannot_apply_is_not_acknowledged() {
     let redis = Redis::start();
     let server = Server::at(&redis).await;
     server.put(r#"{"topic":"t","id":"a"}"#).await;

@@ -341,7 +341,7 @@ pub async fn a_pause_for_a_time_ends_by_itself(server: Server) {
     assert_eq!(resumed, json!({"topic": "t", "paused": false, "paused_until": null}));
 }
 
-pub async fn the_last_errors_are_told_with_their_jobs(server: Server) {
+pub async fn the_last_errors_are_reported_with_their_jobs(server: Server) {
     let last = async || server.get("/overview").await.ok(200)["last_errors"].clone();
     assert_eq!(last().await, json!([]));
     for id in ["a", "b", "c"] {

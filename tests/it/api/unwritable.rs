@@ -157,7 +157,7 @@ async fn writes_are_refused_once_fsync_is_not_kept() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_node_of_a_cluster_that_refuses_writes_is_told_of() {
+async fn a_cluster_node_that_refuses_writes_is_reported() {
     let cluster = tokio::task::block_in_place(Cluster::start);
     let server = Server::with(|settings| settings.store.url = Secret(cluster.url())).await;
     let set = |replicas: &str| {

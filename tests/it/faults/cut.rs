@@ -30,7 +30,10 @@ async fn promises_hold_while_the_network_drops_everything() {
             .await;
         assert!(failures > 0, "no call met the fault");
         let now = proxy.swallowed();
-        assert!(now[0] > there && now[1] > back, "{there} and {back}, then {now:?} bytes");
+        assert!(
+            now[0] > there && now[1] > back,
+            "the proxy swallowed no further bytes: [{there}, {back}] before, {now:?} after"
+        );
         // Each server has three connections: for calls, for writes, and for hints.
         assert!(proxy.cut() >= cut + 6, "{cut}, then {} connections were reset", proxy.cut());
         open.push(pair.connections());
@@ -56,7 +59,7 @@ async fn promises_hold_while_connections_die_without_a_reset() {
             })
             .await;
         assert!(proxy.swallowed()[0] > there, "nothing was lost");
-        // A call waits five seconds for an answer, and calls wait together, not one after another.
+        // A call waits five seconds for an answer, and calls wait in parallel.
         let longest = scenario.longest();
         assert!((4.0..9.8).contains(&longest.as_secs_f64()), "the longest call took {longest:?}");
         open.push(pair.connections());
@@ -72,11 +75,11 @@ async fn promises_hold_while_answers_of_redis_end_in_the_middle() {
     let mut scenario = Scenario::start(&pair.settings(proxy.port)).await;
     let mut open = vec![pair.connections()];
     for _ in 0..2 {
-        let bitten = proxy.bitten();
+        let truncated = proxy.truncated();
         let failures = scenario
             .round("answers end in the middle", || {
                 for _ in 0..10 {
-                    proxy.set(Mode::Bite);
+                    proxy.set(Mode::Truncate);
                     sleep(Duration::from_millis(200)); // every connection in use has an answer
                     proxy.set(Mode::Pass);
                     sleep(Duration::from_millis(300)); // and servers use new ones
@@ -84,7 +87,11 @@ async fn promises_hold_while_answers_of_redis_end_in_the_middle() {
             })
             .await;
         assert!(failures > 0, "no call met the fault");
-        assert!(proxy.bitten() >= bitten + 20, "{bitten}, then {} answers", proxy.bitten());
+        assert!(
+            proxy.truncated() >= truncated + 20,
+            "{truncated}, then {} answers",
+            proxy.truncated()
+        );
         open.push(pair.connections());
     }
     assert!(scenario.unavailable("unknown") > 0, "no call was under way");

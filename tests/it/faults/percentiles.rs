@@ -27,7 +27,7 @@ impl Durations {
     pub fn percentiles(mut self) -> Percentiles {
         self.0.sort_unstable();
         let count = self.0.len();
-        // The least duration that this many calls in a thousand do not exceed.
+        // The shortest duration that this many calls in a thousand do not exceed.
         let least = |thousandths: usize| {
             let rank = (count * thousandths).div_ceil(1000).max(1);
             Duration::from_micros(self.0.get(rank - 1).copied().unwrap_or_default().into())

@@ -56,7 +56,7 @@ async fn fill(server: &Process) -> usize {
 
 /// Asserts that the scan has jobs in every state, and that without one of them the other ways
 /// disagree.
-async fn is_told_apart(server: &Process, scan: &Scan) {
+async fn is_distinguished(server: &Process, scan: &Scan) {
     for state in [":delayed:t", ":ready:u", ":reserved:t", ":dead:t"] {
         let is = |set: &String| set.ends_with(state);
         let found = scan.iter().find(|(_, stored)| stored.sets.iter().any(is));
@@ -81,7 +81,7 @@ async fn the_file_the_lists_and_the_counts_agree() {
     let read = || scan_file(&dir.path().join("data"), &TOPICS);
     let running = scan_agreed(&server.base, &TOPICS, read).await;
     assert_eq!(running.len(), left);
-    is_told_apart(&server, &running).await;
+    is_distinguished(&server, &running).await;
     server.kill();
     scans_equal(&running, &read()).expect("the same after the server was killed");
 }
@@ -93,5 +93,5 @@ async fn redis_the_lists_and_the_counts_agree() {
     let left = fill(&server).await;
     let scan = scan_agreed(&server.base, &TOPICS, || scan(&[redis.port()], &TOPICS)).await;
     assert_eq!(scan.len(), left);
-    is_told_apart(&server, &scan).await;
+    is_distinguished(&server, &scan).await;
 }

@@ -239,7 +239,7 @@ async fn a_stopping_server_answers_requests_on_idle_connections() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_request_that_is_not_done_when_the_grace_is_over_is_told_so() {
+async fn a_request_in_flight_at_the_end_of_the_grace_gets_an_answer() {
     let (place, redis) = (WorkDir::new(), Redis::start());
     let file =
         place.file("grace.toml", &(store(&redis.url(), "") + "[server]\nshutdown_grace = 0\n"));
@@ -329,7 +329,7 @@ fn the_limit_of_open_files_is_raised_as_far_as_it_goes() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_no_request_is_refused_as_every_request_is() {
+async fn an_invalid_request_is_refused_as_every_request_is() {
     let place = WorkDir::new();
     let file = place.file("timeout.toml", "[limits]\nheader_timeout = \"1s\"\n");
     let server = Process::start(place.path(), &["--config", &file]).await;

@@ -70,7 +70,7 @@ async fn killed(dir: &Path) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_flipped_byte_in_the_log_is_told_and_costs_no_job() {
+async fn a_flipped_byte_in_the_log_is_reported_and_costs_no_job() {
     let place = tempfile::tempdir().expect("a temporary folder");
     killed(place.path()).await;
     let wal = place.path().join("data/jobs.db-wal");

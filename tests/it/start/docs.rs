@@ -336,7 +336,7 @@ fn the_settings_that_contrib_and_the_image_use_exist() {
             &text[at..at + end]
         });
         for name in used.filter(|name| *name != "DELAY_QUEUE__") {
-            assert!(settings.contains(name), "{file} uses {name}, which is no setting");
+            assert!(settings.contains(name), "{file} uses {name}, which is not a setting");
         }
     }
 }

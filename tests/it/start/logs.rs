@@ -221,7 +221,7 @@ async fn an_act_whose_client_hangs_up_leaves_a_line_all_the_same() {
         assert!(line["peer"].as_str().is_some_and(|peer| peer.starts_with("127.0.0.1:")), "{line}");
     }
     let log = server.wait_for("\"/jobs/one\"");
-    assert!(!log.contains("\"/jobs\""), "a put is no act of an operator: {log}");
+    assert!(!log.contains("\"/jobs\""), "a put is not an act of an operator: {log}");
     frozen.thaw();
 }
 

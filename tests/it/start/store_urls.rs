@@ -96,7 +96,7 @@ fn settings_that_do_not_go_together() {
 }
 
 #[test]
-fn a_file_that_cannot_be_read_is_told_of_without_its_lines() {
+fn an_unreadable_file_is_reported_without_its_lines() {
     let place = WorkDir::new();
     for settings in [
         "[store]\npassword = \"secret\n",
@@ -187,7 +187,7 @@ fn a_server_that_wants_every_key_declared() {
 }
 
 #[test]
-fn a_replica_is_no_place_to_write_to() {
+fn a_replica_is_refused_as_a_store() {
     let (place, master) = (WorkDir::new(), Redis::start());
     let of = format!("127.0.0.1 {}", master.port());
     let replica = Redis::with(&["--appendonly", "yes", "--replicaof", &of]);

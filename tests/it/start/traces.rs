@@ -137,7 +137,7 @@ async fn an_unavailable_collector_delays_no_request() {
 }
 
 #[test]
-fn an_endpoint_that_is_no_url_is_refused() {
+fn an_endpoint_that_is_not_a_url_is_refused() {
     let place = WorkDir::new();
     for endpoint in ["collector:4318", "https://127.0.0.1:4318", "http://me:secret@host", ""] {
         let line = place

@@ -1,5 +1,5 @@
-//! Stores that schema 4 made: `schema_4/` has one as files and one as commands to Redis. Each has
-//! the jobs that its README names.
+//! Upgrades from schema 4. `schema_4/` contains a file store and the Redis commands that recreate a
+//! Redis store; its README lists the jobs in each.
 
 use std::{
     fs,
@@ -50,7 +50,7 @@ async fn post(server: &Process, path: &str, body: Value, expected: u16) -> Value
 }
 
 /// Asserts that every job is as it was put, its reservation holds, and calls on it work.
-async fn goes_on(dir: &Path, store: &str, reservation: &str) {
+async fn assert_store_keeps_working(dir: &Path, store: &str, reservation: &str) {
     let arguments = ["--store", store];
     let mut server = Process::start(dir, &arguments).await;
     let delayed = get(&server, "delayed").await;
@@ -103,23 +103,23 @@ async fn goes_on(dir: &Path, store: &str, reservation: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_store_on_files_of_schema_4_goes_on() {
+async fn a_file_store_of_schema_4_keeps_working() {
     let dir = tempfile::tempdir().expect("a temporary folder");
     fs::create_dir(dir.path().join("data")).expect("made");
     fs::write(dir.path().join("data/jobs.db"), fixture("jobs.db")).expect("written");
-    goes_on(dir.path(), "file:./data", "reservation.files").await;
+    assert_store_keeps_working(dir.path(), "file:./data", "reservation.files").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_store_on_redis_of_schema_4_goes_on() {
+async fn a_redis_store_of_schema_4_keeps_working() {
     let (dir, redis) = (tempfile::tempdir().expect("a temporary folder"), redis());
-    goes_on(dir.path(), &redis.url(), "reservation.redis").await;
+    assert_store_keeps_working(dir.path(), &redis.url(), "reservation.redis").await;
     let layout = redis.command("GET dq:layout").expect("an answer");
     assert!(layout.contains("schema=5"), "{layout}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_store_is_not_upgraded_beside_a_server_of_the_older_version() {
+async fn a_store_is_not_upgraded_while_an_older_server_uses_it() {
     let (dir, redis) = (tempfile::tempdir().expect("a temporary folder"), redis());
     let mut older = TcpStream::connect(("127.0.0.1", redis.port())).expect("connected");
     older.write_all(b"SSUBSCRIBE {dq:0fb}:hints:0\r\n").expect("sent");

@@ -55,7 +55,7 @@ fn the_start_waits_for_a_replica_that_answers_need() {
 }
 
 #[test]
-fn when_the_time_is_over_the_last_reason_is_told() {
+fn when_the_time_is_over_the_last_reason_is_reported() {
     let place = WorkDir::new();
     let nowhere = store(&format!("redis://127.0.0.1:{}/", free_port()), "connect_timeout = \"1s\"");
     let (code, said) = Logged::begin(&place, &nowhere).ended();

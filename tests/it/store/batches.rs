@@ -22,7 +22,7 @@ fn names(bench: &Bench, count: usize) -> Vec<String> {
     all.filter(|name| bench.bucket(&id(name)) == bucket).take(count).collect()
 }
 
-pub async fn replies_stay_in_order_beside_refused_jobs(bench: Bench) {
+pub async fn replies_stay_in_order_between_refused_jobs(bench: Bench) {
     let names = names(&bench, 4);
     let bucket = bench.bucket(&id("0"));
     bench.put(job(&names[1], "t")).await.expect("put");

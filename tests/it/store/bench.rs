@@ -366,7 +366,7 @@ impl Bench {
         self.store.get(self.bucket(id), target(id)).await.expect("get")
     }
 
-    /// Replaces a job by an edited copy, as an import would write it; returns the copy.
+    /// Replaces a job with an edited copy, as an import would write it; returns the copy.
     pub async fn restored_with(&self, id: &JobId, edit: impl FnOnce(&mut Job)) -> Job {
         let mut job = self.get(id).await.expect("it lives");
         edit(&mut job);

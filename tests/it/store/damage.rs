@@ -273,7 +273,7 @@ impl Case {
     }
 }
 
-/// Returns the record with each of its header's fields replaced by each wrong value.
+/// Returns the record with each of its header's fields replaced with each wrong value.
 fn damaged(record: &str) -> Vec<String> {
     let (header, body) = record.split_once('\n').expect("a header");
     let fields: Vec<&str> = header.split(' ').collect();
@@ -309,7 +309,7 @@ fn sealed(fields: &[&str], place: usize) -> Option<String> {
     (!fields[place].starts_with(&sum)).then(|| format!("{} {sum}{rest}", fields[..place].join(" ")))
 }
 
-/// Returns the wrong values of a field; in a list, each part is replaced by each of them too.
+/// Returns the wrong values of a field; in a list, each part is replaced with each of them too.
 fn wrong_fields(field: &str) -> Vec<String> {
     let mut all: Vec<String> = WRONG.map(str::to_owned).to_vec();
     let parts: Vec<&str> = field.split(',').collect();

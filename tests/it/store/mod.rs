@@ -48,7 +48,7 @@ on_each_store! {
             a_change_ends_the_hold_of_a_consumer_whose_ttr_expired,
             a_lapsed_job_that_dies_by_a_release_keeps_its_due_time,
             what_is_given_back_was_never_popped,
-            every_reserved_job_is_told_with_its_holder_in_bounded_steps;
+            every_reserved_job_is_listed_with_its_holder_in_steps;
         schedule:
             a_job_is_ready_at_its_due_time_and_not_before,
             a_past_due_time_is_now_and_one_too_far_is_refused,
@@ -64,7 +64,7 @@ on_each_store! {
             no_time_is_shorter_than_asked_by_a_part_of_a_millisecond,
             promoting_goes_in_bounded_steps;
         batches:
-            replies_stay_in_order_beside_refused_jobs,
+            replies_stay_in_order_between_refused_jobs,
             a_batch_acts_on_jobs_wherever_they_are_by_now,
             a_call_to_several_buckets_does_its_part_in_each,
             the_same_id_twice_in_one_batch_is_one_job,
@@ -109,7 +109,7 @@ on_each_store! {
         topics:
             a_topic_appears_with_its_first_job_and_goes_with_its_last,
             counts_are_exact_in_every_state,
-            a_delayed_job_that_should_be_ready_is_told_with_how_long_for,
+            a_delayed_job_that_should_be_ready_is_reported_with_its_age,
             delayed_jobs_are_listed_and_counted_by_due_time,
             topics_come_in_the_order_of_their_names_page_by_page,
             pages_of_jobs_neither_skip_nor_repeat_those_that_stay,

@@ -154,7 +154,7 @@ pub async fn a_lapsed_job_that_dies_by_a_release_keeps_its_due_time(bench: Bench
     assert_eq!(bench.get(&popped.id).await.map(|job| job.due_at), Some(due_at));
 }
 
-pub async fn every_reserved_job_is_told_with_its_holder_in_bounded_steps(bench: Bench) {
+pub async fn every_reserved_job_is_listed_with_its_holder_in_steps(bench: Bench) {
     let buckets = bench.store.buckets();
     let mut jobs: Vec<Vec<NewJob>> = buckets.all().map(|_| Vec::new()).collect();
     // In every bucket, more jobs than one step takes.

@@ -80,7 +80,7 @@ pub async fn a_topic_appears_with_its_first_job_and_goes_with_its_last(bench: Be
     }
 }
 
-pub async fn a_delayed_job_that_should_be_ready_is_told_with_how_long_for(bench: Bench) {
+pub async fn a_delayed_job_that_should_be_ready_is_reported_with_its_age(bench: Bench) {
     bench.put(delayed("a", "t", MINUTE)).await.expect("put");
     let bucket = bench.bucket(&id("a"));
     let overdue = async || bench.store.topic(bucket, topic("t")).await.expect("topic").overdue;

@@ -30,7 +30,7 @@ pub enum Mode {
     /// All connections are reset, and new ones too.
     Cut,
     /// Half of the next answer passes on each open connection; then the connection ends.
-    Bite,
+    Truncate,
     /// A call with this text disconnects its client at once, and reaches the port after `by`.
     Late { text: &'static str, by: Duration },
 }
@@ -41,7 +41,7 @@ pub struct Done {
     /// Bytes lost on the way to the port, and on the way back.
     swallowed: [AtomicUsize; 2],
     cut: AtomicUsize,
-    bitten: AtomicUsize,
+    truncated: AtomicUsize,
     held: AtomicUsize,
     late: AtomicUsize,
 }
@@ -90,8 +90,8 @@ impl Proxy {
     }
 
     /// Returns the number of answers of which only half passed.
-    pub fn bitten(&self) -> usize {
-        self.done.bitten.load(Ordering::Relaxed)
+    pub fn truncated(&self) -> usize {
+        self.done.truncated.load(Ordering::Relaxed)
     }
 }
 
@@ -117,8 +117,8 @@ async fn serve(mut ends: [TcpStream; 2], mut modes: watch::Receiver<Mode>, done:
     for end in &ends {
         end.set_nodelay(true).expect("a socket");
     }
-    // A connection made during `Bite` is spared at first, or no client would ever connect again.
-    let mut may_be_bitten = false;
+    // A connection made during `Truncate` is spared at first: otherwise no client would connect.
+    let mut may_be_truncated = false;
     let mut lost = [false; 2];
     let mut buffers = [[0; 16 * 1024]; 2];
     loop {
@@ -141,7 +141,7 @@ async fn serve(mut ends: [TcpStream; 2], mut modes: watch::Receiver<Mode>, done:
         };
         let mode = *modes.borrow();
         lost[way] |= mode == Mode::Swallow || (mode == Mode::Mute && way == 1);
-        may_be_bitten |= mode != Mode::Bite;
+        may_be_truncated |= mode != Mode::Truncate;
         let Ok(length @ 1..) = read else {
             // The end of a connection does not pass a black hole either.
             drop(modes.wait_for(|mode| [Mode::Pass, Mode::Cut].contains(mode)).await);
@@ -166,12 +166,12 @@ async fn serve(mut ends: [TcpStream; 2], mut modes: watch::Receiver<Mode>, done:
             done.swallowed[way].fetch_add(length, Ordering::Relaxed);
             continue;
         }
-        let is_bitten = mode == Mode::Bite && may_be_bitten && way == 1 && length > 1;
-        if is_bitten {
-            done.bitten.fetch_add(1, Ordering::Relaxed);
+        let is_truncated = mode == Mode::Truncate && may_be_truncated && way == 1 && length > 1;
+        if is_truncated {
+            done.truncated.fetch_add(1, Ordering::Relaxed);
         }
-        let bytes = if is_bitten { &bytes[..length / 2] } else { bytes };
-        if other.write_all(bytes).await.is_err() || is_bitten {
+        let bytes = if is_truncated { &bytes[..length / 2] } else { bytes };
+        if other.write_all(bytes).await.is_err() || is_truncated {
             return;
         }
     }

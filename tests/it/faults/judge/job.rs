@@ -1,4 +1,4 @@
-//! Facts about each job, and the certain order of its deliveries.
+//! Facts about each job, and the order of its deliveries where it is certain.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -117,18 +117,19 @@ impl<'a> Job<'a> {
     }
 
     /// Returns finishes and deletes that were acknowledged.
-    pub fn ended_for_sure(&self) -> impl Iterator<Item = &'a Call> {
-        self.ended_perhaps().filter(|call| call.done())
+    pub fn certainly_ended(&self) -> impl Iterator<Item = &'a Call> {
+        self.possibly_ended().filter(|call| call.done())
     }
 
     /// Returns finishes and deletes that were or may have been done.
-    pub fn ended_perhaps(&self) -> impl Iterator<Item = &'a Call> {
-        self.perhaps().filter(|call| matches!(call.ask, Ask::Finish { .. } | Ask::Delete { .. }))
+    pub fn possibly_ended(&self) -> impl Iterator<Item = &'a Call> {
+        self.possibly_applied()
+            .filter(|call| matches!(call.ask, Ask::Finish { .. } | Ask::Delete { .. }))
     }
 
     /// Returns kicks that were or may have been done.
     pub fn kicks(&self) -> impl Iterator<Item = &'a Call> {
-        self.perhaps().filter(|call| matches!(call.ask, Ask::Kick { .. }))
+        self.possibly_applied().filter(|call| matches!(call.ask, Ask::Kick { .. }))
     }
 
     /// Returns acknowledged reschedules: each found the job without a holder.
@@ -137,8 +138,8 @@ impl<'a> Job<'a> {
         self.acts.iter().copied().filter(changes)
     }
 
-    /// Returns all calls about the job, besides puts and pops, that were or may have been done.
-    pub fn perhaps(&self) -> impl Iterator<Item = &'a Call> {
+    /// Returns all calls about the job, except puts and pops, that were or may have been done.
+    pub fn possibly_applied(&self) -> impl Iterator<Item = &'a Call> {
         self.acts.iter().copied().filter(|call| call.may_be_done())
     }
 
@@ -154,8 +155,8 @@ impl<'a> Job<'a> {
 
     /// Reports whether another call may have ended the hold of `given` before this time. A kick or
     /// a change of the schedule cannot: a reserved job refuses both.
-    pub fn may_have_let_go(&self, given: Delivered, before: Time, but: &Call) -> bool {
-        self.perhaps().any(|act| {
+    pub fn may_have_ended_hold(&self, given: Delivered, before: Time, but: &Call) -> bool {
+        self.possibly_applied().any(|act| {
             let lets_go = match act.ask {
                 Ask::Finish { .. } | Ask::Release { .. } | Ask::Bury { .. } => {
                     reservation(act) == Some(&*given.job.reservation)
@@ -188,10 +189,10 @@ impl<'a> Job<'a> {
         self.deliveries.iter().copied().filter(move |given| self.is_after(*given, held))
     }
 
-    /// Reports whether `given` certainly came after `held`. Attempts tell the order, unless a kick
-    /// may have reset them in between.
+    /// Reports whether `given` certainly came after `held`. Attempt numbers give the order, unless
+    /// a kick may have reset them in between.
     pub fn is_after(&self, given: Delivered, held: Delivered) -> bool {
-        if self.same_life(given, held) && given.job.attempt != held.job.attempt {
+        if self.no_kick_between(given, held) && given.job.attempt != held.job.attempt {
             given.job.attempt > held.job.attempt
         } else {
             given.pop.start >= held.pop.end
@@ -199,7 +200,7 @@ impl<'a> Job<'a> {
     }
 
     /// Reports whether certainly no kick came between the two.
-    pub fn same_life(&self, one: Delivered, other: Delivered) -> bool {
+    pub fn no_kick_between(&self, one: Delivered, other: Delivered) -> bool {
         self.kicks().all(|kick| {
             let before = |given: Delivered| given.pop.end <= kick.start;
             let after = |given: Delivered| is_before(kick, given.pop);
@@ -207,19 +208,20 @@ impl<'a> Job<'a> {
         })
     }
 
-    /// Returns the begin of the last kick before this delivery that certainly found the job buried.
-    pub fn reborn(&self, given: Delivered) -> Option<Time> {
+    /// Returns the start of the last kick that certainly revived the job from the dead before this
+    /// delivery.
+    pub fn last_effective_kick(&self, given: Delivered) -> Option<Time> {
         let kicks = self.kicks().filter(|kick| is_before(kick, given.pop));
-        let reborn = kicks.filter(|kick| {
+        let effective = kicks.filter(|kick| {
             let buried = |act: &&&Call| matches!(act.ask, Ask::Bury { .. }) && is_before(act, kick);
-            // Another kick may have been the one that brought the job back.
+            // Another kick may have revived the job instead.
             let other = |bury: &Call| {
                 let mut others = self.kicks().filter(|other| !std::ptr::eq(*other, *kick));
                 others.any(|other| other.start < kick.end && !is_before(other, bury))
             };
             self.acts.iter().filter(buried).any(|bury| !other(bury))
         });
-        reborn.map(|kick| kick.start).max()
+        effective.map(|kick| kick.start).max()
     }
 }
 

@@ -124,7 +124,7 @@ pub fn judge(calls: &[Call], scan: &Scan, wrong_clock: &[(Time, Time)]) -> Vec<O
 pub fn account(calls: &[Call], scan: &Scan) -> String {
     let jobs = jobs(calls, scan);
     let accepted = || jobs.values().filter(|job| job.accepted());
-    let ended = accepted().filter(|job| job.ended_for_sure().next().is_some()).count();
+    let ended = accepted().filter(|job| job.certainly_ended().next().is_some()).count();
     let left = accepted().filter(|job| job.stored.is_some()).count();
     let all = accepted().count();
     let unsure = jobs.values().filter(|job| !job.accepted() && !job.puts.is_empty()).count();

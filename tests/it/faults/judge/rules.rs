@@ -38,7 +38,7 @@ pub fn holders(job: &Job, wrong_clock: &[(Time, Time)], object: &mut impl Object
             let (until, until_at) = job.held_until(held, given.pop.end);
             let lapsed = (!wrong_clock.is_empty() || given.popped_at() >= until_at)
                 && given.pop.end >= until;
-            if !lapsed && !job.may_have_let_go(held, given.pop.end, given.pop) {
+            if !lapsed && !job.may_have_ended_hold(held, given.pop.end, given.pop) {
                 let (one, other) = (held.job.attempt, given.job.attempt);
                 let since = given.popped_at();
                 let what = format!("attempt {one} holds until {until_at}, {other} since {since}");
@@ -52,7 +52,7 @@ pub fn holders(job: &Job, wrong_clock: &[(Time, Time)], object: &mut impl Object
 fn times_are_right(job: &Job, held: Delivered, wrong_clock: &[(Time, Time)]) -> bool {
     let touch = |act: &&Call| matches!(act.ask, Ask::Touch { .. });
     let own = |act: &&Call| reservation(act) == Some(&*held.job.reservation);
-    let mut touches = job.perhaps().filter(touch).filter(own);
+    let mut touches = job.possibly_applied().filter(touch).filter(own);
     !meets(wrong_clock, held.pop) && !touches.any(|act| meets(wrong_clock, act))
 }
 
@@ -75,7 +75,7 @@ pub fn attempts(job: &Job, object: &mut impl Object) {
             if other.job.reservation == one.job.reservation {
                 object(Rule::TwoHolders, format!("one reservation twice, attempt {attempt}"));
             }
-            if wrong && job.same_life(one, other) {
+            if wrong && job.no_kick_between(one, other) {
                 object(Rule::Attempts, format!("attempts {attempt}, then {}", other.job.attempt));
             }
         }
@@ -86,7 +86,7 @@ pub fn attempts(job: &Job, object: &mut impl Object) {
 pub fn counted_attempts(job: &Job, trouble: &Trouble, object: &mut impl Object) {
     let put = job.puts.iter().map(|put| put.start).min().unwrap_or_default();
     for &given in &job.deliveries {
-        let life = job.reborn(given).unwrap_or(put);
+        let life = job.last_effective_kick(given).unwrap_or(put);
         let earlier = job.deliveries.iter().filter(|one| one.pop.end >= life);
         let earlier = earlier.filter(|one| one.job.attempt < given.job.attempt).count();
         let attempt = given.job.attempt;
@@ -117,11 +117,11 @@ pub fn ends(job: &Job, object: &mut impl Object) {
             let what = format!("{name} at {:?} by a hold that a change ended", call.start);
             object(Rule::StaleAccepted, what);
         }
-        if !ends && job.ended_for_sure().any(|end| is_before(end, call)) {
+        if !ends && job.certainly_ended().any(|end| is_before(end, call)) {
             object(Rule::AfterTheEnd, format!("{name} at {:?}", call.start));
         }
     }
-    if job.ended_for_sure().count() > 1 {
+    if job.certainly_ended().count() > 1 {
         object(Rule::AfterTheEnd, "ended twice".to_owned());
     }
 }
@@ -132,7 +132,7 @@ pub fn refusals(job: &Job, wrong_clock: &[(Time, Time)], object: &mut impl Objec
         let (gone, lost) = (call.refused("job_not_found"), call.refused("reservation_lost"));
         let name = call.ask.name();
         let was_there = job.puts.iter().any(|put| is_before(put, call));
-        let ended = job.ended_perhaps().any(|end| end.start < call.end);
+        let ended = job.possibly_ended().any(|end| end.start < call.end);
         if gone && was_there && !ended {
             object(Rule::Lost, format!("{name} finds no job at {:?}", call.end));
         }
@@ -143,7 +143,7 @@ pub fn refusals(job: &Job, wrong_clock: &[(Time, Time)], object: &mut impl Objec
         }
         let (until, _) = job.held_until(held, call.start);
         let live = call.end < until;
-        if live && !job.may_have_let_go(held, call.end, call) {
+        if live && !job.may_have_ended_hold(held, call.end, call) {
             let attempt = held.job.attempt;
             object(Rule::LiveRefused, format!("{name} by attempt {attempt} at {:?}", call.end));
         }
@@ -158,11 +158,11 @@ pub fn refusals(job: &Job, wrong_clock: &[(Time, Time)], object: &mut impl Objec
 /// Requires that each accepted job was ended or is stored, and not both.
 pub fn account(job: &Job, object: &mut impl Object) {
     let stored = job.stored.is_some();
-    if job.accepted() && !stored && job.ended_perhaps().next().is_none() {
+    if job.accepted() && !stored && job.possibly_ended().next().is_none() {
         let deliveries = job.deliveries.len();
         object(Rule::Lost, format!("accepted, delivered {deliveries} times, never ended"));
     }
-    if stored && job.ended_for_sure().next().is_some() {
+    if stored && job.certainly_ended().next().is_some() {
         object(Rule::AfterTheEnd, format!("still stored: {:?}", job.stored));
     }
 }

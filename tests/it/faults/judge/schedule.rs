@@ -17,7 +17,7 @@ pub fn put_times(job: &Job, wrong_clock: &[(Time, Time)], object: &mut impl Obje
     let told = told.min().unwrap_or_default();
     for given in &job.deliveries {
         let Delivered { pop, job: delivery } = given;
-        let earlier = || job.perhaps().filter(|act| act.start < pop.end);
+        let earlier = || job.possibly_applied().filter(|act| act.start < pop.end);
         let moves = || earlier().filter_map(|act| moved_to(act, wrong_clock));
         let put = job.puts.iter().filter_map(|put| match put.ask {
             Ask::Put { delay, .. } => Some(due_after(put, delay, wrong_clock)),
@@ -69,7 +69,7 @@ pub fn release_times(job: &Job, wrong_clock: &[(Time, Time)], object: &mut impl 
         // A delivery that ended before the release breaks another rule: the release was stale.
         for given in job.after(held).filter(|given| given.pop.end > call.start) {
             let end = given.pop.end;
-            let moved = job.perhaps().any(|act| {
+            let moved = job.possibly_applied().any(|act| {
                 moved_to(act, wrong_clock).is_some() && act.start < end && !is_before(act, call)
             });
             if !moved && (end < due || (wrong_clock.is_empty() && given.job.due_at < due_at)) {
@@ -88,7 +88,7 @@ pub fn reschedule_times(job: &Job, wrong_clock: &[(Time, Time)], object: &mut im
         for &given in &job.deliveries {
             let end = given.pop.end;
             // A stale holder may have released the job since: its reservation is the last one.
-            let moved = job.perhaps().any(|act| {
+            let moved = job.possibly_applied().any(|act| {
                 let moves =
                     moved_to(act, wrong_clock).is_some() || matches!(act.ask, Ask::Release { .. });
                 let other = !std::ptr::eq(act, *call);
@@ -106,7 +106,7 @@ pub fn reschedule_times(job: &Job, wrong_clock: &[(Time, Time)], object: &mut im
 /// call.
 fn is_popped_after(job: &Job, given: Delivered, call: &Call) -> bool {
     let held = call.end < given.pop.start + given.job.ttr
-        && !job.may_have_let_go(given, call.end, given.pop);
+        && !job.may_have_ended_hold(given, call.end, given.pop);
     given.pop.start >= call.end || (given.pop.end > call.start && held)
 }
 

@@ -21,7 +21,7 @@ fn sentinel<'a>(scene: &'a mut Scene<'_>) -> &'a mut Sentinel {
 fn cluster<'a>(scene: &'a mut Scene<'_>) -> &'a mut Cluster {
     match &mut scene.stage.store {
         Store::Cluster(cluster) => cluster,
-        _ => panic!("the store is no cluster"),
+        _ => panic!("the store is not a cluster"),
     }
 }
 
@@ -64,7 +64,7 @@ pub async fn sentinel_master_replaced(mut scene: Scene<'_>) -> bool {
 fn any_master(scene: &mut Scene<'_>) -> (usize, u16) {
     let cluster = match &scene.stage.store {
         Store::Cluster(cluster) => cluster,
-        _ => panic!("the store is no cluster"),
+        _ => panic!("the store is not a cluster"),
     };
     let masters = cluster.master_nodes();
     let node = *masters.choose(scene.random).expect("a master");

@@ -76,12 +76,12 @@ async fn loses(proxy: &Proxy, (mode, way): (Mode, usize), longer: Duration) -> b
 
 /// Lets half of an answer through.
 async fn bite(proxy: &Proxy) -> bool {
-    let before = proxy.bitten();
+    let before = proxy.truncated();
     for _ in 0..5 {
-        proxy.set(Mode::Bite);
+        proxy.set(Mode::Truncate);
         sleep(Duration::from_millis(150)).await;
         proxy.set(Mode::Pass);
         sleep(Duration::from_millis(150)).await;
     }
-    proxy.bitten() > before
+    proxy.truncated() > before
 }
