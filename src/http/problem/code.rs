@@ -42,7 +42,7 @@ codes! {
     Forbidden = FORBIDDEN "forbidden":
         "the token lacks a scope, which `detail` names",
     ForbiddenOrigin = FORBIDDEN "forbidden_origin":
-        "a foreign web page or a link may have sent this, or the `Host` is not a name of this server",
+        "a foreign web page or a link may have sent this, or `Host` is not a name of this server",
     JobNotFound = NOT_FOUND "job_not_found":
         "no job has this id: it was never put, or is finished, deleted or past its retention",
     TokenNotFound = NOT_FOUND "token_not_found":

@@ -387,7 +387,7 @@ async fn an_export_writes_over_nothing_and_makes_no_store() {
     place.done(&["--store", "file:./other", "import", "a.ndjson"], &["imported 0 jobs"]);
 
     fs::write(place.file("b.ndjson.part"), "mine").expect("written");
-    place.refused(&["export", "b.ndjson"], &["b.ndjson.part", "no export", "--force"]);
+    place.refused(&["export", "b.ndjson"], &["b.ndjson.part", "not an export", "--force"]);
     fs::copy(place.file("a.ndjson"), place.file("b.ndjson.part")).expect("copied");
     let other = ["--store", "file:./other", "export", "b.ndjson"];
     place.refused(&other, &["b.ndjson.part", "it is of file:/", "--force"]);
