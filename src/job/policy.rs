@@ -48,7 +48,8 @@ pub struct Policy {
 
 impl Policy {
     /// The policy that stores omit from a record. Persisted: it must never change. The defaults of
-    /// the settings have the same values, but may change without it. Mirrored in `records.lua`.
+    /// the settings have the same values, but may change without it. Mirrored in
+    /// `shared/policy.lua`.
     pub const STANDARD: Self = Self {
         ttr: Millis::new(60_000),
         max_attempts: 20,
