@@ -73,7 +73,8 @@ struct Spans {
 async fn way(store: &dyn Store, ids: &IdMaker, batch: usize) -> Spans {
     let jobs = (0..batch).map(|_| new_job(ids)).collect();
     let count = u16::try_from(batch).expect("a small batch");
-    let want = PopRequest { topic: "orders".parse().expect("a topic"), count, ttr: None };
+    let want =
+        PopRequest { topic: "orders".parse().expect("a topic"), count, ttr: None, consumer: None };
 
     let began = Instant::now();
     assert!(store.put(vec![(Bucket::FIRST, jobs)]).await[0].is_ok());

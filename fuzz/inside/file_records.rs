@@ -8,10 +8,10 @@ use rusqlite::{Connection, types::Value};
 use super::{PoolTable, Records, parse_ending, schema::tables};
 use crate::{
     fuzzing,
-    job::{Ending, Job, State, UnixMillis},
+    job::{Ending, History, Job, State, UnixMillis},
     store::file::{
         index::{Arrival, Attempt},
-        machine::{ErrorText, Write},
+        machine::{ErrorText, HistoryChange, Write},
     },
 };
 
@@ -69,13 +69,13 @@ pub fn file_records(data: &[u8]) {
         let [arrival] = &loaded[..] else { panic!("{loaded:?}") };
         assert_eq!(arrival.serial, serial);
         check(records, arrival, &job);
-        let has_row = job.attempt > 0 || job.ending.is_some();
-        let expected = has_row.then(|| attempt(&job));
+        let expected = has_row(&job).then(|| attempt(&job));
         assert_eq!(arrival.attempt.as_deref(), expected.as_ref());
         if expected.is_some() {
             assert_eq!((arrival.state, arrival.at), (settled(job.state), job.at()));
         }
-        assert_eq!(records.read_error(serial).expect("its error"), job.error);
+        let past = records.read_past(serial).expect("its history");
+        assert_eq!((past.error, past.history), (job.error.clone(), History::of(&job)));
         for _ in 0..2 {
             if change(records, &mut input).is_err() {
                 break;
@@ -83,7 +83,7 @@ pub fn file_records(data: &[u8]) {
             let loaded = load(records);
             let is_sound = |arrival: &&Arrival| records.read(arrival.serial).is_ok();
             loaded.iter().filter(is_sound).for_each(|arrival| check(records, arrival, &job));
-            loaded.iter().for_each(|arrival| drop(records.read_error(arrival.serial)));
+            loaded.iter().for_each(|arrival| drop(records.read_past(arrival.serial)));
         }
         records.roll_back();
         // A newly loaded store would know nothing of this job.
@@ -97,12 +97,18 @@ fn writes(serial: u64, job: &Job) -> Vec<Write> {
     let mut writes = vec![Write::Insert { serial, job: job.unpopped(), created_at, due_at }];
     if let Some(Ending { outcome, result, .. }) = job.ending.clone() {
         let (at, attempt, retention) = (job.at(), attempt(job), None);
-        writes.push(Write::Finish { serial, at, attempt, outcome, result, retention });
-    } else if job.attempt > 0 {
+        let history = HistoryChange::restore(History::of(job));
+        writes.push(Write::Finish { serial, at, attempt, outcome, result, retention, history });
+    } else if has_row(job) {
         let (state, at, error) = (job.state, job.at(), ErrorText::Set(job.error.clone()));
-        writes.push(Write::Attempt { serial, state, at, attempt: attempt(job), error });
+        let history = HistoryChange::restore(History::of(job));
+        writes.push(Write::Attempt { serial, state, at, attempt: attempt(job), error, history });
     }
     writes
+}
+
+fn has_row(job: &Job) -> bool {
+    job.attempt > 0 || job.ending.is_some() || !job.history.is_empty()
 }
 
 fn attempt(job: &Job) -> Attempt {
@@ -114,6 +120,7 @@ fn attempt(job: &Job) -> Attempt {
         died_at: ended.or(job.died_at).unwrap_or(UnixMillis::new(0)),
         ttr: job.ttr,
         expired: false,
+        was_kicked: true,
     }
 }
 

@@ -12,8 +12,9 @@ use arbitrary::{Error, Result, Unstructured};
 use bytes::Bytes;
 
 use crate::job::{
-    Backoff, Ending, Headers, Job, MAX_DURATION, Millis, Outcome, Policy, Reservation, State,
-    Topic, UnixMillis,
+    AttemptOutcome, Backoff, Consumer, Ending, Headers, Job, MAX_CONSUMER, MAX_DURATION,
+    MAX_HISTORY, Millis, Outcome, PastAttempt, Policy, Reservation, State, Topic, UnixMillis,
+    cut_error,
 };
 
 pub use self::values::{backoff, durations};
@@ -72,6 +73,9 @@ pub(crate) fn job(input: &mut Unstructured<'_>) -> Result<Job> {
             false => None,
         },
         ending: if finished { Some(ending(input)?) } else { None },
+        consumer: if reserved && input.arbitrary()? { Some(consumer(input)?) } else { None },
+        started_at: if reserved && input.arbitrary()? { Some(time(input)?) } else { None },
+        history: if input.arbitrary()? { history(input)? } else { Vec::new() },
     })
 }
 
@@ -82,6 +86,33 @@ fn ending(input: &mut Unstructured<'_>) -> Result<Ending> {
         false => *input.choose(&[Outcome::Finished, Outcome::ResultDropped, Outcome::Deleted])?,
     };
     Ok(Ending { at, outcome, result: if with_result { Some(body(input)?.into()) } else { None } })
+}
+
+fn consumer(input: &mut Unstructured<'_>) -> Result<Consumer> {
+    let name: Topic = name(input)?;
+    let end = name.as_str().len().min(MAX_CONSUMER);
+    name.as_str()[..end].parse().map_err(|_| Error::IncorrectFormat)
+}
+
+fn history(input: &mut Unstructured<'_>) -> Result<Vec<PastAttempt>> {
+    let all = [
+        AttemptOutcome::Released,
+        AttemptOutcome::Expired,
+        AttemptOutcome::Buried,
+        AttemptOutcome::Finished,
+    ];
+    let past = |input: &mut Unstructured<'_>| {
+        let started_at = time(input)?;
+        Ok(PastAttempt {
+            attempt: input.arbitrary()?,
+            started_at,
+            ended_at: started_at.max(time(input)?),
+            outcome: *input.choose(&all)?,
+            error: cut_error(input.arbitrary()?),
+            consumer: if input.arbitrary()? { Some(consumer(input)?) } else { None },
+        })
+    };
+    (0..input.int_in_range(0..=MAX_HISTORY)?).map(|_| past(input)).collect()
 }
 
 fn headers(input: &mut Unstructured<'_>) -> Result<Headers> {

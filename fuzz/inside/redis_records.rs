@@ -2,10 +2,12 @@
 
 use arbitrary::Unstructured;
 
-use super::{Attempt, PoolRecord, finished_record, long_body, record, sum};
+use super::{
+    Attempt, PoolRecord, finished_record, history_text, long_body, parse_history, record, sum,
+};
 use crate::{
     fuzzing,
-    job::{Ending, Job, JobId, NewJob, OnConflict, Schedule, UnixMillis},
+    job::{Ending, History, Job, JobId, NewJob, OnConflict, Schedule, UnixMillis},
 };
 
 /// Returns a record with its body appended, as scripts return it.
@@ -29,6 +31,7 @@ pub fn redis_records(data: &[u8]) {
     let read = PoolRecord::parse(&job.id, text.clone()).expect("its own record");
     assert_eq!(new_job(&job.id, &read, new.schedule), new);
     assert_eq!(read.created_at, job.created_at);
+    assert_eq!(parse_history(&job.id, history_text(&job).as_bytes()), History::of(&job));
     let attempt = Attempt::of(&job).map(|attempt| attempt.text(&new));
     if let Some(text) = &attempt {
         let read = Attempt::parse(&job.id, text).expect("its own record").expect("popped");
@@ -106,5 +109,8 @@ fn sealed(id: &JobId, text: &str) {
         let again = again.expect("what was read can be written");
         assert_eq!(new_job(id, &again, new.schedule), new);
     }
+    let history = format!("1 {} {text}", sum(&[id.as_str(), " ", text]));
+    let read = parse_history(id, history.as_bytes());
+    assert_eq!(History::parse(&read.to_string()), Some(read));
     let _ = Attempt::parse(id, &format!("{body} {rules}\n{text}"));
 }

@@ -14,7 +14,7 @@ use crate::{
         TokenChange,
         file::{
             index::Attempt,
-            machine::{ErrorText, Fate, Write},
+            machine::{ErrorText, Fate, HistoryChange, Write},
             records::{Records, change_of},
             salvage::{PAGE, root, rows::text},
         },
@@ -152,13 +152,21 @@ pub fn insert(serial: u64) -> Write {
 pub fn pop(serial: u64) -> Write {
     let at = UnixMillis::new(1_800_000_060_000 + serial);
     let (ttr, died_at) = (Millis::new(60_000), UnixMillis::new(0));
-    let attempt =
-        Attempt { number: 1, reservation: None, due_at: at, died_at, ttr, expired: false };
+    let attempt = Attempt {
+        number: 1,
+        reservation: None,
+        due_at: at,
+        died_at,
+        ttr,
+        expired: false,
+        was_kicked: true,
+    };
     let (state, error) = match is_finished(serial) {
         true => (State::Finished, None),
         false => (State::Reserved, Some("ttr expired".to_owned())),
     };
-    Write::Attempt { serial, state, at, attempt, error: ErrorText::Set(error) }
+    let (error, history) = (ErrorText::Set(error), HistoryChange::default());
+    Write::Attempt { serial, state, at, attempt, error, history }
 }
 
 fn has_pause(number: u64) -> bool {

@@ -5,8 +5,10 @@
 
 mod backoff;
 mod bucket;
+mod consumer;
 mod duration;
 mod headers;
+mod history;
 mod id;
 mod list;
 pub(crate) mod name;
@@ -23,9 +25,13 @@ mod traceparent;
 
 pub use backoff::{Backoff, BackoffError, MAX_FACTOR, MAX_VALUES};
 pub use bucket::{Bucket, Buckets, BucketsError, HASH_NAME};
+pub use consumer::{Consumer, ConsumerError, MAX_CONSUMER};
 pub use duration::{DurationError, MAX_DURATION, Millis};
 pub use headers::{
     Headers, HeadersError, MAX_HEADER_BYTES, MAX_HEADERS, RESERVED_NAMES as RESERVED_HEADER_NAMES,
+};
+pub use history::{
+    AttemptOutcome, History, Hold, MAX_HISTORY, MAX_HISTORY_ERROR_BYTES, PastAttempt, cut_error,
 };
 pub use id::{IdMaker, JobId};
 pub use list::List;

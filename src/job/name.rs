@@ -97,7 +97,7 @@ pub fn check(text: &str, extra: &[u8], allowed: &'static str) -> Result<(), Name
 }
 
 /// Returns the refused text for an error: escaped, and cut if it is long.
-fn describe(text: &str) -> String {
+pub fn describe(text: &str) -> String {
     let shown: String = text.chars().take(40).collect();
     match text.chars().count() {
         n if n > 40 => format!("{shown:?}… ({n} characters)"),

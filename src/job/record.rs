@@ -3,7 +3,9 @@
 use bytes::Bytes;
 
 use super::{
+    consumer::Consumer,
     duration::Millis,
+    history::PastAttempt,
     id::JobId,
     policy::{Policy, PolicyFields},
     reservation::Reservation,
@@ -106,6 +108,13 @@ pub struct Job {
     pub error: Option<String>,
     /// How it ended, while finished.
     pub ending: Option<Ending>,
+    /// The consumer that holds it, if it gave a name; only while reserved.
+    pub consumer: Option<Consumer>,
+    /// The start of the running attempt, unless that is `reserved_until` less `ttr`; only while
+    /// reserved.
+    pub started_at: Option<UnixMillis>,
+    /// The last attempts that have ended, oldest first.
+    pub history: Vec<PastAttempt>,
 }
 
 impl Job {

@@ -45,6 +45,11 @@ impl UnixMillis {
         Self(self.0.saturating_add(span.get()))
     }
 
+    /// Returns the time `span` earlier; the epoch if that is before it.
+    pub const fn before(self, span: Millis) -> Self {
+        Self(self.0.saturating_sub(span.get()))
+    }
+
     /// Parses a query parameter: RFC 3339 text as in a body, or 13 digits of Unix milliseconds.
     ///
     /// # Errors

@@ -11,7 +11,7 @@ use tokio::time::Instant;
 
 use super::{delivery::pending_delivery::PendingDelivery, service::Queue, transitions::PopFrom};
 use crate::{
-    job::{Bucket, Millis, Topic},
+    job::{Bucket, Consumer, Millis, Topic},
     store::{Applied, PopRequest, StoreError},
 };
 
@@ -27,6 +27,8 @@ pub struct Pop {
     pub count: u16,
     /// TTR that replaces the one of each job.
     pub ttr: Option<Millis>,
+    /// Name that the consumer gave itself.
+    pub consumer: Option<Consumer>,
     /// How long to wait for the first job.
     pub wait: Duration,
     /// Size of bodies in bytes at which the pop ends; further jobs are left to the next pop.
@@ -134,7 +136,12 @@ impl Queue {
     ) -> bool {
         let want = |&(bucket, count): &(Bucket, u16)| PopFrom {
             bucket,
-            want: PopRequest { topic: topic.clone(), count, ttr: pop.ttr },
+            want: PopRequest {
+                topic: topic.clone(),
+                count,
+                ttr: pop.ttr,
+                consumer: pop.consumer.clone(),
+            },
         };
         let pops = claims.iter().map(want).collect();
         let mut all = true;

@@ -309,7 +309,8 @@ fn weight_of_put(job: &NewJob) -> usize {
 
 /// Returns whether the store can serve both pops as one.
 fn alike(a: &PopFrom, b: &PopFrom) -> bool {
-    (&a.want.topic, a.want.ttr) == (&b.want.topic, b.want.ttr)
+    let PopRequest { topic, count: _, ttr, consumer } = &a.want;
+    (topic, ttr, consumer) == (&b.want.topic, &b.want.ttr, &b.want.consumer)
 }
 
 fn together(same: &[PopFrom]) -> PopRequest {

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-use crate::job::{Change, JobId, Millis, Reservation, State, States, Topic, Topics};
+use crate::job::{Change, Consumer, JobId, Millis, Reservation, State, States, Topic, Topics};
 
 /// Request of one consumer for jobs.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -13,6 +13,8 @@ pub struct PopRequest {
     pub count: u16,
     /// TTR instead of each job's own.
     pub ttr: Option<Millis>,
+    /// Name that the consumer gave itself.
+    pub consumer: Option<Consumer>,
 }
 
 /// A job, and the reservation by which a caller acts on it; without one, the id suffices.

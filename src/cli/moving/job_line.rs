@@ -7,8 +7,9 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize, de::IgnoredAny};
 use serde_json::value::RawValue;
 
+use super::attempt_line::{self, AttemptLine};
 use crate::job::{
-    Ending, Job, JobId, MAX_DURATION, Millis, Outcome, Policy, Reservation, State, Topic,
+    Consumer, Ending, Job, JobId, MAX_DURATION, Millis, Outcome, Policy, Reservation, State, Topic,
     UnixMillis,
 };
 
@@ -39,6 +40,14 @@ pub struct JobLine<'a> {
     died_at: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     error: Option<String>,
+    /// The consumer that holds the job.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    consumer: Option<Consumer>,
+    /// Start of the running attempt, if the job was touched since.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    started_at: Option<u64>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    history: Vec<AttemptLine>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     finished_at: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -78,6 +87,9 @@ impl<'a> JobLine<'a> {
             reserved_ttr_ms: (job.state == State::Reserved).then(|| job.ttr.get()),
             died_at: job.died_at.map(UnixMillis::get),
             error: job.error.clone(),
+            consumer: job.consumer.clone(),
+            started_at: job.started_at.map(UnixMillis::get),
+            history: job.history.iter().map(AttemptLine::of).collect(),
             finished_at: ending.map(|ending| ending.at.get()),
             outcome: ending.map(|ending| ending.outcome),
             result: result.map(text).transpose().map_err(|e| e.to_string())?,
@@ -110,6 +122,9 @@ impl<'a> JobLine<'a> {
             died_at: self.died_at.map(UnixMillis::new),
             error: self.error,
             ending,
+            consumer: self.consumer,
+            started_at: self.started_at.map(UnixMillis::new),
+            history: self.history.into_iter().map(AttemptLine::attempt).collect(),
         })
     }
 
@@ -129,7 +144,9 @@ impl<'a> JobLine<'a> {
             ("reserved_until", self.reserved_until),
             ("died_at", self.died_at),
             ("finished_at", self.finished_at),
+            ("started_at", self.started_at),
         ];
+        attempt_line::check(&self.history)?;
         let spans = [
             ("ttr_ms", Some(self.policy.ttr.get())),
             ("reserved_ttr_ms", self.reserved_ttr_ms),
@@ -147,6 +164,7 @@ impl<'a> JobLine<'a> {
         let unpopped = self.attempt == 0;
         let fits = self.reserved_until.is_some() == reserved
             && self.reserved_ttr_ms.is_some() == reserved
+            && (reserved || self.consumer.is_none() && self.started_at.is_none())
             && self.died_at.is_some() == dead
             && self.finished_at.is_some() == finished
             && self.outcome.is_some() == finished
@@ -159,16 +177,16 @@ impl<'a> JobLine<'a> {
         }
         let (state, attempt) = (self.state.name(), self.attempt);
         Err(format!(
-            "its fields do not fit its state ({state}, attempt {attempt}): `reserved_until` and \
-             `reserved_ttr_ms` are of a reserved job, `died_at` is of a dead one, and both have \
-             been popped; `finished_at`, `outcome` and `result` are of a finished one, which has no \
+            "its fields do not fit its state ({state}, attempt {attempt}): `reserved_until`, \
+             `reserved_ttr_ms`, `consumer` and `started_at` are of a reserved job, `died_at` is of a dead one, and both jobs \
+             have been popped; `finished_at`, `outcome` and `result` are of a finished one, which has no \
              `body`"
         ))
     }
 }
 
 /// Refuses the first of these fields that is above `last`.
-fn at_most(last: u64, fields: &[(&str, Option<u64>)]) -> Result<(), String> {
+pub fn at_most(last: u64, fields: &[(&str, Option<u64>)]) -> Result<(), String> {
     let above = fields.iter().find_map(|&(name, value)| Some((name, value.filter(|v| *v > last)?)));
     above.map_or(Ok(()), |(name, value)| {
         Err(format!("`{name}` must be at most {last}, got {value}"))

@@ -19,6 +19,7 @@ pub const VERSION: u32 = 1;
 
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[expect(clippy::large_enum_variant, reason = "lines are read and written one at a time")]
 pub enum Line<'a> {
     Head(Head),
     #[serde(borrow)]

@@ -3,6 +3,7 @@
 //! They move jobs between stores, which may differ in their number of buckets. Both commands access
 //! a store directly, and no server may use the store meanwhile.
 
+mod attempt_line;
 mod export;
 #[cfg(any(test, fuzzing))]
 #[path = "../../../fuzz/inside/export_lines.rs"]

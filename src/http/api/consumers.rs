@@ -18,7 +18,7 @@ use crate::{
             TransitionResponse,
         },
     },
-    job::{MAX_TTR, MIN_TTR, Millis},
+    job::{Consumer, MAX_TTR, MIN_TTR, Millis},
 };
 
 pub fn operations(schemas: &mut Schemas) -> Vec<Operation> {
@@ -44,7 +44,7 @@ fn pops(schemas: &mut Schemas) -> (Operation, Operation) {
             "The topic, or up to {} with commas (`a,b,c`): jobs of earlier topics come first.",
             input::MAX_TOPICS
         );
-        let count = schemas.request::<PopCount>();
+        let (count, consumer) = (schemas.request::<PopCount>(), schemas.request::<Consumer>());
         let wait = types::duration_in_query(Millis::ZERO, MAX_WAIT).to_value();
         let ttr = types::duration_in_query(MIN_TTR, MAX_TTR).to_value();
         let wait_text = format!(
@@ -64,6 +64,12 @@ fn pops(schemas: &mut Schemas) -> (Operation, Operation) {
                 &ttr,
                 "Replaces the jobs' own TTR for this attempt, from 1 s to 24 h.",
             )
+            .in_query(
+                "consumer",
+                false,
+                &consumer,
+                "Name of the consumer, shown with the jobs that it holds and in their history.",
+            )
             .gives(
                 200,
                 "The jobs; none if none is ready.",
@@ -78,7 +84,10 @@ fn pops(schemas: &mut Schemas) -> (Operation, Operation) {
         popping(on(Method::POST, pop::pop), "pop_jobs_by_post", "Pop jobs by POST"),
     );
     let body = schemas.request::<PopOptions>();
-    (with_get, with_post.may_take(&body, &json!({ "wait": "1s", "count": 10 })))
+    (
+        with_get,
+        with_post.may_take(&body, &json!({ "wait": "1s", "count": 10, "consumer": "worker-1" })),
+    )
 }
 
 /// Declares a route for a consumer's action on a job that it holds.

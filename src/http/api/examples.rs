@@ -5,6 +5,12 @@ use serde_json::{Value, json};
 pub const RESERVATION: &str = "5f0c9d1e2b3a4800d2c85fd14a0b9e36";
 
 pub fn job(state: &str) -> Value {
+    let mut job = listed_job(state);
+    job["history"] = json!([]);
+    job
+}
+
+pub fn listed_job(state: &str) -> Value {
     json!({
         "id": "call:1", "topic": "callbacks", "state": state, "body": { "shop": 7 }, "attempt": 0,
         "max_attempts": 4, "finished_retention": 86400, "due_at": "2030-01-31T12:02:00.000Z",

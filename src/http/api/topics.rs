@@ -3,7 +3,7 @@
 use axum::http::Method;
 use serde_json::{Value, json};
 
-use super::examples::{job, since_start, topic};
+use super::examples::{listed_job, since_start, topic};
 use crate::{
     access::Scope,
     http::{
@@ -92,7 +92,7 @@ fn put(schemas: &mut Schemas) -> Operation {
 }
 
 fn jobs(schemas: &mut Schemas) -> Operation {
-    let answer = json!({ "jobs": [job("delayed")], "cursor": null });
+    let answer = json!({ "jobs": [listed_job("delayed")], "cursor": null });
     Operation::new(on(Method::GET, topics::jobs), "/topics/{topic}/jobs", "list_jobs", "List the jobs of a topic")
         .text(
             "Pages through the jobs of one state. A page may have fewer than `limit`, even none, and still have a \

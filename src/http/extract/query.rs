@@ -4,7 +4,7 @@ use axum::http::Uri;
 
 use crate::{
     http::problem::Problem,
-    job::{InvalidStates, Millis, State, States, UnixMillis},
+    job::{Consumer, ConsumerError, InvalidStates, Millis, State, States, UnixMillis},
     suggest,
 };
 
@@ -83,6 +83,14 @@ impl Query {
             text.parse().map_err(|error: InvalidStates| Problem::field("state", error.to_string()))
         };
         self.take("state")?.map(parse).transpose()
+    }
+
+    pub fn consumer(&mut self) -> Result<Option<Consumer>, Problem> {
+        let parse = |text: String| {
+            text.parse()
+                .map_err(|error: ConsumerError| Problem::field("consumer", error.to_string()))
+        };
+        self.take("consumer")?.map(parse).transpose()
     }
 
     pub fn reservation(&mut self) -> Result<Option<String>, Problem> {

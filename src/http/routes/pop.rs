@@ -90,6 +90,7 @@ pub fn options(uri: &Uri, content: &[u8], topics: Vec<Topic>) -> Result<Pop, Pro
         wait: query.duration("wait")?,
         count: query.number("count")?,
         ttr: query.duration("ttr")?,
+        consumer: query.consumer()?,
     };
     query.reject_unknown()?;
     parse_or_default::<PopOptions>(content)?.or(in_query)?.valid(topics)

@@ -16,11 +16,11 @@ use crate::{
         },
         problem::Problem,
         wire::{
-            DueCounts, JobsPage, Kicked, PauseTopic, Paused, Purged, PutTopic, TopicResponse,
-            TopicsPage, json::Json,
+            DueCounts, JobResponse, JobsPage, Kicked, PauseTopic, Paused, Purged, PutTopic,
+            TopicResponse, TopicsPage, json::Json,
         },
     },
-    job::{Bucket, Millis, State as JobState, Topic, TopicPattern, Topics},
+    job::{Bucket, Job, Millis, State as JobState, Topic, TopicPattern, Topics},
     queue::{Listed, Position},
     store::{Applied, Clock, JobRange, Steps, TopicPage, TopicPeek},
 };
@@ -183,7 +183,8 @@ pub async fn jobs(
     let (cursor, from, range) = jobs_range(&uri, &topic, |index| app.queue.bucket(index))?;
     let _turn = app.memory.page().await?;
     let Listed { jobs, damaged, next } = app.queue.list(&topic, cursor.state, from, &range).await?;
-    let jobs = jobs.into_iter().map(Into::into).collect();
+    let shown = |job: Job| JobResponse::from(job).without_history();
+    let jobs = jobs.into_iter().map(shown).collect();
     let cursor = next.map(|position| cursor.text(&position));
     app.memory.answer(&JobsPage { jobs, damaged, cursor })
 }

@@ -8,9 +8,10 @@ use crate::{
     access::{Scope, Scopes, TokenName},
     http::problem::Code,
     job::{
-        Backoff, Headers, JobId, MAX_DURATION, MAX_ERROR_BYTES, MAX_FACTOR, MAX_FINISHED_RETENTION,
-        MAX_HEADERS, MAX_NAME, MAX_PATTERNS, MAX_TTR, MAX_VALUES, MIN_TTR, Millis, OnConflict,
-        Outcome, State, States, TaggedReservation, Topic, Topics, TraceParent, UnixMillis,
+        AttemptOutcome, Backoff, Consumer, Headers, JobId, MAX_CONSUMER, MAX_DURATION,
+        MAX_ERROR_BYTES, MAX_FACTOR, MAX_FINISHED_RETENTION, MAX_HEADERS, MAX_NAME, MAX_PATTERNS,
+        MAX_TTR, MAX_VALUES, MIN_TTR, Millis, OnConflict, Outcome, State, States,
+        TaggedReservation, Topic, Topics, TraceParent, UnixMillis,
     },
 };
 
@@ -57,6 +58,16 @@ schemas! {
     TraceParent => |_| trace_parent();
     Ttr => |_| duration(MIN_TTR, MAX_TTR);
     FinishedRetention => |_| duration(Millis::ZERO, MAX_FINISHED_RETENTION);
+    Consumer => |_| json_schema!({
+        "type": "string",
+        "pattern": format!("^[A-Za-z0-9._:@/-]{{1,{MAX_CONSUMER}}}$"),
+    });
+    AttemptOutcome, "AttemptOutcome" => |_| json_schema!({
+        "type": "string",
+        "enum": ["released", "expired", "buried", "finished"],
+        "description": "`released`: the consumer gave the job back. `expired`: the TTR ended. `buried`: the consumer \
+                        made the job dead. `finished`: the consumer finished the job.",
+    });
     Outcome, "Outcome" => |_| json_schema!({ "type": "string", "enum": ["finished", "deleted"] });
     ErrorText => |_| json_schema!({ "type": "string", "maxLength": MAX_ERROR_BYTES });
     Health => |_| json_schema!({ "type": "string", "enum": ["ok", "degraded", "unavailable"] });

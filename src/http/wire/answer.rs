@@ -5,12 +5,15 @@ use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
 
-use super::policy::{ShownPolicy, WholePolicy};
+use super::{
+    history::{AttemptResponse, attempts},
+    policy::{ShownPolicy, WholePolicy},
+};
 use crate::{
     http::schema::types,
     job::{
-        Ending, Job, JobId, Millis, Outcome, PoppedJob, ReservationKey, State, TaggedReservation,
-        Topic, UnixMillis,
+        Consumer, Ending, Job, JobId, Millis, Outcome, PoppedJob, ReservationKey, State,
+        TaggedReservation, Topic, UnixMillis,
     },
     store::{Damaged, Placed, Transitioned},
 };
@@ -106,6 +109,13 @@ pub struct JobResponse {
     died_at: Option<UnixMillis>,
     /// The text of the last release or bury; null if the token lacks the scope `read`.
     error: Option<String>,
+    /// Name of the consumer that holds the job; absent if it gave none or the job is not reserved.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    consumer: Option<Consumer>,
+    /// The last ten attempts, oldest first, with the running one at the end; absent in lists, and
+    /// if the token lacks the scope `read`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    history: Option<Vec<AttemptResponse>>,
     #[serde(flatten)]
     #[schemars(with = "Option<ShownEnding>")]
     ending: Option<ShownEnding>,
@@ -155,6 +165,8 @@ impl From<Ending> for ShownEnding {
 impl From<Job> for JobResponse {
     fn from(job: Job) -> Self {
         Self {
+            history: Some(attempts(&job)),
+            consumer: job.consumer,
             id: job.id,
             topic: job.topic,
             state: job.state,
@@ -176,7 +188,13 @@ impl JobResponse {
     /// Removes content that a caller without the scope `read` may not see.
     pub fn without_content(self) -> Self {
         let ending = self.ending.map(|ending| ShownEnding { result: None, ..ending });
-        Self { body: None, error: None, ending, policy: self.policy.without_content(), ..self }
+        let policy = self.policy.without_content();
+        Self { body: None, error: None, history: None, ending, policy, ..self }
+    }
+
+    /// Removes the history, which would make a list several times as long.
+    pub fn without_history(self) -> Self {
+        Self { history: None, ..self }
     }
 }
 

@@ -3,6 +3,7 @@
 mod action;
 mod answer;
 mod body;
+mod history;
 pub mod json;
 mod patch;
 pub mod policy;

@@ -3,16 +3,16 @@
 use axum::body::Bytes;
 use schemars::JsonSchema;
 use serde::{Deserialize, de::IgnoredAny};
-use serde_json::value::RawValue;
+use serde_json::{Value, value::RawValue};
 
-use super::{body::body, given, policy::with_job_policy, put::schedule};
+use super::{body::body, given, history::attempts, policy::with_job_policy, put::schedule};
 use crate::{
     config::Limits,
     http::{
         problem::Problem,
         schema::{rules, types},
     },
-    job::{Change, Job, JobId, Millis, Outcome, State, Topic, TraceParent, UnixMillis},
+    job::{Change, Consumer, Job, JobId, Millis, Outcome, State, Topic, TraceParent, UnixMillis},
 };
 
 with_job_policy! {
@@ -49,6 +49,11 @@ pub struct PatchJob<'a> {
     error: Option<String>,
     /// Must equal the current value of the job.
     traceparent: Option<TraceParent>,
+    /// Accepted as GET returns it; a reserved job cannot be changed.
+    consumer: Option<Consumer>,
+    /// Must equal the current value of the job.
+    #[schemars(with = "Option<Vec<types::Anything>>")]
+    history: Option<Value>,
     /// Accepted as GET returns it; a finished job cannot be changed.
     finished_at: Option<UnixMillis>,
     /// Accepted as GET returns it; a finished job cannot be changed.
@@ -63,19 +68,25 @@ pub struct PatchJob<'a> {
 }
 }
 
+/// Returns the history of a job as a GET shows it.
+fn shown_history(job: &Job) -> Value {
+    serde_json::to_value(attempts(job)).unwrap_or_default()
+}
+
 impl PatchJob<'_> {
     /// Returns whether the request contains a field that it cannot change.
     pub fn has_read_only_fields(&self) -> bool {
         let Self { id, topic, state, attempt, created_at, .. } = self;
         let Self { reserved_until, died_at, error, traceparent, .. } = self;
-        let Self { finished_at, outcome, result, result_dropped, .. } = self;
+        let Self { finished_at, outcome, result, result_dropped, consumer, history, .. } = self;
         let ended = finished_at.is_some()
             || outcome.is_some()
             || result.is_some()
             || result_dropped.is_some();
         let names = id.is_some() || topic.is_some() || error.is_some() || traceparent.is_some();
         let times = created_at.is_some() || reserved_until.is_some() || died_at.is_some();
-        names || times || ended || state.is_some() || attempt.is_some()
+        let attempts = consumer.is_some() || history.is_some();
+        names || times || ended || attempts || state.is_some() || attempt.is_some()
     }
 
     /// Drops `due_at` if it equals the job's due time. Refuses fields that cannot be changed and
@@ -101,6 +112,8 @@ impl PatchJob<'_> {
             ("result", self.result.is_some()),
             ("result_dropped", self.result_dropped.is_some()),
             ("error", self.error.is_some() && self.error != job.error),
+            ("consumer", self.consumer.is_some() && self.consumer != job.consumer),
+            ("history", self.history.as_ref().is_some_and(|given| *given != shown_history(job))),
             (
                 "traceparent",
                 self.traceparent.is_some() && self.traceparent != job.policy.traceparent,

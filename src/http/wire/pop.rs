@@ -11,7 +11,7 @@ use crate::{
         problem::Problem,
         schema::{schemas, types},
     },
-    job::{Millis, Topic},
+    job::{Consumer, Millis, Topic},
     queue::Pop,
 };
 
@@ -53,6 +53,8 @@ pub struct PopOptions {
     /// Replaces the jobs' own TTR for this attempt.
     #[schemars(with = "Option<types::Ttr>")]
     pub ttr: Option<Millis>,
+    /// Name of the consumer, shown with the jobs that it holds and in their history.
+    pub consumer: Option<Consumer>,
 }
 
 impl PopOptions {
@@ -70,6 +72,7 @@ impl PopOptions {
             wait: either("wait", self.wait, other.wait)?,
             count: either("count", self.count, other.count)?,
             ttr: either("ttr", self.ttr, other.ttr)?,
+            consumer: either("consumer", self.consumer, other.consumer)?,
         })
     }
 
@@ -82,6 +85,7 @@ impl PopOptions {
                 return Err(Problem::field("count", detail));
             }
         };
-        Ok(Pop { topics, count, ttr: ttr(self.ttr)?, wait, enough: usize::MAX })
+        let (ttr, consumer) = (ttr(self.ttr)?, self.consumer);
+        Ok(Pop { topics, count, ttr, consumer, wait, enough: usize::MAX })
     }
 }

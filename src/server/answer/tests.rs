@@ -25,7 +25,10 @@ async fn queue(dir: &std::path::Path) -> Queue {
 async fn popped(queue: &Queue) -> PendingDelivery {
     let topics = vec!["t".parse().expect("a topic")];
     let wait = Duration::from_secs(10);
-    queue.pop(Pop { topics, count: 1, ttr: None, wait, enough: usize::MAX }).await.expect("popped")
+    queue
+        .pop(Pop { topics, count: 1, ttr: None, consumer: None, wait, enough: usize::MAX })
+        .await
+        .expect("popped")
 }
 
 /// Returns the body of an answer with `delivery`, and the client's end of the connection.
@@ -80,7 +83,7 @@ async fn jobs_go_back_unless_the_first_byte_was_taken() {
     drop((there, bytes));
     let topics = vec!["t".parse().expect("a topic")];
     let wait = Duration::from_millis(200); // no event shows that no job comes back
-    let again = Pop { topics, count: 1, ttr: None, wait, enough: usize::MAX };
+    let again = Pop { topics, count: 1, ttr: None, consumer: None, wait, enough: usize::MAX };
     assert_eq!(queue.pop(again).await.expect("popped").jobs(), []);
     queue.stop().await;
 }

@@ -7,18 +7,19 @@
 mod batch;
 mod clock;
 mod finish;
+mod history;
 mod promote;
 mod restore;
 mod topics;
 mod transitions;
 mod write;
 
-use std::sync::Arc;
+use std::{mem, sync::Arc};
 
 use crate::{
     job::{
-        Event, JobId, Living, Millis, NewJob, OnConflict, Refusal, Reservation, State, Topic,
-        Topics, UnixMillis, next,
+        Consumer, Event, JobId, Living, Millis, NewJob, OnConflict, Refusal, Reservation, State,
+        Topic, Topics, UnixMillis, next,
     },
     store::{JobRef, Now, Placed, PutOutcome, Reply},
 };
@@ -27,6 +28,7 @@ use super::index::{Arrival, Attempt, Entry, Index, Size, Slot};
 
 pub use self::{
     finish::remembered,
+    history::{HistoryChange, HistoryStep},
     write::{ErrorText, Fate, Write},
 };
 
@@ -40,6 +42,14 @@ pub struct Taken {
     pub ttr: Millis,
     pub reservation: Reservation,
     pub reserved_until: UnixMillis,
+}
+
+/// Hold that a pop gives to a consumer.
+pub struct Hold {
+    pub reservation: Reservation,
+    /// TTR instead of the job's own.
+    pub ttr: Option<Millis>,
+    pub consumer: Option<Consumer>,
 }
 
 /// The jobs of one bucket.
@@ -143,25 +153,19 @@ impl Machine {
         &mut self,
         now: Now,
         topic: &Topic,
-        (reservation, ttr): (Reservation, Option<Millis>),
+        hold: Hold,
         writes: &mut Vec<Write>,
     ) -> Option<Taken> {
         let slot = self.index.first(topic, State::Ready)?;
-        Some(self.reserve(slot, now, reservation, ttr, writes))
+        Some(self.reserve(slot, now, hold, writes))
     }
 
     pub fn ready(&self, topic: &Topic) -> u64 {
         self.index.count(topic, State::Ready)
     }
 
-    fn reserve(
-        &mut self,
-        slot: Slot,
-        now: Now,
-        reservation: Reservation,
-        ttr: Option<Millis>,
-        writes: &mut Vec<Write>,
-    ) -> Taken {
+    fn reserve(&mut self, slot: Slot, now: Now, hold: Hold, writes: &mut Vec<Write>) -> Taken {
+        let Hold { reservation, ttr, consumer } = hold;
         let id = self.index.id(slot);
         let entry = self.index.entry_mut(slot);
         let state = next(Some(entry.state), Event::Pop).ok().flatten().expect("it was ready");
@@ -175,6 +179,7 @@ impl Machine {
             died_at: UnixMillis::new(0),
             ttr,
             expired: false,
+            was_kicked: earlier.as_ref().is_some_and(|a| a.number == 0 || a.was_kicked),
         };
         let taken = Taken {
             id,
@@ -188,7 +193,9 @@ impl Machine {
         entry.attempt = Some(Box::new(attempt));
         self.index.place(slot, state, reserved_until);
         let expired = earlier.is_some_and(|a| a.expired);
-        self.write_attempt(slot, error_text(expired), writes);
+        let history =
+            HistoryChange { expired, step: consumer.map_or(HistoryStep::Stay, HistoryStep::Hold) };
+        self.write_attempt(slot, error_text(expired), history, writes);
         taken
     }
 
@@ -224,10 +231,11 @@ impl Machine {
         self.index.entry_mut(slot).attempt.as_deref_mut().expect(POPPED)
     }
 
-    fn drop_hold(&mut self, slot: Slot) {
+    /// Ends the hold of an attempt; returns whether its TTR had expired.
+    fn drop_hold(&mut self, slot: Slot) -> bool {
         let attempt = self.attempt_mut(slot);
         attempt.reservation = None;
-        attempt.expired = false;
+        mem::take(&mut attempt.expired)
     }
 
     /// Makes a job dead until the end of its retention.
@@ -244,20 +252,38 @@ impl Machine {
         match &mut entry.attempt {
             Some(attempt) => {
                 attempt.due_at = due_at;
-                self.write_attempt(slot, ErrorText::Keep, writes);
+                let history =
+                    HistoryChange { expired: attempt.expired, ..HistoryChange::default() };
+                self.write_attempt(slot, ErrorText::Keep, history, writes);
             }
             None => writes.push(Write::Due { serial: entry.serial, due_at }),
         }
     }
 
-    /// Resets the job's attempts to zero; from then on only its record has its due time.
-    fn forget_attempts(&mut self, slot: Slot, writes: &mut Vec<Write>) {
+    /// Resets the attempts of a dead job to zero, and makes it ready. Its history stays.
+    fn revive(&mut self, slot: Slot, now: Now, writes: &mut Vec<Write>) {
+        let expired = self.drop_hold(slot);
+        let attempt = self.attempt_mut(slot);
+        (attempt.number, attempt.due_at, attempt.died_at) = (0, now.floor, UnixMillis::new(0));
+        self.index.place(slot, State::Ready, now.floor);
+        let history = HistoryChange { expired, ..HistoryChange::default() };
+        self.write_attempt(slot, ErrorText::Set(None), history, writes);
+    }
+
+    /// Forgets the only attempt of a job; from then on only its record has its due time.
+    fn forget_attempt(&mut self, slot: Slot, writes: &mut Vec<Write>) {
         let entry = self.index.entry_mut(slot);
         entry.attempt = None;
         writes.push(Write::NoAttempt { serial: entry.serial });
     }
 
-    fn write_attempt(&self, slot: Slot, error: ErrorText, writes: &mut Vec<Write>) {
+    fn write_attempt(
+        &self,
+        slot: Slot,
+        error: ErrorText,
+        history: HistoryChange,
+        writes: &mut Vec<Write>,
+    ) {
         let entry = self.index.entry(slot);
         let attempt = self.attempt(slot);
         let error = match error {
@@ -270,6 +296,7 @@ impl Machine {
             at: entry.at,
             attempt: attempt.clone(),
             error,
+            history,
         });
     }
 

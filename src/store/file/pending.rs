@@ -6,8 +6,8 @@ use bytes::Bytes;
 
 use super::{
     index::Attempt,
-    machine::{ErrorText, Write},
-    records::{ReadError, StoredFields, change_of},
+    machine::Write,
+    records::{Past, ReadError, StoredFields, change_of},
 };
 use crate::{
     job::{Change, NewJob, PolicyFields, TopicSettings},
@@ -29,7 +29,8 @@ struct Changed {
     new: Option<StoredFields>,
     body: Option<Bytes>,
     policy: Vec<PolicyFields>,
-    error: Option<Option<String>>,
+    /// Places of the writes that change its attempt.
+    attempts: Vec<usize>,
     /// Last attempt of a job that is finished.
     attempt: Option<Attempt>,
 }
@@ -56,17 +57,18 @@ impl Pending {
         Ok(StoredFields { body: body.clone().unwrap_or(record.body), ..record })
     }
 
-    /// Returns the error text of a popped job in the same way.
-    pub fn read_error(
+    /// Returns what only the disk has of a popped job in the same way.
+    pub fn read_past(
         &mut self,
         writes: &[Write],
         serial: u64,
-        read: impl FnOnce() -> Result<Option<String>, ReadError>,
-    ) -> Result<Option<String>, ReadError> {
-        match self.after(writes, serial).and_then(|changed| changed.error.clone()) {
-            Some(error) => Ok(error),
-            None => read(),
-        }
+        read: impl FnOnce() -> Result<Past, ReadError>,
+    ) -> Result<Past, ReadError> {
+        let changed = self.after(writes, serial);
+        let places = changed.map_or(&[][..], |changed| &changed.attempts);
+        let mut past = read()?;
+        places.iter().for_each(|place| past.follow(&writes[*place]));
+        Ok(past)
     }
 
     /// Returns the last attempt of a finished job in the same way.
@@ -83,14 +85,14 @@ impl Pending {
     }
 
     fn after(&mut self, writes: &[Write], serial: u64) -> Option<&Changed> {
-        for write in &writes[self.seen..] {
-            self.add(write);
+        for (place, write) in writes.iter().enumerate().skip(self.seen) {
+            self.add(place, write);
         }
         self.seen = writes.len();
         self.changed.get(&serial)
     }
 
-    fn add(&mut self, write: &Write) {
+    fn add(&mut self, place: usize, write: &Write) {
         let Some(serial) = write.serial() else { return };
         match write {
             Write::Insert { job, created_at, .. } => {
@@ -105,12 +107,10 @@ impl Pending {
                 let changed = self.changed.entry(serial).or_default();
                 changed.change(&change_of(*outcome, result.as_ref(), *retention));
                 changed.attempt = Some(attempt.clone());
+                changed.attempts.push(place);
             }
-            Write::Attempt { error: ErrorText::Set(error), .. } => {
-                self.changed.entry(serial).or_default().error = Some(error.clone());
-            }
-            Write::NoAttempt { .. } => {
-                self.changed.entry(serial).or_default().error = Some(None);
+            Write::Attempt { .. } | Write::NoAttempt { .. } => {
+                self.changed.entry(serial).or_default().attempts.push(place);
             }
             _ => {}
         }

@@ -1,7 +1,7 @@
 //! Pop: reserves jobs and reads their records one by one, until the bodies read are enough.
 
 use super::{
-    machine::{Fate, Taken, Write},
+    machine::{Fate, Hold, Taken, Write},
     records::ReadError,
     writer_state::WriterState,
 };
@@ -52,7 +52,11 @@ impl Pop {
             if self.given == Nonce::RESERVATIONS || self.bytes >= MAX_POP_BYTES {
                 break;
             }
-            let hold = (self.nonce.reservation(self.given), want.ttr);
+            let hold = Hold {
+                reservation: self.nonce.reservation(self.given),
+                ttr: want.ttr,
+                consumer: want.consumer.clone(),
+            };
             let machine = &mut writer.machines[bucket.index()];
             let taken = machine.pop(self.now, &want.topic, hold, &mut writer.writes);
             let Some(taken) = taken else { break };

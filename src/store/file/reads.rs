@@ -226,15 +226,18 @@ fn read_rest(writer: &mut WriterState, serial: u64, job: Job) -> StoreResult<Job
         ReadError::Engine(cause) => StoreError::unavailable(cause),
     };
     if job.state == State::Finished {
-        return writer.read_ending(serial).map(|ending| ended(job, ending)).map_err(refused);
+        let ending = writer.read_ending(serial).map_err(refused)?;
+        let past = writer.read_past(serial).map_err(refused)?;
+        return Ok(past.history.into_job(ended(job, ending)));
     }
-    let record = writer.read(serial).map_err(refused)?;
-    let error = match job.error {
-        None => writer.read_error(serial).map_err(refused)?,
-        known => known,
-    };
-    let StoredFields { body, created_at, policy } = record;
-    Ok(Job { body, created_at, policy, error, ..job })
+    let StoredFields { body, created_at, policy } = writer.read(serial).map_err(refused)?;
+    let expired = job.error.is_some();
+    let mut past = writer.read_past(serial).map_err(refused)?;
+    if expired {
+        past.expire();
+    }
+    let error = job.error.or(past.error);
+    Ok(past.history.into_job(Job { body, created_at, policy, error, ..job }))
 }
 
 /// Adds what only the disk has of a finished job.
@@ -272,5 +275,8 @@ fn without_record(id: JobId, entry: &Entry, topic: &Topic) -> Job {
         reserved_until: reserved.map(|_| entry.at),
         died_at: dead.map(|a| a.died_at),
         error: expired.then(|| EXPIRED.to_owned()),
+        consumer: None,
+        started_at: None,
+        history: Vec::new(),
     }
 }

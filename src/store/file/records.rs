@@ -14,6 +14,7 @@ mod fuzzing;
 mod insert;
 mod load;
 mod opening;
+mod past;
 mod pool_table;
 mod read;
 mod reservations;
@@ -42,10 +43,11 @@ pub use self::{
     aside::fate,
     ending::{StoredEnding, change_of, parse as parse_ending},
     load::attempt,
+    past::{Past, parse as parse_past},
     pool_table::policy_4,
     read::{ReadError, StoredFields},
     reservations::read as read_reservation_key,
-    row::{AttemptRow, PoolRow, pause_of, state, text_checksum, topic_checksum},
+    row::{AttemptRow, PoolRow, pause_of, state, topic_checksum},
     tokens::token_checksum,
 };
 use self::{pool_table::PoolTable, read::Damage};

@@ -25,7 +25,7 @@ use super::{
     records::{AttemptRow, Records, attempt, fate, read_reservation_key},
 };
 use crate::{
-    job::{Buckets, ReservationKey, State, UnixMillis},
+    job::{Buckets, History, ReservationKey, State, UnixMillis},
     store::OpenError,
 };
 use add::Doubt;
@@ -122,9 +122,12 @@ pub fn salvage(
     Ok(reader.found)
 }
 
+/// An attempt with its state, its deadline, its error and the job's history.
+type Popped = (Attempt, State, UnixMillis, (Option<String>, History));
+
 /// All rows of `attempts`.
 struct Attempts {
-    rows: HashMap<i64, (Attempt, State, UnixMillis, Option<String>)>,
+    rows: HashMap<i64, Popped>,
     /// Damaged rows: serial number, and the row with its checksum if it has the form of one.
     damaged: Vec<(i64, Option<(AttemptRow, i64)>)>,
     /// Ranges of serial numbers in which rows may be unreadable.
@@ -251,10 +254,10 @@ impl Reader {
                         all.damaged.extend(is_row.then_some((row.serial, None)));
                     }
                     None if cell.may_be_old => {}
-                    Some((row, checksum, error)) if row.checksum() == checksum => {
+                    Some((row, checksum, past)) if row.checksum() == checksum => {
                         match attempt(&row) {
                             Some((state, at, attempt)) => {
-                                all.rows.insert(row.serial, (attempt, state, at, error));
+                                all.rows.insert(row.serial, (attempt, state, at, past));
                             }
                             None => all.damaged.push((row.serial, None)),
                         }

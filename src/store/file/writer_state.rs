@@ -14,7 +14,7 @@ use super::{
     lock::Lock,
     machine::{Machine, Write},
     pending::Pending,
-    records::{ReadError, Records, StoredEnding, StoredFields, parse_ending},
+    records::{Past, ReadError, Records, StoredEnding, StoredFields, parse_ending},
     settings_log::SettingsLog,
     vacuum::Vacuum,
 };
@@ -191,8 +191,8 @@ impl WriterState {
         self.pending.read(&self.writes, serial, read).map(drop)
     }
 
-    /// Reads the error text of a popped job in the same way.
-    pub fn read_error(&mut self, serial: u64) -> Result<Option<String>, ReadError> {
-        self.pending.read_error(&self.writes, serial, || self.records.read_error(serial))
+    /// Reads what only the disk has of a popped job in the same way.
+    pub fn read_past(&mut self, serial: u64) -> Result<Past, ReadError> {
+        self.pending.read_past(&self.writes, serial, || self.records.read_past(serial))
     }
 }

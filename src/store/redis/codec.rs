@@ -19,12 +19,16 @@
 //!
 //! An attempt record is `<check> <attempt> <reservation or -> <due at> <died at> <TTR> <rules>`, a
 //! line feed, and the last error as `<its CRC-32> <text>`, or nothing. The check is a weighted sum
-//! of the numbers before the rules, which a script computes faster than a hash.
+//! of the numbers before the rules, which a script computes faster than a hash. An `h` behind the
+//! attempt marks that the job may have a history: see `codec/history.rs`.
 //!
 //! Other numbers are decimal, times in milliseconds, checksums in 8 hexadecimal digits. A sum is
 //! the beginning of a SHA-1, the one hash that scripts can compute. All formats are persisted and
 //! must stay stable. Scripts check the parts that they act on; this module checks the whole record
 //! before a job is handed out or shown.
+
+mod attempt;
+mod history;
 
 #[cfg(any(test, fuzzing))]
 #[path = "../../../fuzz/inside/redis_records.rs"]
@@ -35,14 +39,15 @@ use std::fmt::Write;
 use sha1_smol::Sha1;
 
 use crate::{
-    job::{
-        Ending, Job, JobId, Millis, NewJob, Outcome, Policy, Reservation, Schedule, State, Topic,
-        UnixMillis,
-    },
+    job::{Ending, Job, JobId, NewJob, Outcome, Policy, Reservation, Schedule, Topic, UnixMillis},
     store::StoreError,
 };
 use bytes::Bytes;
 
+pub use self::{
+    attempt::Attempt,
+    history::{history_text, parse_history},
+};
 #[cfg(any(test, fuzzing))]
 pub use fuzzing::redis_records;
 
@@ -328,93 +333,6 @@ pub fn has_long_body(record: &[u8]) -> bool {
     let length = record.split(|&byte| byte == b' ').nth(3);
     let length = length.and_then(|text| std::str::from_utf8(text).ok()?.parse::<usize>().ok());
     length.is_some_and(|length| length > MAX_INLINE_BODY)
-}
-
-/// Attempt record, without its rules.
-pub struct Attempt {
-    pub attempt: u32,
-    pub reservation: Option<Reservation>,
-    pub due_at: UnixMillis,
-    pub died_at: UnixMillis,
-    pub ttr: Millis,
-    pub error: Option<String>,
-}
-
-impl Attempt {
-    /// Parses the attempt record of the job `id`; returns `None` before the first pop.
-    ///
-    /// # Errors
-    /// The record is damaged.
-    pub fn parse(id: &JobId, text: &str) -> Result<Option<Self>, StoreError> {
-        if text.is_empty() {
-            return Ok(None);
-        }
-        let damaged = || StoreError::damaged("attempt record that is damaged");
-        Self::parse_verified(id, text).ok_or_else(damaged).map(Some)
-    }
-
-    /// Parses a record and verifies its checksums; returns `None` if it is damaged.
-    fn parse_verified(id: &JobId, text: &str) -> Option<Self> {
-        let (header, error) = text.split_once('\n')?;
-        let mut fields = header.splitn(7, ' ');
-        let mut field = || fields.next();
-        let (own, attempt, reservation) = (field()?, field()?, field()?);
-        let (due_at, died_at, ttr, rules) = (field()?, field()?, field()?, field()?);
-        if !is_sound(id, rules) {
-            return None;
-        }
-        let found = Self {
-            attempt: attempt.parse().ok()?,
-            reservation: match reservation {
-                "-" => None,
-                reservation => Some(reservation.parse().ok()?),
-            },
-            due_at: due_at.parse().map(UnixMillis::new).ok()?,
-            died_at: died_at.parse().map(UnixMillis::new).ok()?,
-            ttr: ttr.parse().map(Millis::new).ok()?,
-            error: parse_error(error).ok()?,
-        };
-        (own.parse() == Ok(found.check())).then_some(found)
-    }
-
-    /// Returns the attempt of a job from another store; `None` before its first pop.
-    pub fn of(job: &Job) -> Option<Self> {
-        (job.attempt > 0).then(|| Self {
-            attempt: job.attempt,
-            reservation: job.reservation,
-            due_at: job.due_at,
-            died_at: job.died_at.unwrap_or(UnixMillis::new(0)),
-            ttr: if job.state == State::Reserved { job.ttr } else { job.policy.ttr },
-            error: job.error.clone(),
-        })
-    }
-
-    /// Formats the attempt record.
-    pub fn text(&self, job: &NewJob) -> String {
-        let reservation =
-            self.reservation.map_or_else(|| "-".to_owned(), |reservation| reservation.to_string());
-        let (due_at, died_at, ttr) = (self.due_at.get(), self.died_at.get(), self.ttr.get());
-        let (check, attempt, rules) = (self.check(), self.attempt, rules(job));
-        let error = error_text(self.error.as_deref());
-        format!("{check} {attempt} {reservation} {due_at} {died_at} {ttr} {rules}\n{error}")
-    }
-
-    /// Computes the same checksum as `attempt_checksum` in `shared/prelude.lua`. A change of one
-    /// digit always changes the checksum.
-    fn check(&self) -> u64 {
-        let reservation = self.reservation.map_or(0, Reservation::bits);
-        let terms = [
-            (u64::from(self.attempt), 3),
-            (reservation >> 36, 5),
-            (reservation >> 12 & 0xff_ffff, 7),
-            (reservation & 0xfff, 11),
-            (self.due_at.get(), 13),
-            (self.died_at.get(), 17),
-            (self.ttr.get(), 19),
-        ];
-        let sum: u128 = terms.into_iter().map(|(n, weight)| u128::from(n) * weight).sum();
-        u64::try_from(sum % 2_147_483_647).expect("a remainder of 31 bits")
-    }
 }
 
 #[cfg(test)]

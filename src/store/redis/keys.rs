@@ -20,17 +20,19 @@
 //! | `<tag>:pool` | hash | id → pool record (`codec.rs`), until the job is gone | 330 |
 //! | `<tag>:bodies` | hash | id → body longer than 4,096 bytes | – |
 //! | `<tag>:attempts` | hash | id → attempts and reservation, from the first pop on | – |
+//! | `<tag>:history` | hash | id → last attempts and running consumer (`codec/history.rs`), from the first attempt that ends while the job is kept, touch, or pop by a named consumer on | – |
 //! | `<tag>:bucket` | sorted set | `<state>:<t>` → time at which the timer must look at that set next | – |
 //! | `<tag>:topics` | sorted set | topics that have jobs in this bucket, all with score 0 | – |
 //! | `<tag>:delayed:<t>` | sorted set | id → due time | 100 |
 //! | `<tag>:ready:<t>` | sorted set | id → due time | – |
 //! | `<tag>:reserved:<t>` | sorted set | id → end of the TTR | – |
 //! | `<tag>:dead:<t>` | sorted set | id → end of its retention | – |
+//! | `<tag>:finished:<t>` | sorted set | id → end of its retention | – |
 //!
 //! `<tag>:hints-5:<database>` is a channel: see `hints/`. `<tag>:absent` never exists: see
 //! `shared/prelude.lua`.
 //!
-//! A job is in `pool` and in exactly one of the four sorted sets of its topic. `bucket` may have
+//! A job is in `pool` and in exactly one of the five sorted sets of its topic. `bucket` may have
 //! too early a time for a set (the timer then finds nothing and corrects it), never too late a one.
 
 use crc::{CRC_16_XMODEM, Crc};
@@ -48,6 +50,8 @@ pub struct Keys {
     pub pool: String,
     pub attempts: String,
     pub bodies: String,
+    /// Key of the histories of jobs. Scripts derive it from the tag.
+    pub history: String,
     pub bucket: String,
     pub incarnation: String,
     /// Key that never exists.
@@ -77,6 +81,7 @@ impl Keys {
             pool: key("pool"),
             attempts: key("attempts"),
             bodies: key("bodies"),
+            history: key("history"),
             bucket: key("bucket"),
             incarnation: key("incarnation"),
             absent: key("absent"),

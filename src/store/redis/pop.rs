@@ -24,7 +24,11 @@ impl RedisStore {
         let fill = |cmd: &mut Cmd, _, (nonce, wants): &(Nonce, Vec<PopRequest>)| {
             cmd.arg(nonce.to_string());
             for want in wants {
-                cmd.arg(want.topic.as_str()).arg(want.count).arg(millis_text(want.ttr));
+                let mut held_for = millis_text(want.ttr);
+                if let Some(consumer) = &want.consumer {
+                    held_for = format!("{held_for} {consumer}");
+                }
+                cmd.arg(want.topic.as_str()).arg(want.count).arg(held_for);
             }
         };
         let read = |reply: &mut Values, (nonce, wants): &(Nonce, Vec<PopRequest>)| {

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use redis::Value;
 
-use super::codec::{Attempt, FinishedFields, PoolRecord, with_sound_error};
+use super::codec::{Attempt, FinishedFields, PoolRecord, parse_history, with_sound_error};
 use crate::{
     job::{Ending, Job, JobId, Living, Millis, PoppedJob, Refusal, Reservation, State, UnixMillis},
     store::{Counts, Damaged, JobPosition, Placed, PutOutcome, Reply, StoreError, Transitioned},
@@ -162,7 +162,7 @@ impl Values {
     /// Reads one job of `list.lua`: its position, and the job or the reason why it is unreadable.
     pub fn listed(&mut self) -> Result<(JobPosition, Result<Job, Damaged>), StoreError> {
         let id: JobId = self.parsed()?;
-        let mut job = Self(self.0.by_ref().take(4).collect::<Vec<_>>().into_iter());
+        let mut job = Self(self.0.by_ref().take(5).collect::<Vec<_>>().into_iter());
         let at = match job.0.as_slice().last() {
             Some(&Value::Int(at)) => UnixMillis::new(u64::try_from(at).unwrap_or(0)),
             _ => return Err(StoreError::unreadable("a listed job without its time")),
@@ -246,6 +246,7 @@ impl Values {
         let record = PoolRecord::parse(&id, self.bytes()?)?;
         let attempt = self.bytes()?;
         let attempt = Attempt::parse(&id, sound(&String::from_utf8_lossy(&attempt)))?;
+        let history = parse_history(&id, &self.bytes()?);
         let state = match self.int()? {
             0 => return Err(StoreError::damaged("the job is in no set of a topic")),
             code => state_of(code)?,
@@ -265,7 +266,7 @@ impl Values {
             let kept = record.policy.finished_retention.get();
             let at = UnixMillis::new(score.get().saturating_sub(kept));
             let result = Some(record.body).filter(|result| !result.is_empty());
-            return Ok(Some(Job {
+            let job = Job {
                 id,
                 topic: record.topic,
                 body: Bytes::new(),
@@ -280,9 +281,13 @@ impl Values {
                 died_at: None,
                 error: None,
                 ending: Some(Ending { at, outcome, result }),
-            }));
+                consumer: None,
+                started_at: None,
+                history: Vec::new(),
+            };
+            return Ok(Some(history.into_job(job)));
         }
-        Ok(Some(Job {
+        let job = Job {
             id,
             topic: record.topic,
             body: record.body,
@@ -297,7 +302,11 @@ impl Values {
             died_at: attempt.as_ref().filter(|_| state == State::Dead).map(|a| a.died_at),
             error: attempt.and_then(|a| a.error),
             ending: None,
-        }))
+            consumer: None,
+            started_at: None,
+            history: Vec::new(),
+        };
+        Ok(Some(history.into_job(job)))
     }
 }
 

@@ -5,7 +5,10 @@ use redis::Cmd;
 
 use super::{
     RedisStore,
-    codec::{self, Attempt, error_text, long_body, reservation_text, result_text, schedule_text},
+    codec::{
+        self, Attempt, error_text, history_text, long_body, reservation_text, result_text,
+        schedule_text,
+    },
     reply::{Values, state_code},
     scripts::{Guardable, Transition as Script, held, millis_text},
 };
@@ -145,12 +148,12 @@ fn restored(cmd: &mut Cmd, job: &Job) {
     if let Some(ending) = &job.ending {
         let result = ending.result.as_ref().and_then(long_body);
         cmd.arg(codec::finished_record(job, ending)).arg(result.map_or(&[][..], |long| long));
-        cmd.arg("");
+        cmd.arg("").arg(history_text(job));
         return;
     }
     cmd.arg(codec::record(&put, job.created_at));
     cmd.arg(long_body(&put.body).map_or(&[][..], |body| body));
-    cmd.arg(Attempt::of(job).map_or_else(String::new, |attempt| attempt.text(&put)));
+    cmd.arg(Attempt::text_of(job, &put)).arg(history_text(job));
 }
 
 fn finished(cmd: &mut Cmd, job: &Finish) {

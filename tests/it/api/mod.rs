@@ -8,6 +8,7 @@ mod damaged;
 mod dashboard;
 mod finished;
 mod headers;
+mod history;
 mod job_waits;
 mod lost_answers;
 mod matrix;
@@ -61,6 +62,11 @@ on_each_store! {
             a_wait_ends_with_the_result;
         traces:
             a_job_gives_its_consumers_the_traceparent_of_its_put;
+        history:
+            a_job_shows_its_attempts_with_the_running_one_last,
+            ten_attempts_are_shown_with_the_running_one,
+            a_shown_history_can_be_sent_back_and_not_changed,
+            a_bad_name_of_a_consumer_is_refused;
         headers:
             headers_reach_every_consumer_and_change_by_patch,
             bad_headers_are_refused_by_field;

@@ -11,7 +11,7 @@ pub const PAGE: &str = include_str!("../../../docs/api.md");
 const SETTINGS: &str = include_str!("../../../config/default.toml");
 
 /// Fields whose values differ from one run to the next.
-const VARYING: [&str; 14] = [
+const VARYING: [&str; 16] = [
     "at",
     "paused_until",
     "due_at",
@@ -23,6 +23,8 @@ const VARYING: [&str; 14] = [
     "reservation",
     "cursor",
     "detail",
+    "started_at",
+    "ended_at",
     "lateness",
     "next_due_at",
     "token",

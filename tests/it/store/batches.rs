@@ -153,7 +153,7 @@ pub async fn a_call_to_several_buckets_does_its_part_in_each(bench: Bench) {
     for (look, (_, ids)) in bench.store.peek(looks, true).await.into_iter().zip(&asked) {
         assert_eq!(look.expect("a look").ready, [ids.len() as u64]);
     }
-    let want = || PopRequest { topic: topic.clone(), count: 100, ttr: None };
+    let want = || PopRequest { topic: topic.clone(), count: 100, ttr: None, consumer: None };
     let pops = asked.iter().map(|(bucket, _)| (*bucket, (nonce(), vec![want()]))).collect();
     let mut held = Vec::new();
     for (outcome, (bucket, ids)) in bench.store.pop(pops).await.into_iter().zip(&asked) {
@@ -344,8 +344,12 @@ pub async fn several_wants_in_one_call_get_different_jobs(bench: Bench) {
     for (number, name) in names.iter().enumerate() {
         bench.put(job(name, if number < 4 { "t" } else { "u" })).await.expect("put");
     }
-    let want =
-        |topic: &str, count| PopRequest { topic: topic.parse().expect("topic"), count, ttr: None };
+    let want = |topic: &str, count| PopRequest {
+        topic: topic.parse().expect("topic"),
+        count,
+        ttr: None,
+        consumer: None,
+    };
     let wants = vec![want("t", 3), want("u", 1), want("t", 3), want("none", 1)];
     let popped = bench
         .store

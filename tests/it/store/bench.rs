@@ -221,12 +221,28 @@ impl Bench {
     }
 
     pub async fn pop_with(&self, topic: &str, count: u16, ttr: Option<Millis>) -> Vec<PoppedJob> {
+        self.pop_as(topic, count, ttr, None).await
+    }
+
+    /// Pops as a consumer with this name.
+    pub async fn pop_as(
+        &self,
+        topic: &str,
+        count: u16,
+        ttr: Option<Millis>,
+        consumer: Option<&str>,
+    ) -> Vec<PoppedJob> {
+        let consumer = consumer.map(|name| name.parse().expect("a name"));
         let mut jobs: Vec<PoppedJob> = Vec::new();
         for bucket in self.store.buckets().all() {
             let left = count - u16::try_from(jobs.len()).expect("at most count");
             if left > 0 {
-                let wants =
-                    vec![PopRequest { topic: topic.parse().expect("topic"), count: left, ttr }];
+                let wants = vec![PopRequest {
+                    topic: topic.parse().expect("topic"),
+                    count: left,
+                    ttr,
+                    consumer: Option::clone(&consumer),
+                }];
                 let popped =
                     self.store.call_in::<verb::Pop>(bucket, (nonce(), wants)).await.expect("pop");
                 jobs.extend(popped.into_iter().flat_map(|Popped { jobs, .. }| jobs));

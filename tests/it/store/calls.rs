@@ -27,6 +27,8 @@ pub enum Call {
     Pop {
         topic: u8,
         ttr: Option<u64>,
+        /// Whether its consumer has a name.
+        is_named: bool,
     },
     Unpop {
         name: u8,
@@ -113,7 +115,8 @@ pub fn call() -> impl Strategy<Value = Call> {
                 Call::Put { name, topic, delay, max_attempts, backoff, on_conflict, retention }
             }
         ),
-        5 => (topic(), ttr()).prop_map(|(topic, ttr)| Call::Pop { topic, ttr }),
+        5 => (topic(), ttr(), any::<bool>())
+            .prop_map(|(topic, ttr, is_named)| Call::Pop { topic, ttr, is_named }),
         1 => name().prop_map(|name| Call::Unpop { name }),
         3 => (name(), hold(), result())
             .prop_map(|(name, hold, result)| Call::Finish { name, hold, result }),

@@ -158,7 +158,7 @@ impl Case {
         let what = &*format!("{act:?} goes well");
         match act {
             Act::Pop => {
-                let want = PopRequest { topic: topic(), count: 9, ttr: None };
+                let want = PopRequest { topic: topic(), count: 9, ttr: None, consumer: None };
                 drop(store.call_in::<verb::Pop>(bucket, (nonce(), vec![want])).await.expect(what));
             }
             Act::Finish => {

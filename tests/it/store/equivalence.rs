@@ -18,6 +18,9 @@ use crate::store::{
     model::Model,
 };
 
+/// Name of a consumer.
+const CONSUMER: &str = "worker:1";
+
 /// One store, and the reservations that its pops have returned.
 pub struct Side {
     pub bench: Bench,
@@ -57,8 +60,9 @@ impl Side {
             Call::Put { .. } => {
                 format!("{:?}", bench.put(new_job(call)).await)
             }
-            Call::Pop { topic, ttr } => {
-                let mut jobs = bench.pop_with(&format!("t{topic}"), 1, millis(ttr)).await;
+            Call::Pop { topic, ttr, is_named } => {
+                let (topic, consumer) = (format!("t{topic}"), is_named.then_some(CONSUMER));
+                let mut jobs = bench.pop_as(&topic, 1, millis(ttr), consumer).await;
                 self.given.extend(jobs.iter().map(|job| (job.id.clone(), job.reservation)));
                 // Reservations are random; the jobs and all their other fields must be equal.
                 for job in &mut jobs {
@@ -204,8 +208,9 @@ impl Reference {
         let millis = |span: &Option<u64>| span.map(Millis::new);
         self.answer = match call {
             Call::Put { .. } => format!("{:?}", self.model.put(new_job(call))),
-            Call::Pop { topic: number, ttr } => {
-                let popped = self.model.pop(&topic(number), millis(ttr));
+            Call::Pop { topic: number, ttr, is_named } => {
+                let consumer = is_named.then(|| CONSUMER.parse().expect("a name"));
+                let popped = self.model.pop(&topic(number), millis(ttr), consumer);
                 let given = popped.iter().map(|(job, reservation)| (job.id.clone(), *reservation));
                 self.given.extend(given);
                 let jobs: Vec<_> = popped.into_iter().map(|(job, _)| job).collect();

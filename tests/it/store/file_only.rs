@@ -275,7 +275,12 @@ async fn a_pop_of_large_bodies_leaves_the_rest_to_the_next() {
     let bucket = bench.bucket(&id("a"));
     let mut ids = Vec::new();
     while ids.len() < 100 {
-        let want = PopRequest { topic: "t".parse().expect("a topic"), count: 100, ttr: None };
+        let want = PopRequest {
+            topic: "t".parse().expect("a topic"),
+            count: 100,
+            ttr: None,
+            consumer: None,
+        };
         let popped = bench
             .store
             .call_in::<verb::Pop>(bucket, (nonce(), vec![want]))

@@ -3,8 +3,8 @@
 use bytes::Bytes;
 use delay_queue::{
     job::{
-        Change, Ending, Job, Millis, NewJob, Outcome, Refusal, Reservation, Schedule, State, Topic,
-        Topics,
+        AttemptOutcome, Change, Ending, Job, Millis, NewJob, Outcome, PastAttempt, Refusal,
+        Reservation, Schedule, State, Topic, Topics,
     },
     store::{Counts, Finish, JobRef},
 };
@@ -65,6 +65,26 @@ pub async fn a_kept_job_has_its_end_and_no_body_until_its_time_is_over(bench: Be
         died_at: None,
         error: None,
         ending: Some(ending),
+        consumer: None,
+        started_at: None,
+        history: vec![
+            PastAttempt {
+                attempt: 1,
+                started_at: due_at,
+                ended_at: due_at,
+                outcome: AttemptOutcome::Released,
+                error: Some("released".to_owned()),
+                consumer: None,
+            },
+            PastAttempt {
+                attempt: 2,
+                started_at: due_at,
+                ended_at: bench.now(),
+                outcome: AttemptOutcome::Finished,
+                error: None,
+                consumer: None,
+            },
+        ],
     };
     assert_eq!(bench.get(&id("a")).await.as_ref(), Some(&expected));
     let bench = bench.reopen().await;

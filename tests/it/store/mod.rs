@@ -13,6 +13,7 @@ mod file_only;
 mod finished;
 mod finished_many;
 mod finished_redis;
+mod history;
 mod model;
 mod promoting;
 mod redis_only;
@@ -100,6 +101,18 @@ on_each_store! {
             a_remembered_id_is_free_after_its_time,
             a_finished_job_can_be_deleted_and_remembered,
             a_delete_in_excluded_states_remembers_nothing;
+        history:
+            each_end_of_an_attempt_is_in_the_history,
+            an_expired_ttr_shows_before_and_after_a_restart,
+            a_kept_job_shows_its_attempts_and_the_finish,
+            a_late_end_replaces_the_entry_of_the_expired_ttr,
+            a_pop_that_is_given_back_leaves_no_entry,
+            the_last_ten_attempts_are_kept,
+            a_long_error_is_cut_between_characters,
+            a_touch_keeps_the_start_of_the_attempt,
+            a_kick_keeps_the_history_and_a_replace_empties_it,
+            a_named_consumer_shows_while_it_holds_the_job,
+            a_restored_job_has_the_history_that_it_had;
         restore:
             a_job_is_in_another_store_what_it_was_in_this,
             a_restored_reservation_still_holds_and_its_ttr_runs_out,

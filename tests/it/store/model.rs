@@ -6,8 +6,9 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 use delay_queue::{
     job::{
-        self, Backoff, Change, Ending, Job, JobId, Millis, NewJob, OnConflict, Outcome, PoppedJob,
-        Refusal, Reservation, Schedule, State, States, Topic, UnixMillis,
+        self, AttemptOutcome, Backoff, Change, Consumer, Ending, Job, JobId, Millis, NewJob,
+        OnConflict, Outcome, PastAttempt, PoppedJob, Refusal, Reservation, Schedule, State, States,
+        Topic, UnixMillis,
     },
     store::{Counts, Placed, PutOutcome, Reply, Transitioned},
 };
@@ -74,6 +75,32 @@ impl Living {
         self.job.ttr = self.job.policy.ttr;
         self.job.reserved_until = None;
         self.job.died_at = None;
+        (self.job.consumer, self.job.started_at) = (None, None);
+    }
+
+    /// Notes how the last attempt ended, in place of what was noted before if it had ended already.
+    fn end_attempt(&mut self, outcome: AttemptOutcome, at: UnixMillis, error: Option<&str>) {
+        let attempt = self.job.attempt;
+        let (started_at, consumer) = if self.job.state == State::Reserved {
+            (self.job.running_since().expect("it runs"), self.job.consumer.clone())
+        } else {
+            let Some(last) = self.job.history.pop_if(|last| last.attempt == attempt) else {
+                return;
+            };
+            (last.started_at, last.consumer)
+        };
+        let (ended_at, error) = (at.max(started_at), error.map(str::to_owned));
+        self.job.history.push(PastAttempt {
+            attempt,
+            started_at,
+            ended_at,
+            outcome,
+            error,
+            consumer,
+        });
+        if self.job.history.len() > 10 {
+            self.job.history.remove(0);
+        }
     }
 
     fn die(&mut self, at: UnixMillis) {
@@ -152,6 +179,9 @@ impl Model {
             died_at: None,
             error: None,
             ending: None,
+            consumer: None,
+            started_at: None,
+            history: Vec::new(),
         };
         self.jobs.insert(new.id, Living { job, reservation: None });
         Ok(Placed { how, state, due_at })
@@ -168,7 +198,12 @@ impl Model {
     }
 
     /// Reserves the first ready job, and returns it with its reservation.
-    pub fn pop(&mut self, topic: &Topic, ttr: Option<Millis>) -> Option<(PoppedJob, u64)> {
+    pub fn pop(
+        &mut self,
+        topic: &Topic,
+        ttr: Option<Millis>,
+        consumer: Option<Consumer>,
+    ) -> Option<(PoppedJob, u64)> {
         let id = self.in_order(topic, State::Ready).into_iter().next()?;
         self.reservations += 1;
         let (now, reservation) = (self.now, self.reservations);
@@ -177,6 +212,7 @@ impl Model {
         let job = &mut living.job;
         job.attempt += 1;
         job.state = State::Reserved;
+        job.consumer = consumer;
         job.ttr = ttr.unwrap_or(job.policy.ttr);
         let reserved_until = now.after(job.ttr);
         job.reserved_until = Some(reserved_until);
@@ -238,6 +274,7 @@ impl Model {
         }
         let living = self.held(id, reservation)?;
         if living.job.policy.finished_retention > Millis::ZERO {
+            living.end_attempt(AttemptOutcome::Finished, now, None);
             living.end(now, Outcome::Finished, result);
         } else if result.is_some() {
             return Err(Refusal::ResultNotKept);
@@ -260,6 +297,7 @@ impl Model {
         }
         living.reservation = None;
         living.job.error = Some("released".to_owned());
+        living.end_attempt(AttemptOutcome::Released, now, Some("released"));
         let mut died = false;
         if living.job.state != State::Dead {
             if living.is_spent() {
@@ -284,6 +322,7 @@ impl Model {
         let job = &mut self.held(id, reservation)?.job;
         match job.reserved_until {
             Some(until) if until > now => {
+                job.started_at = job.running_since().filter(|start| *start != now);
                 job.ttr = ttr.unwrap_or(job.ttr);
                 job.reserved_until = Some(now.after(job.ttr));
                 Ok(now.after(job.ttr))
@@ -297,6 +336,7 @@ impl Model {
         let living = self.held(id, reservation)?;
         living.reservation = None;
         living.job.error = Some("buried".to_owned());
+        living.end_attempt(AttemptOutcome::Buried, now, Some("buried"));
         if living.job.state != State::Dead {
             living.die(now);
         }
@@ -389,6 +429,7 @@ impl Model {
                     let end = living.at();
                     sum.1 += 1;
                     living.job.error = Some("ttr expired".to_owned());
+                    living.end_attempt(AttemptOutcome::Expired, end, None);
                     if living.is_spent() {
                         living.die(end);
                         sum.2 += 1;

@@ -27,8 +27,12 @@ async fn mass_of_expired(jobs: usize) -> Bench {
     for (bucket, part) in parts {
         for batch in part.chunks(250) {
             bench.store.call_in::<verb::Put>(bucket, batch.to_vec()).await.expect("put");
-            let want =
-                PopRequest { topic: "mass".parse().expect("a topic"), count: 250, ttr: None };
+            let want = PopRequest {
+                topic: "mass".parse().expect("a topic"),
+                count: 250,
+                ttr: None,
+                consumer: None,
+            };
             let popped =
                 bench.store.call_in::<verb::Pop>(bucket, (nonce(), vec![want])).await.expect("pop");
             assert_eq!(popped[0].jobs.len(), batch.len());

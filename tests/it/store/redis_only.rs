@@ -183,7 +183,8 @@ async fn ready_ids_whose_pool_is_elsewhere_are_not_thrown_away() {
     // The state after an interrupted move of the slot.
     assert_eq!(command(&bench, &format!("RENAME {pool} elsewhere")), "+OK\r\n");
     let bucket = bench.bucket(&id("a"));
-    let want = PopRequest { topic: "t".parse().expect("a topic"), count: 1, ttr: None };
+    let want =
+        PopRequest { topic: "t".parse().expect("a topic"), count: 1, ttr: None, consumer: None };
     let popped = bench.store.call_in::<verb::Pop>(bucket, (nonce(), vec![want])).await;
     let error = popped.expect_err("refused");
     assert_eq!(error.applied(), Applied::No, "{error}");
@@ -201,8 +202,12 @@ async fn a_missing_long_body_holds_up_no_other_topic() {
     let bodies = key(&bench, "long", "pool").replace(":pool", ":bodies");
     assert_eq!(command(&bench, &format!("DEL {bodies}")), ":1\r\n");
     let bucket = bench.bucket(&id("long"));
-    let want =
-        |topic: &str| PopRequest { topic: topic.parse().expect("a topic"), count: 9, ttr: None };
+    let want = |topic: &str| PopRequest {
+        topic: topic.parse().expect("a topic"),
+        count: 9,
+        ttr: None,
+        consumer: None,
+    };
     let pop = async || {
         let wants = ["t", "u", "v"].map(want).to_vec();
         bench.store.call_in::<verb::Pop>(bucket, (nonce(), wants)).await

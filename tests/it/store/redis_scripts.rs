@@ -270,7 +270,7 @@ fn unproved(commands: &[Command]) -> Vec<String> {
 }
 
 /// Returns the keys that a script uses and its call does not declare, except sets of topics:
-/// callers do not know those in advance.
+/// callers do not know those in advance; and except histories, whose errors scripts ignore.
 fn undeclared(commands: &[Command]) -> Vec<String> {
     let (mut declared, mut undeclared) = (&[][..], Vec::new());
     for command @ (by_script, words) in commands {
@@ -281,7 +281,8 @@ fn undeclared(commands: &[Command]) -> Vec<String> {
         let Some(key) = words.get(1).filter(|key| *by_script && key.contains("}:")) else {
             continue;
         };
-        let is_of_topic = key.split("}:").nth(1).is_some_and(|kind| kind.contains(':'));
+        let kind = key.split("}:").nth(1);
+        let is_of_topic = kind.is_some_and(|kind| kind.contains(':') || kind == "history");
         // Only `contents` calls DUMP.
         if !is_of_topic && words[0] != "DUMP" && !declared.contains(key) {
             undeclared.push(key.clone());

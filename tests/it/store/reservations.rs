@@ -172,7 +172,12 @@ pub async fn every_reserved_job_is_listed_with_its_holder_in_steps(bench: Bench)
         let mut reserved = BTreeMap::new();
         while reserved.len() < count - 1 {
             let left = u16::try_from((count - 1 - reserved.len()).min(100)).expect("at most 100");
-            let want = PopRequest { topic: "t".parse().expect("topic"), count: left, ttr: None };
+            let want = PopRequest {
+                topic: "t".parse().expect("topic"),
+                count: left,
+                ttr: None,
+                consumer: None,
+            };
             let popped =
                 bench.store.call_in::<verb::Pop>(bucket, (nonce(), vec![want])).await.expect("pop");
             reserved.extend(

@@ -55,6 +55,9 @@ pub fn stored_at(now: UnixMillis, name: &str, topic: &str, state: State) -> Job 
             outcome: Outcome::Finished,
             result: Some(format!("[\n\"{name}\" ]").into()),
         }),
+        consumer: None,
+        started_at: None,
+        history: Vec::new(),
     }
 }
 

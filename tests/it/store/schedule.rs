@@ -265,7 +265,7 @@ pub async fn no_time_is_shorter_than_asked_by_a_part_of_a_millisecond(bench: Ben
         let bucket = bench.bucket(&now.id);
         bench.put(now.clone()).await.expect("put");
         let before = micros();
-        let want = PopRequest { topic: now.topic, count: 1, ttr: Some(span) };
+        let want = PopRequest { topic: now.topic, count: 1, ttr: Some(span), consumer: None };
         let popped = bench
             .store
             .call_in::<verb::Pop>(bucket, (nonce(), vec![want]))

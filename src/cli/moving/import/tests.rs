@@ -32,6 +32,9 @@ fn job(n: u64) -> Job {
         died_at: None,
         error: None,
         ending: None,
+        consumer: None,
+        started_at: None,
+        history: Vec::new(),
     }
 }
 

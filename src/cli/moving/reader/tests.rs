@@ -6,7 +6,10 @@ use proptest::prelude::*;
 use super::*;
 use crate::{
     cli::moving::job_line::JobLine,
-    job::{Ending, Millis, Outcome, Policy, Reservation, State, UnixMillis},
+    job::{
+        AttemptOutcome, Ending, Millis, Outcome, PastAttempt, Policy, Reservation, State,
+        UnixMillis,
+    },
 };
 
 fn time() -> impl Strategy<Value = UnixMillis> {
@@ -54,8 +57,22 @@ fn job() -> impl Strategy<Value = Job> {
             died_at: dead.then_some(t.3),
             error: past.3.filter(|_| !finished),
             ending: finished.then_some(Ending { at: t.3, outcome: Outcome::Finished, result }),
+            consumer: reserved.then(|| "worker@host/1".parse().expect("a name")),
+            started_at: reserved.then_some(t.3),
+            history: (past.1 > 2).then(|| past_attempt(t)).into_iter().collect(),
         })
     })
+}
+
+fn past_attempt(times: (UnixMillis, UnixMillis, UnixMillis, UnixMillis)) -> PastAttempt {
+    PastAttempt {
+        attempt: 1,
+        started_at: times.0.min(times.1),
+        ended_at: times.0.max(times.1),
+        outcome: AttemptOutcome::Buried,
+        error: Some("a\nb".to_owned()),
+        consumer: None,
+    }
 }
 
 fn whole() -> Policy {
@@ -161,6 +178,9 @@ fn pinned() -> Job {
         died_at: None,
         error: Some("ttr expired".to_owned()),
         ending: None,
+        consumer: None,
+        started_at: None,
+        history: Vec::new(),
     }
 }
 

@@ -49,7 +49,7 @@ impl Bench {
     }
 
     async fn pop(&self, nonce: Nonce, count: u16) {
-        let want = PopRequest { topic: topic(), count, ttr: None };
+        let want = PopRequest { topic: topic(), count, ttr: None, consumer: None };
         let popped = self.context.store.pop(vec![(Bucket::FIRST, (nonce, vec![want]))]).await;
         assert_eq!(popped[0].as_ref().expect("popped")[0].jobs.len(), usize::from(count));
     }

@@ -62,7 +62,8 @@ impl Bench {
     async fn pop(&self) -> Vec<Reservation> {
         let topic = "t".parse().expect("a topic");
         let nonce = NEXT_NONCE.fetch_add(1, Ordering::Relaxed) << 12;
-        let part = (Nonce::new(nonce), vec![PopRequest { topic, count: 100, ttr: None }]);
+        let part =
+            (Nonce::new(nonce), vec![PopRequest { topic, count: 100, ttr: None, consumer: None }]);
         let popped = one(self.store().pop(vec![(bucket(), part)]).await);
         popped.jobs.into_iter().map(|job| job.reservation).collect()
     }

@@ -73,6 +73,9 @@ pub struct Attempt {
     pub ttr: Millis,
     /// Whether the TTR has expired; not on disk, since it follows from the deadline.
     pub expired: bool,
+    /// Whether an earlier attempt may have left a history although the number is 0 or 1; not on
+    /// disk, where it counts as set.
+    pub was_kicked: bool,
 }
 
 /// A new or loaded job to be added to the index.

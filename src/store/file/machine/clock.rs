@@ -1,6 +1,6 @@
 //! Adjusts reservations when the wall clock is set: TTRs are measured by the monotonic clock.
 
-use super::{ErrorText, Machine, Write};
+use super::{ErrorText, HistoryChange, HistoryStep, Machine, Write};
 use crate::{
     job::{State, UnixMillis},
     store::Now,
@@ -12,7 +12,7 @@ impl Machine {
         for slot in self.index.reserved() {
             let until = self.index.entry(slot).at.get().saturating_add_signed(by);
             self.index.place(slot, State::Reserved, UnixMillis::new(until));
-            self.write_attempt(slot, ErrorText::Keep, writes);
+            self.write_attempt(slot, ErrorText::Keep, HistoryChange::default(), writes);
         }
     }
 
@@ -21,7 +21,8 @@ impl Machine {
         for slot in self.index.reserved() {
             let until = now.ceil.after(self.attempt(slot).ttr);
             self.index.place(slot, State::Reserved, until);
-            self.write_attempt(slot, ErrorText::Keep, writes);
+            let history = HistoryChange::step(HistoryStep::Touch);
+            self.write_attempt(slot, ErrorText::Keep, history, writes);
         }
     }
 }

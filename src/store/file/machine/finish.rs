@@ -2,9 +2,9 @@
 
 use bytes::Bytes;
 
-use super::{Machine, Write, due_at_of};
+use super::{HistoryChange, Machine, Write, due_at_of};
 use crate::{
-    job::{Event, Millis, Outcome, Refusal, State, Topic, UnixMillis, next},
+    job::{AttemptOutcome, Event, Millis, Outcome, Refusal, State, Topic, UnixMillis, next},
     store::{
         Delete, Finish, Now, Reply,
         file::index::{Attempt, Size, Slot},
@@ -88,15 +88,21 @@ impl Machine {
             died_at: UnixMillis::new(0),
             ttr: policy.ttr,
             expired: false,
+            was_kicked: false,
         };
         let known = entry.attempt.as_deref();
         let living = known.map(|attempt| Attempt { due_at: due_at_of(entry), ..attempt.clone() });
         let attempt = last.or(living).unwrap_or_else(never_popped);
+        let expired = attempt.expired;
+        let history = match outcome {
+            Outcome::Deleted => HistoryChange { expired, ..HistoryChange::default() },
+            _ => HistoryChange::end(expired, AttemptOutcome::Finished, now.floor),
+        };
         let attempt = Attempt { died_at: now.floor, expired: false, ..attempt };
         let at = now.floor.after(retention.unwrap_or(policy.finished_retention));
         let serial = entry.serial;
         let size = Size::of(result.as_ref().map_or(0, Bytes::len));
         self.index.finish(slot, at, size);
-        writes.push(Write::Finish { serial, at, attempt, outcome, result, retention });
+        writes.push(Write::Finish { serial, at, attempt, outcome, result, retention, history });
     }
 }

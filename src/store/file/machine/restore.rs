@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::{ErrorText, Machine, Write};
+use super::{ErrorText, HistoryChange, Machine, Write};
 use crate::{
-    job::{Event, Job, Outcome, State, UnixMillis, next},
+    job::{Event, History, Job, Outcome, State, UnixMillis, next},
     store::{
         Reply,
         file::index::{Arrival, Attempt, Size},
@@ -31,15 +31,16 @@ impl Machine {
             size,
         });
         let (created_at, due_at) = (job.created_at, job.due_at);
+        let history = HistoryChange::restore(History::of(&job));
         writes.push(Write::Insert { serial, job: job.unpopped(), created_at, due_at });
         if state == State::Finished {
             let attempt = attempt.expect(ENDED);
             let outcome = job.ending.map_or(Outcome::Finished, |ending| ending.outcome);
             let retention = None;
-            writes.push(Write::Finish { serial, at, attempt, outcome, result, retention });
+            writes.push(Write::Finish { serial, at, attempt, outcome, result, retention, history });
         } else if let Some(attempt) = attempt {
             let error = ErrorText::Set(job.error);
-            writes.push(Write::Attempt { serial, state, at, attempt, error });
+            writes.push(Write::Attempt { serial, state, at, attempt, error, history });
         }
         Ok(())
     }
@@ -47,12 +48,12 @@ impl Machine {
 
 const ENDED: &str = "a finished job has an attempt";
 
-/// Returns the attempt of a popped job. A reserved, dead or finished job always has one: its
-/// deadline is stored there.
+/// Returns the attempt of a popped job, or of one with a history. A reserved, dead or finished job
+/// always has one: its deadline is stored there.
 fn attempt(job: &Job) -> Option<Attempt> {
     let has_due_time = matches!(job.state, State::Delayed | State::Ready);
     let ended = job.ending.as_ref().map(|ending| ending.at);
-    let popped = job.attempt > 0 || !has_due_time;
+    let popped = job.attempt > 0 || !has_due_time || !job.history.is_empty();
     popped.then(|| Attempt {
         number: job.attempt,
         reservation: job.reservation,
@@ -60,5 +61,6 @@ fn attempt(job: &Job) -> Option<Attempt> {
         died_at: ended.or(job.died_at).unwrap_or(UnixMillis::new(0)),
         ttr: if job.state == State::Reserved { job.ttr } else { job.policy.ttr },
         expired: false,
+        was_kicked: !job.history.is_empty(),
     })
 }

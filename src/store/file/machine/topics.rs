@@ -125,8 +125,7 @@ impl Machine {
         writes: &mut Vec<Write>,
     ) -> u64 {
         self.each_first(topic, State::Dead, limit, |machine, slot| {
-            machine.forget_attempts(slot, writes);
-            machine.schedule(slot, State::Ready, now.floor, writes);
+            machine.revive(slot, now, writes);
         })
     }
 

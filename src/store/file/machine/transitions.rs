@@ -1,8 +1,8 @@
 //! Transitions of one job by its id, requested by its consumer or an operator.
 
-use super::{ErrorText, Machine, Write, due_at_of, promote::after};
+use super::{ErrorText, HistoryChange, HistoryStep, Machine, Write, due_at_of, promote::after};
 use crate::{
-    job::{Change, Due, Event, Refusal, Schedule, State, Topic, UnixMillis, next},
+    job::{AttemptOutcome, Change, Due, Event, Refusal, Schedule, State, Topic, UnixMillis, next},
     store::{
         Bury, JobRef, Now, Release, Reply, Target, Touch, Transitioned,
         file::index::{Size, Slot},
@@ -21,12 +21,12 @@ impl Machine {
         let attempt = self.attempt_mut(slot);
         attempt.number -= 1;
         attempt.reservation = None;
-        let unpopped = attempt.number == 0;
+        let unpopped = attempt.number == 0 && !attempt.was_kicked;
         self.index.place(slot, State::Ready, due_at);
         if unpopped {
-            self.forget_attempts(slot, writes);
+            self.forget_attempt(slot, writes);
         } else {
-            self.write_attempt(slot, ErrorText::Keep, writes);
+            self.write_attempt(slot, ErrorText::Keep, HistoryChange::default(), writes);
         }
         Ok(self.index.topic(slot).clone())
     }
@@ -56,8 +56,9 @@ impl Machine {
                 self.index.place(slot, state, due_at);
             }
         }
-        self.drop_hold(slot);
-        self.write_attempt(slot, ErrorText::Set(release.error), writes);
+        let expired = self.drop_hold(slot);
+        let history = HistoryChange::end(expired, AttemptOutcome::Released, now.floor);
+        self.write_attempt(slot, ErrorText::Set(release.error), history, writes);
         Ok(self.moved(slot, was))
     }
 
@@ -72,7 +73,8 @@ impl Machine {
         attempt.ttr = touch.ttr.unwrap_or(attempt.ttr);
         let reserved_until = now.ceil.after(attempt.ttr);
         self.index.place(slot, State::Reserved, reserved_until);
-        self.write_attempt(slot, ErrorText::Keep, writes);
+        let history = HistoryChange::step(HistoryStep::Touch);
+        self.write_attempt(slot, ErrorText::Keep, history, writes);
         Ok(reserved_until)
     }
 
@@ -84,8 +86,9 @@ impl Machine {
         if was != State::Dead {
             self.bury_at(slot, now);
         }
-        self.drop_hold(slot);
-        self.write_attempt(slot, ErrorText::Set(bury.error), writes);
+        let expired = self.drop_hold(slot);
+        let history = HistoryChange::end(expired, AttemptOutcome::Buried, now.floor);
+        self.write_attempt(slot, ErrorText::Set(bury.error), history, writes);
         Ok(self.moved(slot, was))
     }
 
@@ -93,11 +96,10 @@ impl Machine {
         let slot = self.reach(&job.id, &job.topics)?;
         let was = self.index.entry(slot).state;
         next(Some(was), Event::Kick)?;
-        if was != State::Ready {
-            if was == State::Dead {
-                self.forget_attempts(slot, writes);
-            }
-            self.schedule(slot, State::Ready, now.floor, writes);
+        match was {
+            State::Ready => {}
+            State::Dead => self.revive(slot, now, writes),
+            _ => self.schedule(slot, State::Ready, now.floor, writes),
         }
         Ok(self.index.topic(slot).clone())
     }

@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 
+use super::history::HistoryChange;
 use crate::{
     job::{Change, Millis, NewJob, Outcome, Pause, State, Topic, UnixMillis},
     store::{TokenChange, file::index::Attempt},
@@ -17,7 +18,14 @@ pub enum Write {
     /// Changes the policy or body of a record.
     Change { serial: u64, change: Change },
     /// Writes the attempt of a popped job.
-    Attempt { serial: u64, state: State, at: UnixMillis, attempt: Attempt, error: ErrorText },
+    Attempt {
+        serial: u64,
+        state: State,
+        at: UnixMillis,
+        attempt: Attempt,
+        error: ErrorText,
+        history: HistoryChange,
+    },
     /// Deletes the attempt of a job.
     NoAttempt { serial: u64 },
     /// Deletes a job.
@@ -33,6 +41,7 @@ pub enum Write {
         result: Option<Bytes>,
         /// How long the job is kept, if not as its policy says.
         retention: Option<Millis>,
+        history: HistoryChange,
     },
     /// Quarantines a damaged job: its rows are never written again.
     Quarantine { serial: u64, fate: Fate },
@@ -47,8 +56,11 @@ pub enum Write {
 }
 
 impl Write {
-    /// Drops the text that would need room: an error or a result.
+    /// Drops the text that would need room: an error, a result or an entry of the history.
     pub fn drop_text(&mut self) {
+        if let Self::Attempt { history, .. } | Self::Finish { history, .. } = self {
+            *history = HistoryChange::default();
+        }
         match self {
             Self::Attempt { error: ErrorText::Set(text), .. } => *text = None,
             Self::Finish { outcome, result: result @ Some(_), .. } => {
@@ -129,10 +141,12 @@ mod tests {
                 died_at: UnixMillis::new(1),
                 ttr: Millis::new(1),
                 expired: false,
+                was_kicked: false,
             },
             outcome,
             result: result.map(Bytes::from),
             retention: None,
+            history: HistoryChange::default(),
         };
         for (outcome, result, left) in [
             (Outcome::Finished, Some("1"), Outcome::ResultDropped),

@@ -59,6 +59,7 @@ pub fn aside(arrival: Arrival, is_finished: bool) -> Arrival {
         died_at: UnixMillis::new(0),
         ttr: arrival.policy.ttr,
         expired: false,
+        was_kicked: false,
     };
     let attempt = Some(arrival.attempt.unwrap_or_else(|| Box::new(attempt)));
     Arrival { state: State::Dead, at: UnixMillis::NEVER, attempt, ..arrival }

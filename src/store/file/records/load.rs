@@ -288,6 +288,7 @@ pub fn attempt(row: &AttemptRow) -> Option<(State, UnixMillis, Attempt)> {
         died_at: time(row.died_at)?,
         ttr: Millis::new(u64::try_from(row.ttr).ok()?),
         expired: false,
+        was_kicked: true,
     };
     Some((state, time(row.at)?, attempt))
 }

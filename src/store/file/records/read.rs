@@ -8,7 +8,7 @@ use rusqlite::{ErrorCode, OptionalExtension, Row};
 
 use super::{
     Records, damage,
-    row::{PoolRow, pause_of, text_checksum, topic_checksum},
+    row::{PoolRow, pause_of, topic_checksum},
 };
 use crate::job::{Pause, Policy, PolicyFields, Topic, TopicSettings, UnixMillis};
 
@@ -60,8 +60,6 @@ impl Damage {
 /// Number of pages to read when testing whether the disk works.
 const SAMPLED_PAGES: u64 = 64;
 
-const READ_ERROR: &str = "SELECT error, error_checksum FROM attempts WHERE serial = ?";
-
 impl Records {
     /// Returns whether an error means damaged data, and not a failure of SQLite or the disk. SQLite
     /// reports failed reads of the disk as damage too, so this reads parts of the file: if that
@@ -91,11 +89,6 @@ impl Records {
     /// Reads the record of a job, and checks its row and its body.
     pub fn read(&self, serial: u64) -> Result<StoredFields, ReadError> {
         self.sound(serial, Self::read_row)
-    }
-
-    /// Reads the error text of a popped job, and checks it.
-    pub fn read_error(&self, serial: u64) -> Result<Option<String>, ReadError> {
-        self.sound(serial, Self::read_error_text)
     }
 
     /// Reads the record of a job before a rewrite. Ignores damage of its row in `attempts`, because
@@ -146,20 +139,6 @@ impl Records {
             let policy = pool.policy.parse().map_err(|_| damage("its policy cannot be parsed"))?;
             Ok(StoredFields { body: Bytes::copy_from_slice(body), created_at, policy })
         })
-    }
-
-    /// Reads the error text by a statement of its own: SQLite prepares a join with `pool` anew for
-    /// each serial number.
-    fn read_error_text(&self, serial: u64) -> rusqlite::Result<Option<String>> {
-        let mut statement = self.connection.prepare_cached(READ_ERROR)?;
-        let read = statement.query_row([serial], |row| {
-            let error: Option<String> = row.get(0)?;
-            match row.get::<_, i64>(1)? == text_checksum(error.as_deref()) {
-                true => Ok(error),
-                false => Err(damage("its error text is damaged")),
-            }
-        });
-        Ok(read.optional()?.flatten())
     }
 
     /// Reads the settings of all topics; skips damaged rows.
@@ -234,6 +213,7 @@ mod tests {
     use rusqlite::StatementStatus;
 
     use super::*;
+    use crate::store::file::records::past::{Past, READ_PAST};
 
     #[test]
     fn no_statement_is_prepared_anew_for_another_job() {
@@ -241,9 +221,9 @@ mod tests {
         let (records, _) = Records::open(&dir.path().join("jobs.db"), None).expect("a new store");
         for serial in 1..5 {
             assert!(matches!(records.read(serial), Err(ReadError::Damaged(_))), "there is none");
-            assert!(matches!(records.read_error(serial), Ok(None)));
+            assert_eq!(records.read_past(serial).expect("no row"), Past::default());
         }
-        for sql in [records.pool.select(), READ_ERROR] {
+        for sql in [records.pool.select(), READ_PAST] {
             let statement = records.connection.prepare_cached(sql).expect("known");
             assert_eq!(statement.get_status(StatementStatus::RePrepare), 0, "{sql}");
         }

@@ -5,14 +5,15 @@ use rusqlite::params;
 use super::{
     Done, Records, damage,
     ending::change_of,
+    past::{self, Past},
     read::Damage,
-    row::{AttemptRow, PoolRow, pause_number, text_checksum, topic_checksum},
+    row::{AttemptRow, PoolRow, pause_number, topic_checksum},
 };
 use crate::{
     job::{Change, Pause, Policy, State, Topic, UnixMillis},
     store::file::{
         index::Attempt,
-        machine::{ErrorText, Write},
+        machine::{ErrorText, HistoryChange, Write},
     },
 };
 
@@ -98,8 +99,13 @@ impl Records {
                 self.update(*serial, Some(*due_at), &Change::default())
             }
             Write::Change { serial, change } => self.update(*serial, None, change),
-            Write::Attempt { serial, state, at, attempt, error } => {
-                self.attempt(*serial, (*state, *at), attempt, error)
+            Write::Attempt { serial, state, at, attempt, error, history } => {
+                self.attempt(*serial, (*state, *at), attempt, error, history)?;
+                if attempt.number == 0 {
+                    // A kick leaves nothing of the row that was damaged.
+                    self.has_sound_attempt(*serial);
+                }
+                Ok(())
             }
             Write::Pause { topic, pause } => self.topic(topic, Some(*pause), None),
             Write::Defaults { topic, text } => self.topic(topic, None, Some(text.as_deref())),
@@ -108,10 +114,11 @@ impl Records {
                 self.has_sound_attempt(*serial);
                 Ok(())
             }
-            Write::Finish { serial, at, attempt, outcome, result, retention } => {
+            Write::Finish { serial, at, attempt, outcome, result, retention, history } => {
                 let change = change_of(*outcome, result.as_ref(), *retention);
                 self.update(*serial, None, &change)?;
-                self.attempt(*serial, (State::Finished, *at), attempt, &ErrorText::Set(None))?;
+                let place = (State::Finished, *at);
+                self.attempt(*serial, place, attempt, &ErrorText::Set(None), history)?;
                 self.has_sound_attempt(*serial);
                 Ok(())
             }
@@ -174,11 +181,11 @@ impl Records {
         (state, at): (State, UnixMillis),
         attempt: &Attempt,
         error: &ErrorText,
+        history: &HistoryChange,
     ) -> Done {
-        let (keep, error) = match error {
-            ErrorText::Keep => (true, None),
-            ErrorText::Set(error) => (false, error.as_deref()),
-        };
+        let written = self.error_columns(serial, (state, at), attempt, error, history)?;
+        let keep = written.is_none();
+        let (error, error_checksum) = written.unwrap_or_default();
         let row = AttemptRow {
             serial: signed(serial),
             state,
@@ -205,10 +212,33 @@ impl Records {
                 row.ttr,
                 row.checksum(),
                 error,
-                text_checksum(error),
+                error_checksum,
                 keep,
             ],
         )
+    }
+
+    /// Returns the columns of the error and the history, which share one; none if both stay. The
+    /// row is read first, as a history consists of earlier entries.
+    fn error_columns(
+        &self,
+        serial: u64,
+        place: (State, UnixMillis),
+        attempt: &Attempt,
+        error: &ErrorText,
+        history: &HistoryChange,
+    ) -> rusqlite::Result<Option<(Option<String>, i64)>> {
+        if *error == ErrorText::Keep && history.is_none() {
+            return Ok(None);
+        }
+        let mut past = match self.past(serial)? {
+            Ok(past) => past,
+            // The damage must stay visible.
+            Err(()) if *error == ErrorText::Keep => return Ok(None),
+            Err(()) => Past::default(),
+        };
+        past.change(place, attempt, error, history);
+        Ok(Some(past::columns(past.error.as_deref(), &past.history)))
     }
 
     /// Changes the pause or the defaults of a topic.

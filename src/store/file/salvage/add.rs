@@ -2,12 +2,12 @@
 
 use sqlite_salvage::Cell;
 
-use super::{Attempts, Reader, rows::Found};
+use super::{Attempts, Popped, Reader, rows::Found};
 use crate::{
-    job::{Outcome, State, UnixMillis},
+    job::{History, Outcome, State, UnixMillis},
     store::file::{
         index::Attempt,
-        machine::{ErrorText, Write},
+        machine::{ErrorText, HistoryChange, Write},
         records::{AttemptRow, attempt, parse_ending},
     },
 };
@@ -22,16 +22,15 @@ pub struct Doubt {
 }
 
 impl Attempts {
-    /// Returns the attempt of the job with this serial number, its state, its deadline and its
-    /// error.
-    fn of(&self, serial: i64) -> Option<(Attempt, State, UnixMillis, Option<String>)> {
+    /// Returns the attempt of the job with this serial number.
+    fn of(&self, serial: i64) -> Option<Popped> {
         self.rows.get(&serial).cloned().or_else(|| {
             // A row with a damaged serial number belongs to the job with which its checksum fits.
             self.damaged.iter().find_map(|(_, row)| {
                 let (row, checksum) = row.as_ref()?;
                 let own = AttemptRow { serial, ..*row };
                 let (state, at, attempt) = attempt(&own).filter(|_| own.checksum() == *checksum)?;
-                Some((attempt, state, at, None))
+                Some((attempt, state, at, (None, History::default())))
             })
         })
     }
@@ -63,6 +62,7 @@ impl Reader {
             died_at: now,
             ttr: job.policy.ttr,
             expired: false,
+            was_kicked: false,
         };
         let (ending, forgotten_at) =
             (parse_ending(&job.body), now.after(job.policy.finished_retention));
@@ -73,20 +73,22 @@ impl Reader {
             // One of its rows is lost or old, and no other may let it run again.
             self.found.uncertain += 1;
             let (outcome, result) = ending.unwrap_or((Outcome::ResultDropped, None));
-            let (attempt, at) = match own {
-                Some((attempt, State::Finished, at, _)) => (attempt, at),
-                Some((attempt, ..)) => (Attempt { died_at: now, ..attempt }, forgotten_at),
-                None => (unknown, forgotten_at),
+            let (attempt, at, past) = match own {
+                Some((attempt, State::Finished, at, (_, past))) => (attempt, at, past),
+                Some((attempt, _, _, (_, past))) => {
+                    (Attempt { died_at: now, ..attempt }, forgotten_at, past)
+                }
+                None => (unknown, forgotten_at, History::default()),
             };
-            let retention = None;
-            writes.push(Write::Finish { serial, at, attempt, outcome, result, retention });
+            let (retention, history) = (None, HistoryChange::restore(past));
+            writes.push(Write::Finish { serial, at, attempt, outcome, result, retention, history });
             return;
         }
         match own {
-            Some((attempt, state, at, error)) if !is_unsure => {
+            Some((attempt, state, at, (error, past))) if !is_unsure => {
                 self.found.jobs += 1;
-                let error = ErrorText::Set(error);
-                writes.push(Write::Attempt { serial, state, at, attempt, error });
+                let (error, history) = (ErrorText::Set(error), HistoryChange::restore(past));
+                writes.push(Write::Attempt { serial, state, at, attempt, error, history });
             }
             None if !is_unsure && !attempts.may_lack(cell.serial, due_at <= now) => {
                 self.found.jobs += 1;
@@ -100,6 +102,7 @@ impl Reader {
                     at: UnixMillis::NEVER,
                     attempt: unknown,
                     error: ErrorText::Set(Some(error)),
+                    history: HistoryChange::default(),
                 });
             }
         }

@@ -5,8 +5,8 @@ use std::borrow::Cow;
 use sqlite_salvage::{Cell, Field};
 
 use crate::{
-    job::{JobId, NewJob, OnConflict, Schedule, Topic, UnixMillis},
-    store::file::records::{AttemptRow, PoolRow, policy_4, state, text_checksum},
+    job::{History, JobId, NewJob, OnConflict, Schedule, Topic, UnixMillis},
+    store::file::records::{AttemptRow, PoolRow, parse_past, policy_4, state},
 };
 
 /// A job as it was put, with its times.
@@ -86,9 +86,9 @@ pub fn pool_row(cell: &Cell) -> Option<Found> {
     Some(Found { id, job, created_at, due_at })
 }
 
-/// Reads a row of `attempts`, its checksum and its error text. The caller compares the row with
-/// the checksum.
-pub fn attempt_row(cell: &Cell) -> Option<(AttemptRow, i64, Option<String>)> {
+/// Reads a row of `attempts`, its checksum, its error text and its history. The caller compares the
+/// row with the checksum.
+pub fn attempt_row(cell: &Cell) -> Option<(AttemptRow, i64, (Option<String>, History))> {
     let fields = cell.fields()?;
     let [_, name, at, count, reservation, due_at, died_at, ttr, sum, error, error_sum] =
         fields.as_slice()
@@ -105,8 +105,12 @@ pub fn attempt_row(cell: &Cell) -> Option<(AttemptRow, i64, Option<String>)> {
         died_at: number(died_at)?,
         ttr: number(ttr)?,
     };
-    let error = maybe(error, || text(error))?;
-    let sound = number(error_sum)? == text_checksum(error);
-    let error = if sound { error.map(str::to_owned) } else { Some("(damaged)".to_owned()) };
-    Some((row, number(sum)?, error))
+    let error = match error {
+        Field::Null => None,
+        Field::Bytes(bytes) => Some(*bytes),
+        _ => return None,
+    };
+    let damaged = |()| (Some("(damaged)".to_owned()), History::default());
+    let past = parse_past(error, number(error_sum)?).unwrap_or_else(damaged);
+    Some((row, number(sum)?, past))
 }

@@ -1,6 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::job::Millis;
 
 fn new_job(body: Vec<u8>, policy: Policy) -> NewJob {
     let id = "a".parse().expect("an id");
@@ -20,6 +21,7 @@ fn stored(job: &NewJob) -> Vec<u8> {
 fn attempt() -> Attempt {
     Attempt {
         attempt: 2,
+        has_history: false,
         reservation: Some(Reservation::from_bits(0x1234_5678_9abc_def0)),
         due_at: UnixMillis::new(1_763_690_000_000),
         died_at: UnixMillis::new(0),

@@ -192,6 +192,7 @@ impl Contents<'_> {
                 Some("rename it: attempts then count from zero again"),
             ),
             ("HLEN", &keys.bodies, "hash", Some(of_jobs)),
+            ("HLEN", &keys.history, "hash", Some("rename it: jobs then show no earlier attempts")),
             (
                 "GET",
                 &keys.incarnation,
@@ -266,7 +267,8 @@ impl Contents<'_> {
         }
         let mut suspects = Vec::new();
         // Bodies are scanned after the pool, so that the body of a job put meanwhile is found.
-        for key in [&self.keys.pool, &self.keys.attempts, &self.keys.bodies] {
+        let Keys { pool, attempts, bodies, history, .. } = self.keys;
+        for key in [pool, attempts, bodies, history] {
             let mut cursor = 0_u64;
             loop {
                 let mut scan = redis::cmd("HSCAN");

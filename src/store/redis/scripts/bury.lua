@@ -6,11 +6,12 @@
 --- @include "shared/jobs"
 --- @include "shared/each_attempt"
 
-local function bury(id, attempt, error)
+local function bury(id, text, attempt, error)
   local rules = parse_rules(id, attempt.rules) or (find_job(id) or {}).rules
   local topic, state, time = locate_job(id, rules and rules.topic or attempt.topic)
   rules = rules or rules_of_damaged(id, topic)
   local dies = state ~= 'dead'
+  end_attempt(id, text, attempt, state, time, 'b', NOW, error)
   leave_set(state, topic, id)
   if dies then attempt.died = NOW end
   -- The record of a reserved or dead job has its due time already.
@@ -22,8 +23,8 @@ local function bury(id, attempt, error)
 end
 
 local function transition()
-  return each_attempt(3, function(id, attempt, i)
-    return bury(id, attempt, ARGV[i + 2])
+  return each_attempt(3, function(id, attempt, i, text)
+    return bury(id, text, attempt, ARGV[i + 2])
   end)
 end
 

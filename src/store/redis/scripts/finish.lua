@@ -5,8 +5,8 @@
 --- @include "shared/prelude"
 --- @include "shared/tools"
 
--- Captures the reservation, and the length, policy and topic as RULES does.
-local HEADER = '^%d+ %d+ (%S+) %d+ %d+ %d+ ' .. RULES
+-- Captures the mark of a history, the reservation, and the length, policy and topic as RULES does.
+local HEADER = '^%d+ %d+(h?) (%S+) %d+ %d+ %d+ ' .. RULES
 
 -- Removes jobs from the sets that they are in; `missing` of them are not in the reserved set of the topic.
 local function leave_other_sets(topic, ids, missing)
@@ -48,6 +48,7 @@ local function keep(id, text, topic, result, is_full)
   local state, time = tools.state_of(topic, id)
   if not (rules and state) then return false end
   if state == 'delayed' or state == 'ready' then attempt.due = time end
+  tools.end_attempt(id, text, attempt, state, time, 'f', NOW, '')
   local outcome = result and is_full and 'r' or 'f'
   local job = { rules = rules, count = attempt.count, due = attempt.due, reservation = attempt.reservation }
   return tools.keep_finished(id, job, state, topic, rules.policy, outcome, not is_full and result or nil)
@@ -60,13 +61,13 @@ local function finished_topic(id, reservation)
 end
 
 local function transition()
-  local ids, reply, finished, by_topic, long, kept = {}, {}, {}, {}, {}, {}
+  local ids, reply, finished, by_topic, long, kept, with_history = {}, {}, {}, {}, {}, {}, {}
   for i = 2, #ARGV, 2 do ids[#ids + 1] = ARGV[i] end
   local texts = redis.call('HMGET', ATTEMPTS, unpack(ids))
   for n, id in ipairs(ids) do
     -- The record's checksum need not be verified: a damaged reservation differs from the given one, and the sets of a
     -- wrong topic do not have the job.
-    local held_by, length, policy, topic = string.match(texts[n] or '', HEADER)
+    local mark, held_by, length, policy, topic = string.match(texts[n] or '', HEADER)
     local given, refusal, result = ARGV[2 * n + 1], nil, nil
     if #given > 16 or string.byte(given) == 32 then given, result = string.match(given, '^(%x*) (.*)$') end
     if finished[id] then
@@ -89,6 +90,7 @@ local function transition()
       local same_topic = by_topic[topic] or {}
       same_topic[#same_topic + 1], by_topic[topic] = id, same_topic
       if (number(length) or math.huge) > MAX_INLINE_BODY then long[#long + 1] = id end
+      if mark ~= '' then with_history[#with_history + 1] = id end
     end
     reply[n] = refusal or topic
   end
@@ -112,6 +114,7 @@ local function transition()
     redis.call('HDEL', POOL, unpack(finished))
   end
   if #long > 0 then redis.call('HDEL', BODIES, unpack(long)) end
+  if #with_history > 0 then redis.pcall('HDEL', TAG .. 'history', unpack(with_history)) end
   return reply
 end
 

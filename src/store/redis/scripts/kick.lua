@@ -21,7 +21,11 @@ local function transition()
     else
       if state ~= 'ready' then
         leave_set(state, topic, id)
-        if state == 'dead' then erase('attempt', id) end
+        if state == 'dead' and may_have_history(text) then
+          save('attempt', id, 'h')
+        elseif state == 'dead' then
+          erase('attempt', id)
+        end
         join_set('ready', topic, id, NOW)
       end
       reply[#reply + 1] = topic

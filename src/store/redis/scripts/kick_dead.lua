@@ -8,20 +8,23 @@
 local function transition()
   -- unpack takes a few thousand values.
   local topic, limit = ARGV[2], math.min(tonumber(ARGV[3]), 1000)
-  local set, members = key('dead', topic), {}
+  local set, members, marks = key('dead', topic), {}, {}
   local ids = redis.call('ZRANGE', set, 0, limit - 1)
   redis.call('ZCARD', key('ready', topic))
   if #ids > 0 then
-    -- These fail before anything is changed if they are forbidden.
+    -- These fail before anything is changed if they are forbidden. HSET has no form that changes nothing: see commit.lua.
     redis.call('ZREM', BUCKET, '')
-    redis.call('HDEL', ATTEMPTS, '')
+    redis.call('ZADD', BUCKET, 'XX', 0, '')
     redis.call('ZREMRANGEBYRANK', set, 1, 0)
     for _, id in ipairs(ids) do
-      members[#members + 1], members[#members + 2] = NOW, id
+      local last = #members
+      members[last + 1], members[last + 2] = NOW, id
+      -- Only the mark of its history is left of an attempt record: a dead job has had an attempt.
+      marks[last + 1], marks[last + 2] = id, 'h'
     end
+    redis.call('HSET', ATTEMPTS, unpack(marks))
     redis.call('ZADD', key('ready', topic), unpack(members))
     redis.call('ZREMRANGEBYRANK', set, 0, #ids - 1)
-    redis.call('HDEL', ATTEMPTS, unpack(ids))
     if redis.pcall('EXISTS', set) == 0 then redis.call('ZREM', BUCKET, 'dead:' .. topic) end
   end
   return { #ids }

@@ -1,7 +1,8 @@
 -- Reads jobs of one topic and state in the order of their times; writes nothing.
 -- ARGV  2 topic, 3 state, 4 limit, 5 time and 6 id of the job to begin after ('' and '' from the beginning; a time
 --       without an id begins with the first job of that time), 7 the time to end before ('' for none)
--- Reply 1 if there may be more, else 0; then for each job: id, record, attempt record (''), state, due time or deadline
+-- Reply 1 if there may be more, else 0; then for each job: id, record, attempt record (''), history (''),
+--       state, due time or deadline
 
 --- @include "shared/prelude"
 --- @include "shared/jobs"
@@ -48,10 +49,14 @@ local function transition()
     end
     local id = found[n]
     local record = with_long_body(id, redis.call('HGET', POOL, id) or '')
-    bytes = bytes + #record
+    local attempt = redis.call('HGET', ATTEMPTS, id)
+    local has_history = state == 'finished' or may_have_history(attempt)
+    local history = has_history and history_text(id) or ''
+    bytes = bytes + #record + #history
     reply[#reply + 1] = id
     reply[#reply + 1] = record
-    reply[#reply + 1] = redis.call('HGET', ATTEMPTS, id) or ''
+    reply[#reply + 1] = attempt or ''
+    reply[#reply + 1] = history
     reply[#reply + 1] = STATE_CODE[state]
     reply[#reply + 1] = time_of(state, found[n + 1])
   end

@@ -76,7 +76,8 @@ local function examine(id, topics)
     quarantine(id, job, keep)
     return 5
   end
-  if not job and #sets == 0 and not text and redis.call('HEXISTS', BODIES, id) == 0 then return 0 end
+  local has_rest = text or redis.call('HEXISTS', BODIES, id) == 1 or history_text(id)
+  if not job and #sets == 0 and not has_rest then return 0 end
   for _, set in ipairs(sets) do
     if set ~= keep or not job then
       leave_set(set.state, set.topic, id)
@@ -86,6 +87,7 @@ local function examine(id, topics)
   if not job then
     erase('attempt', id)
     erase('body', id)
+    erase('history', id)
     return 4
   end
   if not keep then register_topic(put_back(id, job)) end

@@ -1,5 +1,6 @@
 -- ready -> reserved, for up to `count` jobs of each want.
--- ARGV  2 nonce (13 hex digits), then for each want: topic, count, TTR in ms ('' for each job's own)
+-- ARGV  2 nonce (13 hex digits), then for each want: topic, count, TTR in ms ('' for each job's own); the name of the
+--       consumer, if it has one, follows the TTR and a blank
 -- Reply now (rounded up), then for each want: how many jobs stay ready, {id, record, attempt, due, TTR, …}
 --       e.g. {1763690060000, 0, {'7', '4 019aa424e480b532 …', 1, 1763690060000, 60000}}
 -- The reservation of the n-th job of the reply is the nonce followed by 2047 + n in three hex digits; it ends at now +
@@ -24,13 +25,13 @@ local pool_is_elsewhere, body_is_elsewhere, any_body_is_elsewhere
 
 -- Large bodies must not keep Redis busy: once the reply is long enough, the remaining wants get nothing. Their callers
 -- see that jobs are left, and ask again.
-local function pop(topic, count, ttr)
+local function pop(topic, count, ttr, consumer)
   local jobs, may_have_more = {}, true
   is_drained, body_is_elsewhere = false, false
   count = math.min(count, END_OF_NUMBERS - next_number)
   while may_have_more and count > 0 and bytes <= MAX_REPLY_BYTES and not (pool_is_elsewhere or body_is_elsewhere) do
     local size = math.min(count, 100)
-    may_have_more = reserve(topic, size, ttr, jobs)
+    may_have_more = reserve(topic, size, ttr, consumer, jobs)
     count = count - size
   end
   return is_drained and 0 or redis.call('ZCARD', key('ready', topic)), jobs
@@ -48,8 +49,9 @@ local function transition()
 
   local reply = { NOW_UP }
   for i = 3, #ARGV, 3 do
-    local n = #reply
-    reply[n + 1], reply[n + 2] = pop(ARGV[i], tonumber(ARGV[i + 1]), tonumber(ARGV[i + 2]))
+    local n, ttr, consumer = #reply, ARGV[i + 2], nil
+    if string.find(ttr, ' ', 1, true) then ttr, consumer = string.match(ttr, '^(%d*) (.+)$') end
+    reply[n + 1], reply[n + 2] = pop(ARGV[i], tonumber(ARGV[i + 1]), tonumber(ttr), consumer)
   end
   if (pool_is_elsewhere or any_body_is_elsewhere) and next_number == FIRST_NUMBER then
     return redis.error_reply('TRYAGAIN the pool of this bucket is not here')

@@ -6,7 +6,7 @@
 --- @include "shared/jobs"
 --- @include "shared/each_attempt"
 
-local function release(id, attempt, by_id_alone, delay, error)
+local function release(id, text, attempt, by_id_alone, delay, error)
   local rules = parse_rules(id, attempt.rules) or (find_job(id) or {}).rules
   local wait = delay or rules and backoff_delay(rules.backoff, attempt.count, id)
   local topic, state, time = locate_job(id, rules and rules.topic or attempt.topic)
@@ -16,6 +16,7 @@ local function release(id, attempt, by_id_alone, delay, error)
   -- The record of a reserved or dead job has its due time; that of another job is its time in the set.
   if state == 'ready' or state == 'delayed' then attempt.due = time end
   local died = 0
+  end_attempt(id, text, attempt, state, time, 'r', NOW, error)
   leave_set(state, topic, id)
   attempt.error, attempt.reservation, attempt.rules = error, '-', rules.text
   if state == 'dead' then
@@ -32,8 +33,8 @@ local function release(id, attempt, by_id_alone, delay, error)
 end
 
 local function transition()
-  return each_attempt(4, function(id, attempt, i)
-    return release(id, attempt, ARGV[i + 1] == '', tonumber(ARGV[i + 2]), ARGV[i + 3])
+  return each_attempt(4, function(id, attempt, i, text)
+    return release(id, text, attempt, ARGV[i + 1] == '', tonumber(ARGV[i + 2]), ARGV[i + 3])
   end)
 end
 

@@ -1,7 +1,7 @@
 -- delayed, ready -> delayed, ready: another time or other contents. Ends the hold of a consumer whose TTR expired.
 -- ARGV  for each job: id, schedule (see due_time) or '', checksum and text of another body or '' and '', fields of its
 --       policy that change (PolicyFields::text)
--- Reply for each job: {record, attempt record (''), state, due time}; or refusal. Ends early once it is long enough:
+-- Reply for each job: {record, attempt record (''), history (''), state, due time}; or refusal. Ends early once it is long enough:
 --       the remaining jobs are unchanged, and to be sent again.
 
 --- @include "shared/prelude"
@@ -76,7 +76,8 @@ local function reschedule(id, text, schedule, new_crc, new_body, fields)
   end
   join_set(new_state, topic, id, due)
   new_record = new_record .. (long_body or '')
-  local reply = { new_record, attempt and format_attempt(attempt) or '', STATE_CODE[new_state], due }
+  local history = may_have_history(text) and history_text(id) or ''
+  local reply = { new_record, attempt and format_attempt(attempt) or '', history, STATE_CODE[new_state], due }
   return reply, #new_record + rules.length
 end
 

@@ -1,15 +1,16 @@
 -- absent -> the state that the job has; a living id is refused. Due times are not judged here: a timer does that.
 -- ARGV  for each job: id, topic, state, its time in that set, record, long body (''), attempt record ('' before the
---       first pop)
+--       first pop), history ('')
 -- Reply for each job: 0, or refusal
 
 --- @include "shared/prelude"
 --- @include "shared/jobs"
 
-local function restore(id, topic, state, time, record, body, attempt)
+local function restore(id, topic, state, time, record, body, attempt, history)
   join_set(state, topic, id, time)
   if body ~= '' then save('body', id, body) end
   if attempt ~= '' then save('attempt', id, attempt) else erase('attempt', id) end
+  if history ~= '' then save('history', id, history) end
   prove_types()
   -- These change nothing, and fail if they are forbidden or Redis is full.
   redis.call('ZADD', BUCKET, 'XX', 0, '')
@@ -29,8 +30,8 @@ end
 
 local function transition()
   local reply = {}
-  for i = 2, #ARGV, 7 do
-    reply[#reply + 1] = restore(ARGV[i], ARGV[i + 1], ARGV[i + 2], tonumber(ARGV[i + 3]), unpack(ARGV, i + 4, i + 6))
+  for i = 2, #ARGV, 8 do
+    reply[#reply + 1] = restore(ARGV[i], ARGV[i + 1], ARGV[i + 2], tonumber(ARGV[i + 3]), unpack(ARGV, i + 4, i + 7))
   end
   return reply
 end

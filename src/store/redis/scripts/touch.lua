@@ -15,6 +15,14 @@ local function time_for(deadline, belief)
   return deadline > time and time or nil
 end
 
+-- The start of an attempt follows from its deadline until a touch moves that.
+local function keep_start(id, text, attempt, deadline)
+  local history = read_history(id, text, attempt.reservation)
+  if history.started ~= '-' then return end
+  history.reservation, history.started = attempt.reservation, string.format('%d', deadline - attempt.ttr)
+  save('history', id, format_history(id, history))
+end
+
 local function transition()
   local reply = {}
   each_job(4, function(id, text, i)
@@ -23,8 +31,9 @@ local function transition()
     local now = deadline and time_for(tonumber(deadline), ARGV[i + 3])
     if now then
       local ttr = tonumber(ARGV[i + 2]) or attempt.ttr
-      if ttr ~= attempt.ttr then
-        attempt.ttr = ttr
+      keep_start(id, text, attempt, tonumber(deadline))
+      if ttr ~= attempt.ttr or not may_have_history(text) then
+        attempt.ttr, attempt.mark = ttr, 'h'
         save('attempt', id, format_attempt(attempt))
       end
       join_set('reserved', attempt.topic, id, now + ttr)

@@ -13,10 +13,13 @@ local function transition()
     if attempt and redis.call('ZSCORE', key('reserved', attempt.topic), id) then
       attempt.count, attempt.reservation = attempt.count - 1, '-'
       leave_set('reserved', attempt.topic, id)
-      if attempt.count == 0 then
-        erase('attempt', id)
-      else
+      if attempt.count > 0 then
         save('attempt', id, format_attempt(attempt))
+      elseif #read_history(id, text).entries > 0 then
+        save('attempt', id, 'h')
+      else
+        erase('attempt', id)
+        if attempt.mark ~= '' then erase('history', id) end
       end
       join_set('ready', attempt.topic, id, attempt.due)
       reply[#reply + 1] = attempt.topic

@@ -56,7 +56,7 @@ fn once(name: u8) -> NewJob {
 }
 
 pub fn pop(topic: u8) -> Step {
-    Step::Call(Call::Pop { topic, ttr: None })
+    Step::Call(Call::Pop { topic, ttr: None, is_named: false })
 }
 
 pub fn pass(steps: u64) -> Step {
@@ -103,7 +103,7 @@ pub fn steps() -> Vec<Step> {
         pop(1),
         call(Call::Bury { name: 4, hold: Hold::Last }),
         call(Call::Kick { name: 4 }),
-        call(Call::Pop { topic: 1, ttr: Some(16 * STEP) }),
+        call(Call::Pop { topic: 1, ttr: Some(16 * STEP), is_named: true }),
         pass(20),
         call(Call::Promote),
         pop(1),

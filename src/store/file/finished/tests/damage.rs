@@ -92,6 +92,9 @@ async fn finished_jobs_are_restored_and_salvaged() {
             died_at: None,
             error: None,
             ending: ending(UnixMillis::new(START.get() + 3), outcome, result),
+            consumer: None,
+            started_at: None,
+            history: Vec::new(),
         });
     }
     let restored = bench.store().restore(vec![(bucket(), jobs.clone())]).await.remove(0);

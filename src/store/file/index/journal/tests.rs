@@ -24,6 +24,7 @@ fn step(index: &mut Index, serial: u64, (job, what, at): (u64, u8, u64)) {
                 died_at: UnixMillis::new(0),
                 ttr: Millis::new(1),
                 expired: false,
+                was_kicked: false,
             };
             index.entry_mut(slot).attempt = Some(Box::new(attempt));
             index.resize(slot, Size::of(at as usize));

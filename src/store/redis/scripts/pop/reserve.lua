@@ -1,17 +1,19 @@
 -- Reserves jobs of one topic.
 
 -- Writes the attempt records, and adds the jobs to the reserved set.
-local function write_reservations(topic, attempts, deadlines, earliest_end)
+local function write_reservations(topic, attempts, deadlines, earliest_end, histories)
   -- If the ACL forbids one of these commands, the script fails before any job has moved: the first command removes
   -- nothing, and the second one at worst gives the timer a deadline that is too early.
   redis.call('ZREMRANGEBYRANK', key('ready', topic), 1, 0)
   redis.call('ZADD', BUCKET, 'LT', earliest_end, 'reserved:' .. topic)
   redis.call('HSET', ATTEMPTS, unpack(attempts))
   redis.call('ZADD', key('reserved', topic), unpack(deadlines))
+  -- Errors are ignored: see shared/history.lua.
+  if #histories > 0 then redis.pcall('HSET', TAG .. 'history', unpack(histories)) end
 end
 
 -- Reserves up to `count` jobs and appends them to `jobs`; returns whether there may be more.
-local function reserve(topic, count, ttr, jobs)
+local function reserve(topic, count, ttr, consumer, jobs)
   local ready = key('ready', topic)
   local found = redis.call('ZRANGE', ready, 0, count - 1, 'WITHSCORES')
   is_drained = #found < 2 * count
@@ -26,7 +28,7 @@ local function reserve(topic, count, ttr, jobs)
   end
   local earlier = redis.call('HMGET', ATTEMPTS, unpack(ids))
 
-  local attempts, deadlines, earliest_end, done, has_stray_ids = {}, {}, math.huge, #ids, false
+  local attempts, deadlines, histories, earliest_end, done, has_stray_ids = {}, {}, {}, math.huge, #ids, false
   -- Redis accepts a score as text faster than as a number. Many jobs have the same TTR, so the text is reused.
   local last_ttr, deadline
   for n, id in ipairs(ids) do
@@ -42,10 +44,15 @@ local function reserve(topic, count, ttr, jobs)
       local attempt_count, held_for = (attempt and attempt.count or 0) + 1, ttr or own_ttr
       local sum = attempt_checksum(attempt_count, high, middle, next_number, due, 0, held_for)
       next_number, bytes = next_number + 1, bytes + #record
-      local last, job = #attempts, #jobs
+      local last, job, mark = #attempts, #jobs, ''
+      if earlier[n] and tools().may_have_history(earlier[n]) then mark = 'h' end
+      if consumer then
+        mark, histories[last + 1] = 'h', id
+        histories[last + 2] = tools().with_consumer(id, earlier[n], reservation, consumer)
+      end
       -- The error is appended and not formatted: it may contain any byte.
       attempts[last + 1], attempts[last + 2] = id,
-        string.format('%d %d %s %d 0 %d ', sum, attempt_count, reservation, due, held_for) .. rules .. '\n' ..
+        string.format('%d %d%s %s %d 0 %d ', sum, attempt_count, mark, reservation, due, held_for) .. rules .. '\n' ..
         (attempt and attempt.error or '')
       if held_for ~= last_ttr then
         last_ttr, deadline = held_for, string.format('%d', NOW_UP + held_for)
@@ -60,7 +67,7 @@ local function reserve(topic, count, ttr, jobs)
   end
 
   is_drained = is_drained and done == #ids
-  if #attempts > 0 then write_reservations(topic, attempts, deadlines, earliest_end) end
+  if #attempts > 0 then write_reservations(topic, attempts, deadlines, earliest_end, histories) end
   if done > 0 then redis.call('ZREMRANGEBYRANK', ready, 0, done - 1) end
   -- The set no longer has the ids without a record, so the topic may have no jobs now.
   if has_stray_ids then

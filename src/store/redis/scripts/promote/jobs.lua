@@ -17,7 +17,7 @@ function promotions.reserved(topic, found)
     local attempt, rules, error = job.attempt, job.rules, TTR_EXPIRED
     if not attempt then
       -- The attempt record is unreadable: the job stays, and its attempts start again.
-      erase('attempt', id)
+      if may_have_history(texts[n]) then save('attempt', id, 'h') else erase('attempt', id) end
       join_set('ready', topic, id, deadline)
     else
       local wait = rules and backoff_delay(rules.backoff, attempt.count, id)
@@ -30,6 +30,7 @@ function promotions.reserved(topic, found)
       else
         state = join_by_due_time(topic, id, deadline + wait)
       end
+      end_attempt(id, texts[n], attempt, 'reserved', deadline, 'e', deadline, '')
       save('attempt', id, format_attempt(attempt))
     end
     if counts[state] then counts[state] = counts[state] + 1 end
@@ -39,11 +40,11 @@ end
 
 function promotions.dead(_, found)
   local ids = ids_of(found)
-  for _, id in ipairs(ids) do remove_job(id) end
+  for _, id in ipairs(ids) do remove_job(id, nil, nil, true) end
   return { gone = #ids }
 end
 
 function promotions.finished(_, found)
-  for _, id in ipairs(ids_of(found)) do remove_job(id) end
+  for _, id in ipairs(ids_of(found)) do remove_job(id, nil, nil, true) end
   return {}
 end

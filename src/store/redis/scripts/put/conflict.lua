@@ -3,7 +3,8 @@
 -- Returns what put.lua replies for the job.
 local function conflict(id, topic, due, state, record, body, on_conflict)
   local tools = tools()
-  local job = tools.find_job(id, redis.call('HGET', ATTEMPTS, id))
+  local text = redis.call('HGET', ATTEMPTS, id)
+  local job = tools.find_job(id, text)
   if not job then return EXISTS end
   local old_topic, old_state, old_time = tools.locate_job(id, job.topic)
   -- A put keeps or replaces only a job of its own topic.
@@ -21,6 +22,7 @@ local function conflict(id, topic, due, state, record, body, on_conflict)
   if old_state then tools.topic_shrinks(old_topic) end
   tools.leave_set(old_state, old_topic, id)
   tools.erase('attempt', id)
+  if job.ended or tools.may_have_history(text) then tools.erase('history', id) end
   tools.save('record', id, record)
   if body then tools.save('body', id, body) else tools.erase('body', id) end
   tools.join_set(state, topic, id, due)

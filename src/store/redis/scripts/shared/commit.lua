@@ -1,6 +1,7 @@
 -- Performs the gathered writes.
 
--- The hashes in the order in which they are written, each with its key.
+-- The hashes in the order in which they are written, each with its key. That of histories is not among them: its errors
+-- are ignored.
 local function hashes()
   return ipairs({ { 'attempt', ATTEMPTS }, { 'record', POOL }, { 'body', BODIES } })
 end
@@ -28,6 +29,12 @@ local function write_hashes(command, lists)
   end
 end
 
+-- An attempt without its entry is better than a transition that fails.
+local function write_histories()
+  if #saved.history > 0 then redis.pcall('HSET', TAG .. 'history', unpack(saved.history)) end
+  if #erased.history > 0 then redis.pcall('HDEL', TAG .. 'history', unpack(erased.history)) end
+end
+
 -- Writes records first, then deadlines for the timer, the sets that jobs join, the sets that they leave, and names of
 -- topics.
 local function commit(is_proved)
@@ -40,6 +47,7 @@ local function commit(is_proved)
     if #ids > 0 then redis.call('ZREM', TAG .. set, unpack(ids)) end
   end
   write_hashes('HDEL', erased)
+  write_histories()
   for set in pairs(leaving) do
     -- A deadline may be years ahead; the name of an empty set must not stay that long.
     if not string.find(set, '^re') and redis.pcall('EXISTS', TAG .. set) == 0 then

@@ -4,12 +4,13 @@
 local leaving, joining, earliest
 -- Topics that have lost jobs, and topics that may be new to the bucket.
 local shrunk, registered
--- Fields by hash ('attempt', 'record' or 'body'): ids to erase; id and text of each field to save.
+-- Fields by hash ('attempt', 'record', 'body' or 'history'): ids to erase; id and text of each field to save.
 local erased, saved
 
 local function discard_gathered()
   leaving, joining, earliest, shrunk, registered = {}, {}, {}, {}, {}
-  erased, saved = { attempt = {}, record = {}, body = {} }, { attempt = {}, record = {}, body = {} }
+  erased = { attempt = {}, record = {}, body = {}, history = {} }
+  saved = { attempt = {}, record = {}, body = {}, history = {} }
 end
 discard_gathered()
 discard = discard_gathered
@@ -58,8 +59,11 @@ local function join_by_due_time(topic, id, due)
 end
 
 -- The job goes, with all its records.
-local function remove_job(id, state, topic)
+local function remove_job(id, state, topic, has_history)
   leave_set(state, topic, id)
-  for hash in pairs(erased) do erase(hash, id) end
+  erase('attempt', id)
+  erase('record', id)
+  erase('body', id)
+  if has_history then erase('history', id) end
   if topic then topic_shrinks(topic) end
 end

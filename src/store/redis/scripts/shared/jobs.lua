@@ -5,5 +5,6 @@
 --- @include "shared/attempts"
 --- @include "shared/find"
 --- @include "shared/gather"
+--- @include "shared/history"
 --- @include "shared/finished"
 --- @include "shared/commit"

@@ -1,0 +1,110 @@
+//! The text of a history, as both stores keep it, each with a checksum of its own. Persisted: must
+//! stay stable, or the version that a store writes with it must be raised.
+//!
+//! The first line is the running attempt: `<reservation or -> <started at or -> <consumer or !>`.
+//! Each entry follows as `<attempt> <started at> <ended at> <letter of the outcome> <consumer or !>
+//! <bytes of the error> <error>` and a line feed. An error may contain line feeds. Times are in
+//! Unix milliseconds. Mirrored in `store/redis/scripts/shared/history.lua`.
+
+use std::fmt::{self, Write};
+
+use super::{AttemptOutcome, History, Hold, MAX_HISTORY, PastAttempt, cut_error};
+use crate::job::{Consumer, UnixMillis};
+
+const LETTERS: [(AttemptOutcome, char); 4] = [
+    (AttemptOutcome::Released, 'r'),
+    (AttemptOutcome::Expired, 'e'),
+    (AttemptOutcome::Buried, 'b'),
+    (AttemptOutcome::Finished, 'f'),
+];
+
+impl fmt::Display for History {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.hold {
+            None => f.write_str("- - !\n")?,
+            Some(Hold { reservation, started_at, consumer }) => {
+                write!(f, "{reservation} ")?;
+                match started_at {
+                    None => f.write_char('-')?,
+                    Some(at) => write!(f, "{}", at.get())?,
+                }
+                writeln!(f, " {}", name(consumer.as_ref()))?;
+            }
+        }
+        self.attempts.iter().try_for_each(|attempt| entry(f, attempt))
+    }
+}
+
+fn entry(f: &mut fmt::Formatter<'_>, past: &PastAttempt) -> fmt::Result {
+    let letter = LETTERS.iter().find(|(known, _)| *known == past.outcome).map_or('r', |(_, l)| *l);
+    let (started, ended) = (past.started_at.get(), past.ended_at.get());
+    let (consumer, error) = (name(past.consumer.as_ref()), past.error.as_deref().unwrap_or(""));
+    writeln!(f, "{} {started} {ended} {letter} {consumer} {} {error}", past.attempt, error.len())
+}
+
+/// Returns the name of a consumer; no consumer is called `!`.
+fn name(consumer: Option<&Consumer>) -> &str {
+    consumer.map_or("!", Consumer::as_str)
+}
+
+impl History {
+    /// Parses a text whose checksum was verified; none if it has not the form of one.
+    pub fn parse(text: &str) -> Option<Self> {
+        let (first, mut rest) = text.split_once('\n')?;
+        let mut history = Self { hold: hold(first)?, attempts: Vec::new() };
+        while !rest.is_empty() {
+            let (attempt, behind) = past_attempt(rest)?;
+            history.push(attempt);
+            rest = behind;
+        }
+        debug_assert!(history.attempts.len() <= MAX_HISTORY);
+        Some(history)
+    }
+}
+
+fn hold(line: &str) -> Option<Option<Hold>> {
+    let mut fields = line.split(' ');
+    let (reservation, started, name) = (fields.next()?, fields.next()?, fields.next()?);
+    if fields.next().is_some() {
+        return None;
+    }
+    let started_at = match started {
+        "-" => None,
+        started => Some(time(started)?),
+    };
+    let consumer = consumer(name)?;
+    match reservation {
+        "-" => Some(None),
+        held => Some(Some(Hold { reservation: held.parse().ok()?, started_at, consumer })),
+    }
+}
+
+/// Parses an entry; returns the text that follows it, too.
+fn past_attempt(text: &str) -> Option<(PastAttempt, &str)> {
+    let mut fields = text.splitn(7, ' ');
+    let mut field = || fields.next();
+    let (attempt, started, ended) = (field()?, field()?, field()?);
+    let (letter, name, length, rest) = (field()?, field()?, field()?, field()?);
+    let length: usize = length.parse().ok()?;
+    let (error, rest) = rest.split_at_checked(length)?;
+    let past = PastAttempt {
+        attempt: attempt.parse().ok()?,
+        started_at: time(started)?,
+        ended_at: time(ended)?,
+        outcome: LETTERS.iter().find(|(_, l)| letter.parse() == Ok(*l)).map(|(known, _)| *known)?,
+        error: cut_error(error),
+        consumer: consumer(name)?,
+    };
+    Some((past, rest.strip_prefix('\n')?))
+}
+
+fn consumer(name: &str) -> Option<Option<Consumer>> {
+    if name == "!" { Some(None) } else { name.parse().ok().map(Some) }
+}
+
+fn time(text: &str) -> Option<UnixMillis> {
+    text.parse().ok().map(UnixMillis::new)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,51 @@
+//! Changes of a job's history, which only the disk has: each row that is written carries the change
+//! that the transition makes.
+
+use crate::job::{AttemptOutcome, Consumer, History, UnixMillis};
+
+/// Change of a history. `records/past.rs` applies it to the row on disk.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct HistoryChange {
+    /// Whether the TTR of the attempt on disk has expired, before the step.
+    pub expired: bool,
+    pub step: HistoryStep,
+}
+
+/// The part of a transition that its job's history shows.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub enum HistoryStep {
+    #[default]
+    Stay,
+    /// A consumer with a name popped the job.
+    Hold(Consumer),
+    /// The end of the running attempt moves.
+    Touch,
+    /// The attempt ended, in place of its expired TTR if there is an entry of that.
+    End { outcome: AttemptOutcome, at: UnixMillis },
+    /// The job comes from another store.
+    Restore(History),
+}
+
+impl HistoryChange {
+    /// Returns a change without an expired TTR.
+    pub fn step(step: HistoryStep) -> Self {
+        Self { expired: false, step }
+    }
+
+    /// Returns the change of a job from another store.
+    pub fn restore(history: History) -> Self {
+        match history.is_empty() {
+            true => Self::default(),
+            false => Self::step(HistoryStep::Restore(history)),
+        }
+    }
+
+    /// Returns the end of an attempt, whose TTR may have expired.
+    pub fn end(expired: bool, outcome: AttemptOutcome, at: UnixMillis) -> Self {
+        Self { expired, step: HistoryStep::End { outcome, at } }
+    }
+
+    pub fn is_none(&self) -> bool {
+        !self.expired && self.step == HistoryStep::Stay
+    }
+}

@@ -1,0 +1,110 @@
+//! Attempt records; `codec.rs` defines their form.
+
+use super::{error_text, history::MARK, is_sound, parse_error, rules};
+use crate::{
+    job::{History, Job, JobId, Millis, NewJob, Reservation, State, UnixMillis},
+    store::StoreError,
+};
+
+/// Attempt record, without its rules.
+pub struct Attempt {
+    pub attempt: u32,
+    /// Whether the job may have a history.
+    pub has_history: bool,
+    pub reservation: Option<Reservation>,
+    pub due_at: UnixMillis,
+    pub died_at: UnixMillis,
+    pub ttr: Millis,
+    pub error: Option<String>,
+}
+
+impl Attempt {
+    /// Parses the attempt record of the job `id`; returns `None` before the first pop, and after a
+    /// kick.
+    ///
+    /// # Errors
+    /// The record is damaged.
+    pub fn parse(id: &JobId, text: &str) -> Result<Option<Self>, StoreError> {
+        if text.is_empty() || text == MARK {
+            return Ok(None);
+        }
+        let damaged = || StoreError::damaged("attempt record that is damaged");
+        Self::parse_verified(id, text).ok_or_else(damaged).map(Some)
+    }
+
+    /// Parses a record and verifies its checksums; returns `None` if it is damaged.
+    fn parse_verified(id: &JobId, text: &str) -> Option<Self> {
+        let (header, error) = text.split_once('\n')?;
+        let mut fields = header.splitn(7, ' ');
+        let mut field = || fields.next();
+        let (own, attempt, reservation) = (field()?, field()?, field()?);
+        let (due_at, died_at, ttr, rules) = (field()?, field()?, field()?, field()?);
+        if !is_sound(id, rules) {
+            return None;
+        }
+        let number = attempt.strip_suffix(MARK).unwrap_or(attempt);
+        let found = Self {
+            attempt: number.parse().ok()?,
+            has_history: number.len() < attempt.len(),
+            reservation: match reservation {
+                "-" => None,
+                reservation => Some(reservation.parse().ok()?),
+            },
+            due_at: due_at.parse().map(UnixMillis::new).ok()?,
+            died_at: died_at.parse().map(UnixMillis::new).ok()?,
+            ttr: ttr.parse().map(Millis::new).ok()?,
+            error: parse_error(error).ok()?,
+        };
+        (own.parse() == Ok(found.check())).then_some(found)
+    }
+
+    /// Returns the attempt of a job from another store; `None` before its first pop.
+    pub fn of(job: &Job) -> Option<Self> {
+        (job.attempt > 0).then(|| Self {
+            attempt: job.attempt,
+            has_history: !History::of(job).is_empty(),
+            reservation: job.reservation,
+            due_at: job.due_at,
+            died_at: job.died_at.unwrap_or(UnixMillis::new(0)),
+            ttr: if job.state == State::Reserved { job.ttr } else { job.policy.ttr },
+            error: job.error.clone(),
+        })
+    }
+
+    /// Formats the attempt record of a job from another store; empty if it has none.
+    pub fn text_of(job: &Job, put: &NewJob) -> String {
+        match Self::of(job) {
+            Some(attempt) => attempt.text(put),
+            None if History::of(job).is_empty() => String::new(),
+            None => MARK.to_owned(),
+        }
+    }
+
+    /// Formats the attempt record.
+    pub fn text(&self, job: &NewJob) -> String {
+        let reservation =
+            self.reservation.map_or_else(|| "-".to_owned(), |reservation| reservation.to_string());
+        let (due_at, died_at, ttr) = (self.due_at.get(), self.died_at.get(), self.ttr.get());
+        let (check, attempt, rules) = (self.check(), self.attempt, rules(job));
+        let mark = if self.has_history { MARK } else { "" };
+        let error = error_text(self.error.as_deref());
+        format!("{check} {attempt}{mark} {reservation} {due_at} {died_at} {ttr} {rules}\n{error}")
+    }
+
+    /// Computes the same checksum as `attempt_checksum` in `shared/prelude.lua`. A change of one
+    /// digit always changes the checksum.
+    fn check(&self) -> u64 {
+        let reservation = self.reservation.map_or(0, Reservation::bits);
+        let terms = [
+            (u64::from(self.attempt), 3),
+            (reservation >> 36, 5),
+            (reservation >> 12 & 0xff_ffff, 7),
+            (reservation & 0xfff, 11),
+            (self.due_at.get(), 13),
+            (self.died_at.get(), 17),
+            (self.ttr.get(), 19),
+        ];
+        let sum: u128 = terms.into_iter().map(|(n, weight)| u128::from(n) * weight).sum();
+        u64::try_from(sum % 2_147_483_647).expect("a remainder of 31 bits")
+    }
+}

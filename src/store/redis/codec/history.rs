@@ -1,0 +1,37 @@
+//! Form of the histories of jobs: `1 <sum> <text>`, the text as in `job/history/text.rs`. The sum
+//! covers the job's id, a blank, and the text. Persisted: must stay stable.
+//!
+//! An attempt record whose number is followed by `h` marks that the job may have a history; of a
+//! job that was kicked, only [`MARK`] may be left. The record of a finished job has no mark.
+
+use super::sum;
+use crate::job::{History, Job, JobId};
+
+/// Attempt record of a job with a history whose attempts count from zero again.
+pub const MARK: &str = "h";
+
+/// Formats the history of a job from another store; empty if it has none.
+pub fn history_text(job: &Job) -> String {
+    let history = History::of(job);
+    if history.is_empty() {
+        return String::new();
+    }
+    let text = history.to_string();
+    format!("1 {} {text}", sum(&[job.id.as_str(), " ", &text]))
+}
+
+/// Parses the history of the job `id`. A damaged one counts as empty: it never keeps a job from
+/// being shown.
+pub fn parse_history(id: &JobId, text: &[u8]) -> History {
+    let parse = || {
+        let text = std::str::from_utf8(text).ok()?;
+        let (own, rest) = text.strip_prefix("1 ")?.split_once(' ')?;
+        (own == sum(&[id.as_str(), " ", rest])).then(|| History::parse(rest)).flatten()
+    };
+    parse().unwrap_or_else(|| {
+        if !text.is_empty() {
+            tracing::warn!(%id, "left out a damaged history");
+        }
+        History::default()
+    })
+}

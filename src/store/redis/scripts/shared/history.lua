@@ -1,0 +1,85 @@
+-- Histories of jobs, in a hash of their own; job/history/text.rs and codec/history.rs define the form. A history that is
+-- damaged, or whose key has another type, counts as empty: it never stops a transition.
+
+local MAX_HISTORY, MAX_HISTORY_ERROR_BYTES = 10, 256
+local NO_HOLD = { reservation = '-', started = '-', consumer = '!' }
+
+-- Whether the job of this attempt record (nil or false if it has none) may have a history: the record is marked,
+-- damaged, or only the mark of a job that was kicked.
+local function may_have_history(text)
+  return text and not string.find(text, '^%d+ %d+ ') or false
+end
+
+-- nil if the text is damaged. Entries stay texts.
+local function parse_history(id, text)
+  local sum, hold, first = string.match(text, '^1 (%x%x%x%x%x%x%x%x) ([^\n]*\n)()')
+  if not sum or checksum(id .. ' ' .. string.sub(text, 12)) ~= sum then return nil end
+  local reservation, started, consumer = string.match(hold, '^(%S+) (%S+) (%S+)\n$')
+  local entries = {}
+  while reservation and first <= #text do
+    local length, error = string.match(text, '^%d+ %d+ %d+ %l %S+ (%d+) ()', first)
+    if not length then return nil end
+    local last = error + length
+    entries[#entries + 1] = string.sub(text, first, last)
+    first = last + 1
+  end
+  return reservation and { reservation = reservation, started = started, consumer = consumer, entries = entries }
+end
+
+local function format_history(id, history)
+  local text = history.reservation .. ' ' .. history.started .. ' ' .. history.consumer .. '\n' ..
+    table.concat(history.entries)
+  return '1 ' .. checksum(id .. ' ' .. text) .. ' ' .. text
+end
+
+-- The text of a job's history; nil if it has none.
+local function history_text(id)
+  local found = redis.pcall('HGET', TAG .. 'history', id)
+  return type(found) == 'string' and found or nil
+end
+
+-- The history of the job with this attempt record. Its hold is that of the reservation, or none.
+local function read_history(id, text, reservation)
+  local found = may_have_history(text) and history_text(id)
+  local history = found and parse_history(id, found) or { entries = {} }
+  if not history.reservation or history.reservation ~= reservation then
+    for name, value in pairs(NO_HOLD) do history[name] = value end
+  end
+  return history
+end
+
+-- The history of a job that a named consumer pops.
+local function with_consumer(id, text, reservation, consumer)
+  local history = read_history(id, text, '-')
+  history.reservation, history.started, history.consumer = reservation, '-', consumer
+  return format_history(id, history)
+end
+
+-- The beginning of an error (see codec.rs), cut between characters.
+local function history_error(error)
+  local text = string.match(error, '^%x+ (.*)$') or ''
+  local last = math.min(#text, MAX_HISTORY_ERROR_BYTES)
+  while last > 0 and string.find(text, '^[\128-\191]', last + 1) do last = last - 1 end
+  return string.sub(text, 1, last)
+end
+
+-- Gathers the entry of an attempt that ends, and marks its record. The state and the time are those before. The end of an
+-- attempt whose TTR expired replaces the entry that it has already.
+local function end_attempt(id, text, attempt, state, time, outcome, ended, error)
+  local history = read_history(id, text, attempt.reservation)
+  local entries, started, consumer = history.entries, nil, history.consumer
+  if state == 'reserved' then
+    started = tonumber(history.started) or time - attempt.ttr
+  else
+    local count, first, name = string.match(entries[#entries] or '', '^(%d+) (%d+) %d+ %l (%S+)')
+    if tonumber(count) ~= attempt.count then return end
+    started, consumer, entries[#entries] = tonumber(first), name, nil
+  end
+  error = history_error(error)
+  entries[#entries + 1] = string.format('%d %d %d %s %s %d ', attempt.count, started, math.max(started, ended), outcome,
+    consumer, #error) .. error .. '\n'
+  while #entries > MAX_HISTORY do table.remove(entries, 1) end
+  for name, value in pairs(NO_HOLD) do history[name] = value end
+  attempt.mark = 'h'
+  save('history', id, format_history(id, history))
+end
