@@ -2,6 +2,7 @@
 
 import * as actions from "./actions.js";
 import { part, read } from "./api.js";
+import { attempts } from "./attempts.js";
 import { body } from "./body.js";
 import { h, setText } from "./dom.js";
 import { away, seconds, time, topicLink, visible } from "./format.js";
@@ -55,6 +56,7 @@ function rows(job) {
     ["Attempts", `${job.attempt} of ${job.max_attempts || "no limit"}`],
     ["TTR", seconds(job.ttr)],
     ["Backoff", backoff(job.backoff)],
+    ...(job.consumer ? [["Consumer", job.consumer]] : []),
     ...(job.outcome ? [["Outcome", job.outcome]] : []),
     ...(job.result_dropped ? [["Result", "dropped: the store was full"]] : []),
     ...(job.traceparent ? [["Trace", job.traceparent]] : []),
@@ -93,9 +95,11 @@ export function job(id) {
   const line = h("div");
   const error = h("pre", { class: "error", tabindex: "0", role: "region", "aria-label": "Last error" });
   const failed = h("div", { hidden: true }, h("h3", {}, "Last error"), error);
+  const past = h("div", { class: "attempts" });
+  const history = h("div", { hidden: true }, h("h3", {}, "Attempts"), past);
   const content = body();
   const found = h("div", { hidden: true, class: "columns" },
-    h("section", { class: "panel", "aria-labelledby": "times" }, h("h2", { id: "times" }, "Times"), line, facts, failed),
+    h("section", { class: "panel", "aria-labelledby": "times" }, h("h2", { id: "times" }, "Times"), line, facts, failed, history),
     content.node);
   const acts = h("div", { class: "actions", hidden: true }, Object.values(buttons));
   const node = h("div", { class: "page" }, h("div", { class: "row" }, h("h1", {}, h("span", { class: "muted" }, "Job "), visible(id), " ", badge), acts), note, found);
@@ -142,6 +146,8 @@ export function job(id) {
     if (text === shown) return;
     shown = text;
     facts.replaceChildren(...rows(now));
+    history.hidden = !now.history?.length;
+    past.replaceChildren(attempts(now.history ?? []));
     failed.hidden = now.error === null;
     setText(error, visible(now.error ?? ""));
     const kind = now.state === "finished" ? "result" : "body";
