@@ -6,7 +6,7 @@
 use std::{collections::BTreeMap, fs, path::Path, sync::Mutex};
 
 use delay_queue::{
-    job::{Job, JobId, Reservation},
+    job::{Job, JobId, PastAttempt, Reservation},
     store::{Store, StoredToken},
 };
 
@@ -254,7 +254,7 @@ fn judged(expected: &Found, read: Result<(Found, u64), String>, at: usize) -> &'
             return "refused";
         }
     };
-    let mut lost_errors = 0;
+    let (mut lost_errors, mut lost_histories) = (0, 0);
     for (id, job) in &found.jobs {
         let known = expected.jobs.get(id).unwrap_or_else(|| panic!("byte {at} invents {id}"));
         // The number of the row with the text is damaged; the rest of the row has shown whose it
@@ -262,7 +262,23 @@ fn judged(expected: &Found, read: Result<(Found, u64), String>, at: usize) -> &'
         let lost_error = job.error.is_none() && known.error.is_some();
         lost_errors += usize::from(lost_error);
         let error = if lost_error { None } else { known.error.clone() };
-        assert_eq!(job, &Job { error, ..known.clone() }, "byte {at} changes {id}");
+        // A damaged history counts as empty, and with it the start and the consumer of an attempt.
+        let ends = |job: &Job| {
+            let of = |past: &PastAttempt| (past.attempt, past.ended_at, past.outcome);
+            job.history.iter().map(of).collect::<Vec<_>>()
+        };
+        let known_ends = ends(known);
+        assert!(ends(job).iter().all(|end| known_ends.contains(end)), "byte {at} invents attempts");
+        let without_history = |job: &Job| Job {
+            history: Vec::new(),
+            consumer: None,
+            started_at: None,
+            ..job.clone()
+        };
+        let known_job = Job { error, ..without_history(known) };
+        assert_eq!(without_history(job), known_job, "byte {at} changes {id}");
+        let past = |job: &Job| (job.history.clone(), job.consumer.clone(), job.started_at);
+        lost_histories += usize::from(past(job) != past(known));
     }
     let pauses = found.settings.paused.iter();
     for (topic, pause) in pauses {
@@ -280,6 +296,7 @@ fn judged(expected: &Found, read: Result<(Found, u64), String>, at: usize) -> &'
     match (missing, found.damaged.len(), unreadable) {
         (0, 0, 0) if found == *expected => "as it was",
         (0, 0, 0) if lost_errors > 0 => "the error text of a job left out",
+        (0, 0, 0) if lost_histories > 0 => "the history of a job left out",
         (0, 0, 0) => "a setting or a token left out",
         (1, 1, 0) => "one job quarantined by name",
         (several, named, 0) => {
