@@ -1,7 +1,9 @@
 //! Finished jobs on a Redis that is full, damaged, or repaired by the doctor.
 
+use std::collections::BTreeMap;
+
 use delay_queue::{
-    job::{JobId, NewJob, Outcome, Refusal, State, Topics},
+    job::{Bucket, JobId, NewJob, Outcome, PoppedJob, Refusal, State, Topics},
     store::{Finish, JobRef, Location as _, Options, redis::RedisOptions},
 };
 
@@ -53,6 +55,34 @@ async fn a_full_redis_drops_a_result_and_finishes_the_job() {
     assert_eq!(bench.records().await, 0);
 }
 
+/// Once a script has written, Redis has room for anything: the first bucket asks for all of them.
+#[tokio::test]
+async fn a_full_redis_drops_the_results_of_later_buckets_too() {
+    let bench = Bench::redis().await;
+    let mut parts = BTreeMap::<Bucket, Vec<Finish>>::new();
+    for n in 0..12 {
+        bench.put(kept(job(&format!("job-{n}"), "t"), HOUR)).await.expect("put");
+        let PoppedJob { id, reservation, .. } = bench.pop_one("t").await;
+        let bucket = bench.bucket(&id);
+        let held = JobRef { id, reservation: Some(reservation), topics: Topics::ALL };
+        parts.entry(bucket).or_default().push(Finish { held, result: Some("1".into()) });
+    }
+    let mut parts: Vec<_> = parts.into_iter().collect();
+    parts[0].1.iter_mut().for_each(|job| job.result = None);
+    let later = parts[1..].iter().flat_map(|(_, jobs)| jobs);
+    let with_result: Vec<JobId> = later.map(|job| job.held.id.clone()).collect();
+    assert!(!with_result.is_empty());
+    command(&bench, "CONFIG SET maxmemory 1");
+    for outcome in bench.store.finish(parts).await {
+        assert!(outcome.expect("finished").iter().all(Result::is_ok));
+    }
+    command(&bench, "CONFIG SET maxmemory 0");
+    for id in with_result {
+        let found = outcome(&bench, id.as_str()).await;
+        assert_eq!(found, Some((Outcome::ResultDropped, false)), "{id}");
+    }
+}
+
 #[tokio::test]
 async fn a_full_redis_remembers_and_forgets_ids() {
     let bench = Bench::one_bucket_redis().await;
@@ -88,6 +118,8 @@ async fn a_damaged_finished_job_is_shown_as_damaged_and_deleted() {
     }
     assert_eq!(bench.pop("u", 9).await.len(), 2);
     assert!(bench.pop("t", 9).await.is_empty());
+    let histories = pool.replace(":pool", ":history");
+    assert_eq!(command(&bench, &format!("HKEYS {histories}")), "*1\r\n$1\r\nc\r\n");
 }
 
 /// Repairs the store of a bench, and returns the report.

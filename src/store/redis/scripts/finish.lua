@@ -4,63 +4,14 @@
 
 --- @include "shared/prelude"
 --- @include "shared/tools"
+--- @include "finish/leave"
+--- @include "finish/keep"
 
 -- Captures the mark of a history, the reservation, and the length, policy and topic as RULES does.
 local HEADER = '^%d+ %d+(h?) (%S+) %d+ %d+ %d+ ' .. RULES
 
--- Removes jobs from the sets that they are in; `missing` of them are not in the reserved set of the topic.
-local function leave_other_sets(topic, ids, missing)
-  local tools, rest = tools(), {}
-  for _, id in ipairs(ids) do
-    local state = tools.state_of(topic, id)
-    if state then
-      tools.leave_set(state, topic, id)
-      missing = missing - 1
-    else
-      rest[#rest + 1] = id
-    end
-  end
-  -- A damaged record may name a topic that does not have the job.
-  for _, id in ipairs(missing > 0 and rest or {}) do
-    local found, state = tools.search_topics(id)
-    tools.leave_set(state, found, id)
-    if found then tools.topic_shrinks(found) end
-  end
-  tools.commit()
-end
-
--- Whether Redis has no room: a command that changes nothing and may need memory shows it, unless the call has written.
-local function is_full()
-  return type(redis.pcall('ZADD', BUCKET, 'XX', 0, '')) == 'table'
-end
-
--- Whether a policy keeps the finished job.
-local function keeps(policy)
-  return policy ~= '' and string.find(';' .. policy, ';f=[1-9]') ~= nil
-end
-
--- Gathers the writes that keep a finished job. Returns false if a record is damaged, or names a topic that does not
--- have the job: the job then goes.
-local function keep(id, text, topic, result, is_full)
-  local tools = tools()
-  local attempt = tools.parse_attempt(text)
-  local rules = attempt and tools.parse_rules(id, attempt.rules)
-  local state, time = tools.state_of(topic, id)
-  if not (rules and state) then return false end
-  if state == 'delayed' or state == 'ready' then attempt.due = time end
-  tools.end_attempt(id, text, attempt, state, time, 'f', NOW, '')
-  local outcome = result and is_full and 'r' or 'f'
-  local job = { rules = rules, count = attempt.count, due = attempt.due, reservation = attempt.reservation }
-  return tools.keep_finished(id, job, state, topic, rules.policy, outcome, not is_full and result or nil)
-end
-
--- The topic of a job that this reservation has finished already: the answer was lost.
-local function finished_topic(id, reservation)
-  local job = reservation ~= '' and tools().find_job(id, nil)
-  return job and job.ended and job.ended.outcome ~= 'd' and job.ended.reservation == reservation and job.topic or nil
-end
-
 local function transition()
+  ask_for_room()
   local ids, reply, finished, by_topic, long, kept, with_history = {}, {}, {}, {}, {}, {}, {}
   for i = 2, #ARGV, 2 do ids[#ids + 1] = ARGV[i] end
   local texts = redis.call('HMGET', ATTEMPTS, unpack(ids))
@@ -82,7 +33,7 @@ local function transition()
       refusal = RESERVATION_LOST
     elseif result and not keeps(policy) then
       refusal = RESULT_NOT_KEPT
-    elseif keeps(policy) and keep(id, texts[n], topic, result, result and is_full()) then
+    elseif keeps(policy) and keep(id, texts[n], topic, result) then
       kept[id] = true
     else
       finished[id] = true

@@ -11,8 +11,8 @@
 -- locale of the server.
 local function is_behind(one, other)
   for i = 1, math.min(#one, #other) do
-    local a, b = string.byte(one, i), string.byte(other, i)
-    if a ~= b then return a > b end
+    local byte, other_byte = string.byte(one, i), string.byte(other, i)
+    if byte ~= other_byte then return byte > other_byte end
   end
   return #one > #other
 end

@@ -1,0 +1,37 @@
+-- What becomes of a job whose sets or long body are not as they must be.
+
+-- A job in no set becomes ready, since its due time is lost; it becomes dead if it was dead or cannot be read. One that
+-- is finished stays so.
+-- Returns its topic.
+local function put_back(id, job)
+  local attempt, rules = job.attempt, job.rules
+  local topic = job.topic or 'damaged'
+  if job.ended then
+    join_set('finished', topic, id, NOW + rules.finished_retention)
+  elseif rules and not (attempt and attempt.died > 0) then
+    join_set('ready', topic, id, attempt and attempt.due or NOW)
+  else
+    join_set('dead', topic, id, NOW + (rules and rules.retention or DEFAULT_POLICY.retention))
+  end
+  return topic
+end
+
+local function lacks_body(id, rules)
+  return rules and rules.length > MAX_INLINE_BODY and redis.call('HEXISTS', BODIES, id) == 0
+end
+
+-- A job whose long body is missing becomes dead unless a consumer holds it. Writes an empty body, so that
+-- every reader sees a damaged record; if the body stayed missing, a pop would assume that the bodies are on another node.
+local function quarantine(id, job, set)
+  save('body', id, '')
+  if set.state == 'reserved' or set.state == 'dead' or set.state == 'finished' then return end
+  local _, due = state_of(set.topic, id)
+  leave_set(set.state, set.topic, id)
+  join_set('dead', set.topic, id, NOW + job.rules.retention)
+  local attempt = job.attempt
+  if attempt then
+    attempt.due, attempt.died, attempt.error, attempt.reservation = due, NOW, DAMAGED, '-'
+    attempt.rules = job.rules.text
+    save('attempt', id, format_attempt(attempt))
+  end
+end
