@@ -9,11 +9,11 @@ use axum::extract::FromRef;
 use prometheus_client::{metrics::info::Info, registry::Registry};
 
 use super::{
-    edge::requests::Requests,
     limits::{
         capacity::Capacity, in_flight::InFlight, memory::Memory, per_minute::PerMinute,
         quotas::Quotas,
     },
+    requests::Requests,
 };
 use crate::{access::Tokens, config::Limits, queue::Queue};
 

@@ -13,6 +13,7 @@ pub mod fuzzing;
 mod limits;
 mod openapi;
 mod problem;
+mod requests;
 mod routes;
 mod schema;
 mod wire;

@@ -10,7 +10,6 @@ use axum::{
     response::{IntoResponseParts, Response, ResponseParts},
 };
 
-use super::requests::CLIENT_GONE;
 use crate::{
     access::masked,
     http::{
@@ -20,6 +19,7 @@ use crate::{
             per_minute::{Count, PerMinute},
         },
         problem::Problem,
+        requests::CLIENT_GONE,
     },
 };
 

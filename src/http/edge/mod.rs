@@ -7,5 +7,4 @@ pub mod finalize;
 pub mod forwarded;
 pub mod log;
 pub mod origin;
-pub mod requests;
 pub mod service;
