@@ -112,6 +112,9 @@ impl Queue {
         if !watched.is_empty() {
             let changed = watched.iter().zip(&results).filter(|(_, result)| result.is_ok());
             self.watches.changed(changed.map(|(id, _)| id));
+        } else if !self.watches.is_empty() {
+            // The watch of one of these jobs may have begun meanwhile.
+            self.watches.all_changed();
         }
         results
     }

@@ -62,6 +62,11 @@ impl Watches {
         ids.filter_map(|id| jobs.get(id)).for_each(|job| job.send_replace(()));
     }
 
+    /// Wakes all requests that wait for jobs.
+    pub fn all_changed(&self) {
+        self.lock().values().for_each(|job| job.send_replace(()));
+    }
+
     /// Returns the jobs that are still watched, and forgets the others.
     fn watched(&self) -> Vec<JobId> {
         let mut jobs = self.lock();
@@ -128,6 +133,9 @@ mod tests {
         assert!(watches.is_empty());
         let (mut one, mut other) = (watches.watch(id.clone()), watches.watch(id.clone()));
         watches.changed([&id].into_iter());
+        one.changed().await;
+        other.changed().await;
+        watches.all_changed();
         one.changed().await;
         other.changed().await;
         drop(one);
