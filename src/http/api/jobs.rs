@@ -72,6 +72,7 @@ fn get(schemas: &mut Schemas) -> Operation {
         .with_id(schemas)
         .in_query("wait", false, &wait, "Time to wait for the end of the job. Default: 0.")
         .gives(200, "The job.", &schemas.answer::<JobResponse>(), &job("delayed"))
+        .with_header("Cache-Control", "Always `no-store`.", "no-store")
         .refuses(&[Code::JobNotFound, Code::JobDamaged, Code::Overloaded])
 }
 

@@ -201,13 +201,13 @@ async fn answer<T, J, O>(
     }
     let mut failed: Option<PartFailed> = None;
     let mut replies = replies.into_iter();
-    let results = tags.into_iter().map(|tag| match tag {
+    let results = tags.into_iter().enumerate().map(|(index, tag)| match tag {
         Err(problem) => ResultOfOne::Refused(problem.of_job(None)),
         Ok(tag) => match replies.next().map(|reply| reply.map_err(Problem::from)) {
             Some(Ok(reply)) => ResultOfOne::Done(done(tag, reply)),
             refused => {
                 let problem = refused.and_then(Result::err).unwrap_or_else(Problem::internal);
-                let problem = seen(&tag, problem);
+                let problem = seen(&tag, problem).within(&format!("jobs[{index}]"));
                 PartFailed::add(&mut failed, &problem);
                 ResultOfOne::Refused(problem.of_job(id(&tag)))
             }

@@ -67,13 +67,15 @@ pub fn placed_status(how: PutOutcome) -> StatusCode {
     }
 }
 
-pub async fn get(
-    State(app): State<App>,
-    identity: Identity,
-    caller: Caller,
-    permit: Option<Extension<InFlightPermit>>,
-    PathId(id): PathId,
-    uri: Uri,
+type GetInput = (State<App>, Identity, Caller, Option<Extension<InFlightPermit>>, PathId, Uri);
+
+pub async fn get(input: GetInput) -> ([(HeaderName, HeaderValue); 1], Result<Response, Problem>) {
+    // A job that does not exist may be put a moment later, so refusals are not stored either.
+    ([(CACHE_CONTROL, HeaderValue::from_static("no-store"))], read_or_wait(input).await)
+}
+
+async fn read_or_wait(
+    (State(app), identity, caller, permit, PathId(id), uri): GetInput,
 ) -> Result<Response, Problem> {
     let topics = identity.topics()?;
     let mut query = Query::new(&uri);
@@ -90,9 +92,7 @@ pub async fn get(
     let end = Instant::now() + wait;
     let job = app.queue.wait_for_end(Target { id, topics }, end, || identity.check()).await?;
     app.memory.free_room().await?;
-    let mut response = app.memory.answer(&seen_by(&identity, job))?;
-    response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    Ok(response)
+    app.memory.answer(&seen_by(&identity, job))
 }
 
 /// Returns a job of one of these topics.
@@ -148,6 +148,8 @@ pub async fn delete(
 }
 
 pub async fn finish(input: ActionInput) -> Result<StatusCode, Problem> {
+    // A result counts against limits.memory_bytes until the store has answered.
+    let _content = input.4.0.clone();
     let (app, _, held) = read_action::<wire::Finish>(input)?;
     one(app.queue.finish(vec![held]).await)?;
     Ok(StatusCode::NO_CONTENT)

@@ -185,16 +185,50 @@ pub async fn finished_jobs_are_counted_listed_and_purged(server: Server) {
     assert_eq!((&topic["finished"], &topic["ready"]), (&json!(2), &json!(1)));
     let overview = server.get("/overview").await.ok(200);
     assert_eq!(overview["jobs"]["finished"], 2, "{overview}");
-    let ids = server.get("/topics/t/jobs?state=finished").await.ok(200)["jobs"].clone();
-    let mut ids = ids.as_array().expect("a list").clone();
-    ids.sort_by_key(|job| job["finished_at"].to_string());
-    let ids: Vec<_> = ids.iter().map(|job| job["id"].clone()).collect();
-    assert_eq!(ids, ["late", "early"]);
+    let ids = async |query: &str| {
+        let page = server.get(&format!("/topics/t/jobs?state=finished{query}")).await.ok(200);
+        let ids = page["jobs"].as_array().expect("a list").iter().map(|job| job["id"].clone());
+        (ids.collect::<Vec<_>>(), page["cursor"].clone())
+    };
+    // In the order of the ends of their retentions.
+    assert_eq!(ids("").await.0, ["early", "late"]);
+    let (first, next) = ids("&limit=1").await;
+    assert_eq!(first, ["early"]);
+    let after = next.as_str().expect("a cursor");
+    assert_eq!(ids(&format!("&limit=1&cursor={after}")).await.0, ["late"]);
     let refused = server.get("/topics/t/jobs?state=finished&due_after=2030-01-01T00:00:00Z").await;
     refused.problem(422, "invalid_field");
     let purged = server.delete("/topics/t/jobs?state=finished").await.ok(200);
     assert_eq!(purged["purged"], 2);
     assert_eq!(server.get("/topics/t").await.ok(200)["finished"], 0);
+
+    let request = held(&server, "kept").await;
+    finish(&server, "kept", &request).await;
+    let purged = server.delete("/topics/t/jobs").await.ok(200);
+    assert_eq!(purged["purged"], 2, "the one that is ready, and the one that is finished");
+    server.get("/jobs/kept").await.problem(404, "job_not_found");
+}
+
+pub async fn a_batch_of_finishes_keeps_results_by_job(server: Server) {
+    let mut jobs = Vec::new();
+    for (id, retention) in [("kept", "1h"), ("gone", "0s"), ("large", "1h")] {
+        let put = json!({"topic": "t", "id": id, "finished_retention": retention});
+        server.put(&put.to_string()).await;
+        let reservation = reservation_of(&server.pop_one("t").await);
+        jobs.push(json!({"id": id, "reservation": reservation, "result": {"of": id}}));
+    }
+    jobs[2]["result"] = json!("x".repeat(65_535));
+    let answer = server.post("/batch/finish", json!({"jobs": jobs}).to_string()).await.ok(200);
+    let results = &answer["results"];
+    assert_eq!(results[0]["status"], 204, "{results}");
+    for (index, code) in [(1, "result_not_kept"), (2, "result_too_large")] {
+        assert_eq!(results[index]["code"], code, "{results}");
+        assert_eq!(results[index]["field"], format!("jobs[{index}].result"), "{results}");
+    }
+    assert_eq!(server.get("/jobs/kept").await.ok(200)["result"], json!({"of": "kept"}));
+    for id in ["gone", "large"] {
+        assert_eq!(server.get(&format!("/jobs/{id}")).await.ok(200)["state"], "reserved", "{id}");
+    }
 }
 
 pub async fn a_topic_keeps_finished_jobs_unless_a_put_says_no(server: Server) {
@@ -270,6 +304,18 @@ async fn finished_jobs_do_not_fill_their_topic() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_full_store_finishes_jobs_without_their_results() {
+    let redis = Arc::new(Redis::start());
+    let server = Server::on(Arc::clone(&redis)).await;
+    let request = held(&server, "a").await;
+    redis.command("CONFIG SET maxmemory 1").expect("an answer");
+    assert_eq!(finish(&server, "a", &with(&request, "result", json!(1))).await.status, 204);
+    let job = server.get("/jobs/a").await.ok(200);
+    assert_eq!((&job["state"], &job["result_dropped"]), (&json!("finished"), &json!(true)));
+    assert!(job.get("result").is_none(), "{job}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_token_that_may_only_cancel_sees_no_result() {
     let server = Server::on_file().await;
     let create = async |token: Value, by: &str| {
@@ -281,11 +327,13 @@ async fn a_token_that_may_only_cancel_sees_no_result() {
     finish(&server, "a", &with(&request, "result", json!("secret"))).await;
     let root = create(json!({"name": "root", "scopes": {"admin": ["*"], "read": ["*"]}}), "").await;
     let cancel = create(json!({"name": "c", "scopes": {"cancel": ["t"]}}), &root).await;
-    let get = async |token: &str| {
-        Server::send(server.request(Method::GET, "/jobs/a").bearer_auth(token)).await.ok(200)
+    let get = async |path: &str, token: &str| {
+        Server::send(server.request(Method::GET, path).bearer_auth(token)).await.ok(200)
     };
-    assert_eq!(get(&root).await["result"], "secret");
-    let seen = get(&cancel).await;
-    assert!(seen.get("result").is_none(), "{seen}");
-    assert_eq!(seen["outcome"], "finished");
+    assert_eq!(get("/jobs/a", &root).await["result"], "secret");
+    for path in ["/jobs/a", "/jobs/a?wait=1s"] {
+        let seen = get(path, &cancel).await;
+        assert!(seen.get("result").is_none() && seen.get("history").is_none(), "{seen}");
+        assert_eq!(seen["outcome"], "finished");
+    }
 }

@@ -73,8 +73,10 @@ pub async fn a_wait_shows_the_job_as_it_is_at_the_end(server: Server) {
     let began = Instant::now();
     let answer = server.get("/jobs/a?wait=900ms").await;
     assert!(began.elapsed() >= Duration::from_millis(900));
-    assert_eq!(answer.headers["cache-control"], "no-store");
     assert_eq!(answer.ok(200)["state"], "ready");
+    for path in ["/jobs/a?wait=0", "/jobs/a?wait=1ms", "/jobs/none?wait=1s", "/jobs/a?wait=61s"] {
+        assert_eq!(server.get(path).await.headers["cache-control"], "no-store", "{path}");
+    }
     let began = Instant::now();
     server.get("/jobs/none?wait=60s").await.problem(404, "job_not_found");
     assert!(began.elapsed() < scaled(LONG_BEFORE), "there is nothing to wait for");

@@ -57,6 +57,7 @@ on_each_store! {
             a_finished_job_takes_no_other_action,
             a_deleted_id_stays_taken_if_it_is_remembered,
             finished_jobs_are_counted_listed_and_purged,
+            a_batch_of_finishes_keeps_results_by_job,
             a_topic_keeps_finished_jobs_unless_a_put_says_no,
             a_bad_retention_is_refused_by_its_name,
             a_wait_ends_with_the_result;
