@@ -8,8 +8,15 @@ use serde_json::Value;
 use crate::faults::history::{Answer, Ask, Delivery, StoreResult, Text};
 
 /// Refusals that the job's state explains; any other 4xx is a fault.
-const REFUSALS: [&str; 5] =
-    ["job_dead", "job_exists", "job_not_found", "job_reserved", "reservation_lost"];
+const REFUSALS: [&str; 7] = [
+    "job_dead",
+    "job_exists",
+    "job_finished",
+    "job_not_found",
+    "job_reserved",
+    "reservation_lost",
+    "wrong_state",
+];
 
 /// Returns the result that a problem states. `retry_after`: whether the response has that header.
 pub fn refusal(kind: &str, status: u16, problem: &Value, retry_after: bool) -> StoreResult {
@@ -39,7 +46,7 @@ pub fn read(ask: &Ask, answer: &Value) -> Option<Answer> {
         }
         Ask::Finish { .. } => Answer::Finished,
         Ask::Release { .. } => Answer::Released { due_at: time("due_at")? },
-        Ask::Delete { .. } => Answer::Deleted,
+        Ask::Delete { .. } | Ask::Cancel { .. } => Answer::Deleted,
         Ask::Touch { .. } => Answer::Touched { reserved_until: time("reserved_until")? },
         Ask::Bury { .. } => (answer["state"] == "dead").then_some(Answer::Buried)?,
         Ask::Kick { .. } => (answer["state"] == "ready").then_some(Answer::Kicked)?,

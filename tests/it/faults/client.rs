@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::faults::{
     answers::{read, refusal},
     history::{Answer, Ask, Delivery, History, StoreResult, Text, Time},
-    load::{TRIES, TTR},
+    load::{RETENTION, TRIES, TTR},
 };
 
 /// Longer than a server may take: the wait of a pop, then 5 s for an answer of Redis, twice.
@@ -30,15 +30,19 @@ pub struct Put {
     pub body: Text,
     pub delay: Duration,
     pub max_attempts: u32,
+    pub finished_retention: Duration,
 }
 
 impl Put {
     fn into_parts(self) -> (Ask, Value) {
-        let Self { topic, id, body, delay, max_attempts } = self;
+        let Self { topic, id, body, delay, max_attempts, finished_retention } = self;
         let mut put = json!({"topic": topic, "body": *body, "delay": delay.as_secs_f64(),
             "ttr": TTR.as_secs(), "max_attempts": max_attempts});
         if let Some(id) = &id {
             put["id"] = json!(**id);
+        }
+        if !finished_retention.is_zero() {
+            put["finished_retention"] = json!(finished_retention.as_secs());
         }
         (Ask::Put { id, body, delay, max_attempts }, put)
     }
@@ -144,6 +148,12 @@ impl Client {
     pub async fn delete(&mut self, id: &Text) {
         let ask = Ask::Delete { id: id.clone() };
         self.insist(ask, Method::DELETE, &format!("/jobs/{id}"), Value::Null).await;
+    }
+
+    /// Deletes a job unless a consumer has it; its id stays taken.
+    pub async fn cancel(&mut self, id: &Text) {
+        let path = format!("/jobs/{id}?state=delayed,ready&remember={}", RETENTION.as_secs());
+        self.insist(Ask::Cancel { id: id.clone() }, Method::DELETE, &path, Value::Null).await;
     }
 
     pub async fn pause(&mut self, topic: &'static str) {

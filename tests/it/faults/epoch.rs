@@ -11,7 +11,7 @@ use crate::{
     faults::{
         history::{History, Time},
         judge::{Objection, Rule, account, judge},
-        load::{self, Load, pending},
+        load::{self, Again, Load, pending},
     },
     support::scan::Scan,
 };
@@ -23,9 +23,9 @@ pub struct Epoch {
 }
 
 impl Epoch {
-    pub fn start(bases: &[String]) -> Self {
+    pub fn start(bases: &[String], again: Again) -> Self {
         let history = Arc::new(History::new());
-        let load = Load::start(&history, bases);
+        let load = Load::start(&history, bases, again);
         Self { history, load }
     }
 

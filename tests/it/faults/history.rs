@@ -53,6 +53,10 @@ pub enum Ask {
     Delete {
         id: Text,
     },
+    /// Delete of a job that no consumer has; its id stays taken.
+    Cancel {
+        id: Text,
+    },
     /// Touch for the job's TTR, or until the present end of the reservation if that is later.
     Touch {
         id: Text,
@@ -125,6 +129,7 @@ impl Ask {
             Self::Finish { .. } => "finish",
             Self::Release { .. } => "release",
             Self::Delete { .. } => "delete",
+            Self::Cancel { .. } => "cancel",
             Self::Touch { .. } => "touch",
             Self::Bury { .. } => "bury",
             Self::Kick { .. } => "kick",
@@ -145,7 +150,7 @@ impl Call {
         match &self.outcome {
             StoreResult::Done(_) => false,
             StoreResult::Refused(code) => {
-                !code.starts_with("job_") && &**code != "reservation_lost"
+                !code.starts_with("job_") && !["reservation_lost", "wrong_state"].contains(&&**code)
             }
             StoreResult::Unknown | StoreResult::Wrong(_) => true,
         }

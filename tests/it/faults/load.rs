@@ -1,4 +1,5 @@
-//! The ordinary load: clients that put and delete, clients that pop and end, and one that pauses.
+//! The ordinary load: clients that put and delete, some of them again, clients that pop and end,
+//! and one that pauses.
 
 mod consumers;
 mod producers;
@@ -28,7 +29,9 @@ const HELD: &str = "held";
 const DOOMED: &str = "doomed";
 /// Topic that is paused at times; its jobs are popped and finished.
 const PAUSED: &str = "paused";
-pub const TOPICS: [&str; 5] = [TOPIC, KEPT, HELD, DOOMED, PAUSED];
+/// Topic of jobs whose ids stay taken after their end, and that are put again meanwhile.
+const ONCE: &str = "once";
+pub const TOPICS: [&str; 6] = [TOPIC, KEPT, HELD, DOOMED, PAUSED, ONCE];
 
 /// Short, as jobs of a failed pop come back after it, and long enough for a busy machine.
 pub const TTR: Duration = Duration::from_secs(2);
@@ -36,10 +39,19 @@ pub const TTR: Duration = Duration::from_secs(2);
 const ATTEMPTS: u32 = 20;
 /// Times that a client sends a request that gets no answer.
 pub const TRIES: usize = 3;
+/// Time for which the id of a job of the topic `once` stays taken.
+pub const RETENTION: Duration = Duration::from_secs(60);
 /// Number of clients that put, and of clients that pop.
 const CLIENTS: usize = 6;
 /// Jobs per pop and per batch.
 const BATCH: u64 = 16;
+
+/// Whether ids are put again that stay taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Again {
+    Puts,
+    Never,
+}
 
 pub struct Load {
     stop: Arc<AtomicBool>,
@@ -47,7 +59,8 @@ pub struct Load {
 }
 
 impl Load {
-    pub fn start(history: &Arc<History>, servers: &[String]) -> Self {
+    /// Starts the clients. Those of `once` run only if no fault makes the store forget an end.
+    pub fn start(history: &Arc<History>, servers: &[String], again: Again) -> Self {
         // No two loads put the same ids.
         static LOADS: AtomicUsize = AtomicUsize::new(0);
         let load = LOADS.fetch_add(1, Ordering::Relaxed);
@@ -63,6 +76,12 @@ impl Load {
         }
         clients.spawn(consumers::pause_and_resume(client(0), Arc::clone(&stop)));
         clients.spawn(consumers::end_paused_jobs(client(1), Arc::clone(&stop)));
+        let again = if again == Again::Puts { 2 } else { 0 };
+        for number in 0..again {
+            let name = format!("{load}:once:{number}");
+            clients.spawn(producers::put_again(client(number), name, Arc::clone(&stop)));
+            clients.spawn(consumers::end_once(client(number), Arc::clone(&stop)));
+        }
         Self { stop, clients }
     }
 
@@ -78,7 +97,7 @@ impl Load {
 /// Counts the load's jobs that consumers can still pop.
 pub fn pending(scan: &Scan) -> usize {
     let pending = |set: &String| {
-        [TOPIC, PAUSED].iter().any(|topic| {
+        [TOPIC, PAUSED, ONCE].iter().any(|topic| {
             ["delayed", "ready", "reserved"].iter().any(|s| set.ends_with(&format!(":{s}:{topic}")))
         })
     };
@@ -102,7 +121,7 @@ pub async fn drain(
             let mut resumed = false;
             while !stop.load(Ordering::Relaxed) {
                 resumed = resumed || client.resume(PAUSED).await;
-                let jobs = client.pop("t,paused", "wait=500ms&count=20").await;
+                let jobs = client.pop("t,paused,once", "wait=500ms&count=20").await;
                 if !jobs.is_empty() {
                     client.finish_batch(&jobs).await;
                 }

@@ -8,7 +8,7 @@ use crate::{
     faults::{
         epoch::{Epoch, Judgement},
         history::BUCKETS,
-        load::{self, TOPICS},
+        load::{self, Again, TOPICS},
         vitals::{Vitals, vitals},
     },
     support::{free_port, process::Process, scan::scan, signal::Frozen},
@@ -38,7 +38,7 @@ impl Scenario {
             let port = free_port();
             servers.push((port, server(&dir, port).await));
         }
-        let epoch = Epoch::start(&bases(&servers));
+        let epoch = Epoch::start(&bases(&servers), Again::Never);
         let scenario = Self { dir, servers, epoch, vitals: Vec::new(), began: Duration::ZERO };
         scenario.delivered_since_now("before any fault").await;
         // From now on TTRs end and jobs come back, also during a fault.

@@ -10,7 +10,7 @@ use crate::{
     faults::{
         epoch::{Epoch, Terms, drain_and_judge},
         history::Time,
-        load::TOPICS,
+        load::{Again, TOPICS},
     },
     soak::{
         faults::{self, Cost, Fault, Scene, clock},
@@ -101,7 +101,9 @@ impl Run {
             return;
         }
         faults.shuffle(&mut self.order);
-        let epoch = Epoch::start(&self.stage.bases());
+        // Other faults undo ends, lose them, or end retentions early.
+        let again = if cost == Cost::Nothing { Again::Puts } else { Again::Never };
+        let epoch = Epoch::start(&self.stage.bases(), again);
         epoch.delivers_within(DELIVERY_GOES_ON, "before any fault").await;
         for fault in faults {
             if self.is_over() {

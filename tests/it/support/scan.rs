@@ -8,7 +8,8 @@ use crate::support::resp::{Connection, Reply};
 /// Sets of a topic; a job is in exactly one.
 pub const STATES: [&str; 4] = ["delayed", "ready", "reserved", "dead"];
 
-/// Places where one id was found. A sound job has one body and one set.
+/// Places where one id was found. A sound job has one body and one set; one that is finished and
+/// kept is left out.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Stored {
     pub bodies: Vec<String>,
@@ -44,16 +45,20 @@ fn bucket(connection: &mut Connection, tag: &str, topics: &[&str], scan: &mut Sc
     let set = |state: &str, topic: &&str| format!("{tag}:{state}:{topic}");
     let sets: Vec<String> =
         STATES.iter().flat_map(|state| topics.iter().map(move |t| set(state, t))).collect();
+    let finished: Vec<String> = topics.iter().map(|topic| set("finished", topic)).collect();
     let mut send = |words: &[&str]| connection.ask(words).expect("an answer");
     send(&["MULTI"]);
     send(&["HGETALL", &format!("{tag}:pool")]);
-    send(&["HKEYS", &format!("{tag}:attempts")]);
+    send(&["HGETALL", &format!("{tag}:attempts")]);
     send(&["HGETALL", &format!("{tag}:bodies")]);
-    for set in &sets {
+    send(&["HKEYS", &format!("{tag}:history")]);
+    for set in sets.iter().chain(&finished) {
         send(&["ZRANGE", set, "0", "-1"]);
     }
     let answers = send(&["EXEC"]);
-    let [pool, attempts, long, members @ ..] = answers.list() else { panic!("{tag}: {answers:?}") };
+    let [pool, attempts, long, histories, members @ ..] = answers.list() else {
+        panic!("{tag}: {answers:?}")
+    };
     assert!(!answers.list().iter().any(|a| matches!(a, Reply::Error(_))), "{tag}: {answers:?}");
     for pair in pool.texts().chunks(2) {
         // The header of a record ends with its line.
@@ -64,12 +69,29 @@ fn bucket(connection: &mut Connection, tag: &str, topics: &[&str], scan: &mut Sc
         let body = long.unwrap_or_else(|| body.to_owned());
         scan.entry(pair[0].clone()).or_default().bodies.push(body);
     }
-    for id in attempts.texts() {
-        scan.entry(id).or_default().attempts += 1;
+    for id in histories.texts() {
+        if !scan.contains_key(&id) {
+            scan.entry(format!("history of {id}, which is not there")).or_default().attempts += 1;
+        }
     }
+    // A job that was kicked keeps the mark of its history.
+    for pair in attempts.texts().chunks(2).filter(|pair| pair[1] != "h") {
+        scan.entry(pair[0].clone()).or_default().attempts += 1;
+    }
+    let (members, ended) = members.split_at(sets.len());
     for (set, members) in sets.iter().zip(members) {
         for id in members.texts() {
             scan.entry(id).or_default().sets.push(set.clone());
+        }
+    }
+    for (set, members) in finished.iter().zip(ended) {
+        for id in members.texts() {
+            let stored = scan.entry(id.clone()).or_default();
+            if stored.bodies.len() == 1 && stored.sets.is_empty() && stored.attempts == 0 {
+                scan.remove(&id);
+            } else {
+                stored.sets.push(set.clone());
+            }
         }
     }
 }

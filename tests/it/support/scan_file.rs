@@ -57,6 +57,7 @@ fn add(row: &Row<'_>, now: i64, topics: &[&str], scan: &mut Scan) -> rusqlite::R
     let state = match (popped.as_deref(), gone) {
         (_, Some(true)) => return Ok(()),
         (_, Some(false)) => "dead",
+        (Some("finished"), _) => return Ok(()),
         (Some("dead"), _) if passed => return Ok(()),
         (Some("dead"), _) => "dead",
         (Some("reserved"), _) if !passed => "reserved",
@@ -66,7 +67,8 @@ fn add(row: &Row<'_>, now: i64, topics: &[&str], scan: &mut Scan) -> rusqlite::R
     };
     let stored = scan.entry(id).or_default();
     stored.bodies.push(row.get(2)?);
-    stored.attempts += usize::from(popped.is_some());
+    // A job that was kicked keeps its row for its history.
+    stored.attempts += usize::from(number.unwrap_or_default() != 0);
     // As on Redis, where sets are read by topic.
     if topics.contains(&topic.as_str()) {
         stored.sets.push(format!(":{state}:{topic}"));

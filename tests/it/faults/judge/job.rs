@@ -81,6 +81,7 @@ fn acted_on(call: &Call) -> Option<&str> {
         Ask::Finish { id, .. }
         | Ask::Release { id, .. }
         | Ask::Delete { id }
+        | Ask::Cancel { id }
         | Ask::Touch { id, .. }
         | Ask::Bury { id, .. }
         | Ask::Kick { id }
@@ -104,6 +105,11 @@ pub fn reservation(call: &Call) -> Option<&str> {
     }
 }
 
+/// Reports whether a call ends its job.
+pub fn is_end(ask: &Ask) -> bool {
+    matches!(ask, Ask::Finish { .. } | Ask::Delete { .. } | Ask::Cancel { .. })
+}
+
 /// Reports whether `one` had certainly been carried out when `other` began.
 pub fn is_before(one: &Call, other: &Call) -> bool {
     one.done() && one.end <= other.start
@@ -123,8 +129,7 @@ impl<'a> Job<'a> {
 
     /// Returns finishes and deletes that were or may have been done.
     pub fn possibly_ended(&self) -> impl Iterator<Item = &'a Call> {
-        self.possibly_applied()
-            .filter(|call| matches!(call.ask, Ask::Finish { .. } | Ask::Delete { .. }))
+        self.possibly_applied().filter(|call| is_end(&call.ask))
     }
 
     /// Returns kicks that were or may have been done.
@@ -161,7 +166,7 @@ impl<'a> Job<'a> {
                 Ask::Finish { .. } | Ask::Release { .. } | Ask::Bury { .. } => {
                     reservation(act) == Some(&*given.job.reservation)
                 }
-                Ask::Delete { .. } => true,
+                Ask::Delete { .. } | Ask::Cancel { .. } => true,
                 _ => false,
             };
             lets_go && act.start < before && !std::ptr::eq(act, but)

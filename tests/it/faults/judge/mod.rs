@@ -3,7 +3,7 @@
 //! The judge is a pure function over a history and a scan. Where an outcome is unknown, it allows
 //! both results and nothing else: every rule states only what holds whichever way unknown calls
 //! went. It relies on the load for three things: bodies differ between jobs, no id is put again
-//! that may have been ended, and no touch shortens a hold.
+//! that may have been ended unless it stays taken, and no touch shortens a hold.
 
 mod job;
 mod pauses;
@@ -27,6 +27,8 @@ pub enum Rule {
     Lost,
     /// Each delivered or stored job was put, and each put makes at most one job.
     NeverPut,
+    /// The id of a finished or cancelled job stays taken for its retention.
+    Twice,
     /// The body is that of the put.
     OtherBody,
     /// No job is delivered before it is due.
@@ -112,6 +114,7 @@ pub fn judge(calls: &[Call], scan: &Scan, wrong_clock: &[(Time, Time)]) -> Vec<O
         rules::attempts(job, &mut object);
         rules::counted_attempts(job, &trouble, &mut object);
         rules::ends(job, &mut object);
+        rules::puts(job, wrong_clock, &mut object);
         rules::refusals(job, wrong_clock, &mut object);
         rules::account(job, &mut object);
         rules::sets(job, &mut object);

@@ -2,7 +2,7 @@
 
 use super::{
     Object, Rule, Trouble,
-    job::{Delivered, Job, is_before, reservation, text},
+    job::{Delivered, Job, is_before, is_end, reservation, text},
     meets,
 };
 use crate::faults::history::{Ask, Call, Text, Time};
@@ -100,7 +100,7 @@ pub fn counted_attempts(job: &Job, trouble: &Trouble, object: &mut impl Object) 
 pub fn ends(job: &Job, object: &mut impl Object) {
     for call in job.acts.iter().filter(|call| call.done()) {
         let (held, name) = (job.held_by(call), call.ask.name());
-        let ends = matches!(call.ask, Ask::Finish { .. } | Ask::Delete { .. });
+        let ends = is_end(&call.ask);
         for &given in &job.deliveries {
             let later = held.is_some_and(|held| job.is_after(given, held));
             if later && given.pop.end <= call.start {
@@ -129,7 +129,8 @@ pub fn ends(job: &Job, object: &mut impl Object) {
 /// Forbids refusals that the job's state cannot explain.
 pub fn refusals(job: &Job, wrong_clock: &[(Time, Time)], object: &mut impl Object) {
     for call in &job.acts {
-        let (gone, lost) = (call.refused("job_not_found"), call.refused("reservation_lost"));
+        let gone = call.refused("job_not_found") || call.refused("job_finished");
+        let lost = call.refused("reservation_lost");
         let name = call.ask.name();
         let was_there = job.puts.iter().any(|put| is_before(put, call));
         let ended = job.possibly_ended().any(|end| end.start < call.end);
@@ -152,6 +153,16 @@ pub fn refusals(job: &Job, wrong_clock: &[(Time, Time)], object: &mut impl Objec
         if !job.puts.iter().any(|other| other.start < put.end) {
             object(Rule::NeverPut, "its only put says that it exists".to_owned());
         }
+    }
+}
+
+/// Forbids to accept two puts of one id: the ids that are put again stay taken, unless a clock that
+/// is set ends their retention.
+pub fn puts(job: &Job, wrong_clock: &[(Time, Time)], object: &mut impl Object) {
+    let accepted = job.puts.iter().filter(|put| put.done()).count();
+    let mut deletes = job.possibly_applied().filter(|act| matches!(act.ask, Ask::Delete { .. }));
+    if accepted > 1 && wrong_clock.is_empty() && deletes.next().is_none() {
+        object(Rule::Twice, format!("{accepted} puts were accepted"));
     }
 }
 

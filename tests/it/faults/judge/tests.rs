@@ -64,6 +64,10 @@ fn pop_with(start: u64, attempt: u32, change: impl FnOnce(&mut Delivery)) -> Cal
     )
 }
 
+fn cancel(start: u64, outcome: StoreResult) -> Call {
+    call(start, Ask::Cancel { id: "a".into() }, outcome)
+}
+
 fn finish(start: u64, attempt: u32, outcome: StoreResult) -> Call {
     let (id, reservation) = ("a".into(), format!("r{attempt}").into());
     call(start, Ask::Finish { id, reservation }, outcome)
@@ -301,6 +305,25 @@ fn it_objects_to_a_delivery_after_the_end() {
     objects(&[put(), deleted(), pop(60, 1)], Rule::AfterTheEnd);
     objects(&[put(), pop(20, 1), deleted(), finished(60, 1)], Rule::AfterTheEnd);
     assert_eq!(broken(&[put(), deleted()], &stored(&["{dq:0}:ready:t"])), [Rule::AfterTheEnd]);
+}
+
+#[test]
+fn it_objects_to_an_id_that_is_taken_and_put_again() {
+    let cancelled = |start| cancel(start, StoreResult::Done(Answer::Deleted));
+    let (taken, again) = (put_with(60, "a", 0, refused("job_exists")), put_at(60, 0));
+    for end in [finished(40, 1), cancelled(40)] {
+        is_content(&[put(), pop(20, 1), end.clone(), taken.clone()], &Scan::new());
+        objects(&[put(), pop(20, 1), end, again.clone()], Rule::Twice);
+    }
+    let late = pop_with(600, 1, |job| job.due_at = at(505));
+    objects(&[put_at(0, 500), cancelled(20), late], Rule::AfterTheEnd);
+    // The first put may have been done; one that certainly was counts once.
+    let lost = put_with(0, "a", 0, StoreResult::Unknown);
+    let popped = pop_with(60, 1, |job| job.due_at = at(25));
+    is_content(&[lost, put_at(20, 0), popped, finished(80, 1)], &Scan::new());
+    let late = finish(1060, 1, refused("job_finished"));
+    objects(&[put(), pop(20, 1), late.clone()], Rule::Lost);
+    is_content(&[put(), pop(20, 1), cancelled(40), late], &Scan::new());
 }
 
 #[test]

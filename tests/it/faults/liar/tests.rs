@@ -11,7 +11,7 @@ use crate::{
         client::{Client, Put},
         history::History,
         judge::{Objection, Rule, judge},
-        load::{self, Load, TOPICS, pending},
+        load::{self, Again, Load, TOPICS, pending},
     },
     support::{
         patience::{patience, scaled},
@@ -41,7 +41,7 @@ async fn verdict(lie: Lie, least: usize, rule: Option<Rule>) -> Verdict {
     let liar = Liar::in_front_of(&server.base, lie).await;
     let history = Arc::new(History::new());
     let servers = [liar.base.clone()];
-    let load = Load::start(&history, &servers);
+    let load = Load::start(&history, &servers, Again::Never);
     // Until TTRs have ended and the proxy has lied enough.
     let under_load = rule.filter(|rule| *rule != Rule::Early);
     while history.now() < Duration::from_secs(6)
@@ -94,7 +94,14 @@ async fn wait_for_one_early(history: &Arc<History>, servers: &[String]) {
     let mut client = Client::new(Arc::clone(history), servers, 0);
     for probe in 0..200 {
         let (id, delay) = (format!("probe:{probe}").into(), Duration::from_millis(300));
-        let put = Put { topic: "t", id: Some(Arc::clone(&id)), body: id, delay, max_attempts: 20 };
+        let put = Put {
+            topic: "t",
+            id: Some(Arc::clone(&id)),
+            body: id,
+            delay,
+            max_attempts: 20,
+            finished_retention: Duration::ZERO,
+        };
         client.put(put).await;
         for job in client.pop("t", "wait=2s&count=20").await {
             client.finish(&job).await;

@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use super::{BATCH, PAUSED, TOPIC, TTR};
+use super::{BATCH, ONCE, PAUSED, TOPIC, TTR};
 use crate::faults::{
     client::Client,
     history::{Delivery, Time},
@@ -84,6 +84,21 @@ pub async fn end_paused_jobs(mut client: Client, stop: Arc<AtomicBool>) {
     while !stop.load(Ordering::Relaxed) {
         for job in client.pop(PAUSED, "wait=50ms&count=10").await {
             client.finish(&job).await;
+        }
+    }
+}
+
+/// Finishes jobs whose ids stay taken; some after a release, or after an expired TTR.
+pub async fn end_once(mut client: Client, stop: Arc<AtomicBool>) {
+    let mut popped = 0_u64;
+    while !stop.load(Ordering::Relaxed) {
+        for job in client.pop(ONCE, "wait=500ms&count=10").await {
+            popped += 1;
+            match popped % 10 {
+                0 => client.release(&job, Duration::from_millis(popped % 500)).await,
+                1 => {}
+                _ => client.finish(&job).await,
+            }
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Clients that put, delete and reschedule jobs.
 
 use std::{
+    collections::VecDeque,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -8,10 +9,10 @@ use std::{
     time::Duration,
 };
 
-use super::{ATTEMPTS, BATCH, DOOMED, HELD, KEPT, PAUSED, TOPIC, TRIES};
+use super::{ATTEMPTS, BATCH, DOOMED, HELD, KEPT, ONCE, PAUSED, RETENTION, TOPIC, TRIES};
 use crate::faults::{
     client::{Client, Put},
-    history::{StoreResult, Text},
+    history::{StoreResult, Text, Time},
 };
 
 const PAUSE: Duration = Duration::from_millis(5);
@@ -38,7 +39,32 @@ pub async fn put_jobs(
 /// Returns a put whose body, and id if it keeps one, is this name.
 fn named(topic: &'static str, name: &Text, delay: Duration) -> Put {
     let (id, body) = (Some(name.clone()), name.clone());
-    Put { topic, id, body, delay, max_attempts: ATTEMPTS }
+    Put { topic, id, body, delay, max_attempts: ATTEMPTS, finished_retention: NOW }
+}
+
+/// Puts jobs whose ids stay taken after their end, each again at once and seconds later, as a
+/// producer does that got no answer. Deletes some before they are due, which takes their ids too.
+pub async fn put_again(mut client: Client, producer: String, stop: Arc<AtomicBool>) {
+    const LATER: Duration = Duration::from_secs(5);
+    let mut later: VecDeque<(Time, Text)> = VecDeque::new();
+    let mut number = 0_u64;
+    while !stop.load(Ordering::Relaxed) {
+        number += 1;
+        let name = Text::from(format!("{producer}:{number}"));
+        let delay = Duration::from_millis(number * 37 % 1000);
+        let put = || Put { finished_retention: RETENTION, ..named(ONCE, &name, delay) };
+        client.put(put()).await;
+        if number.is_multiple_of(4) {
+            client.cancel(&name).await;
+        }
+        client.put(put()).await;
+        later.push_back((client.now() + LATER, name));
+        while later.front().is_some_and(|(at, _)| *at <= client.now()) {
+            let Some((_, name)) = later.pop_front() else { break };
+            client.put(Put { finished_retention: RETENTION, ..named(ONCE, &name, NOW) }).await;
+        }
+        tokio::time::sleep(LONG_PAUSE / 4).await;
+    }
 }
 
 async fn put_one(client: &mut Client, name: &str, number: u64) {
