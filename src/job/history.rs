@@ -1,8 +1,9 @@
 //! The last attempts of a job.
 //!
 //! A store keeps a [`History`] for each job that had an attempt worth keeping: one that ended while
-//! the job lives on, or that has a named consumer. The running attempt becomes an entry when it
-//! ends; until then its [`Hold`] has the fields that follow from no other part of the job.
+//! the job stays, that was touched, or that has a named consumer. The running attempt becomes an
+//! entry when it ends; until then its [`Hold`] has the fields that follow from no other part of the
+//! job.
 
 mod text;
 

@@ -118,10 +118,11 @@ pub struct Job {
 }
 
 impl Job {
-    /// Returns the bytes of its body and of its result.
+    /// Returns the bytes of its body, of its result, and of the errors in its history.
     pub fn content_bytes(&self) -> usize {
         let result = self.ending.as_ref().and_then(|ending| ending.result.as_ref());
-        self.body.len() + result.map_or(0, Bytes::len)
+        let errors = self.history.iter().filter_map(|past| past.error.as_ref());
+        self.body.len() + result.map_or(0, Bytes::len) + errors.map(String::len).sum::<usize>()
     }
 }
 

@@ -54,11 +54,10 @@ impl History {
         let mut history = Self { hold: hold(first)?, attempts: Vec::new() };
         while !rest.is_empty() {
             let (attempt, behind) = past_attempt(rest)?;
-            history.push(attempt);
+            history.attempts.push(attempt);
             rest = behind;
         }
-        debug_assert!(history.attempts.len() <= MAX_HISTORY);
-        Some(history)
+        (history.attempts.len() <= MAX_HISTORY).then_some(history)
     }
 }
 

@@ -9,7 +9,7 @@ use super::{
     FileStore,
     index::Entry,
     machine::{EXPIRED, Machine, due_at_of},
-    records::{ReadError, StoredEnding, StoredFields},
+    records::{Past, ReadError, StoredEnding, StoredFields},
     writer_state::WriterState,
 };
 use crate::{
@@ -227,7 +227,11 @@ fn read_rest(writer: &mut WriterState, serial: u64, job: Job) -> StoreResult<Job
     };
     if job.state == State::Finished {
         let ending = writer.read_ending(serial).map_err(refused)?;
-        let past = writer.read_past(serial).map_err(refused)?;
+        // The job has no error, so only its history can be damaged there.
+        let past = match writer.read_past(serial) {
+            Err(ReadError::Damaged(_)) => Past::default(),
+            read => read.map_err(refused)?,
+        };
         return Ok(past.history.into_job(ended(job, ending)));
     }
     let StoredFields { body, created_at, policy } = writer.read(serial).map_err(refused)?;

@@ -423,7 +423,11 @@ impl Bench {
             }
             Home::Redis(redis) => {
                 let script = "local n = 0 for _, key in ipairs(redis.call('KEYS', '*:pool')) do \
-                              n = n + redis.call('HLEN', key) end return n";
+                              n = n + redis.call('HLEN', key) end \
+                              for _, key in ipairs(redis.call('KEYS', '*:history')) do \
+                              local pool = string.gsub(key, 'history$', 'pool') \
+                              for _, id in ipairs(redis.call('HKEYS', key)) do \
+                              n = n + 1 - redis.call('HEXISTS', pool, id) end end return n";
                 let answer = redis.command(&format!("EVAL \"{script}\" 0")).expect("an answer");
                 answer.trim_start_matches(':').trim().parse().expect("a number")
             }

@@ -159,6 +159,19 @@ pub async fn a_late_end_replaces_the_entry_of_the_expired_ttr(bench: Bench) {
     }
 }
 
+pub async fn an_end_by_id_alone_leaves_the_entry_of_an_attempt_that_ended(bench: Bench) {
+    bench.put(kept(retried("a"), HOUR)).await.expect("put");
+    let popped = bench.pop_one("t").await;
+    release_with(&bench, &popped.id, popped.reservation, "x").await;
+    let expected = [failed("x", past(1, [0, 0], Released))];
+    bench.advance(SECOND);
+    bench.bury(&popped.id, None).await.expect("buried");
+    assert_eq!(history(&bench, "a").await, expected);
+    bench.finish(&popped.id, None).await.expect("finished");
+    let found = bench.get(&id("a")).await.expect("it is kept");
+    assert_eq!((found.state, &found.history[..]), (State::Finished, &expected[..]));
+}
+
 pub async fn a_pop_that_is_given_back_leaves_no_entry(bench: Bench) {
     bench.put(retried("a")).await.expect("put");
     for consumer in [None, Some("w")] {

@@ -106,6 +106,7 @@ on_each_store! {
             an_expired_ttr_shows_before_and_after_a_restart,
             a_kept_job_shows_its_attempts_and_the_finish,
             a_late_end_replaces_the_entry_of_the_expired_ttr,
+            an_end_by_id_alone_leaves_the_entry_of_an_attempt_that_ended,
             a_pop_that_is_given_back_leaves_no_entry,
             the_last_ten_attempts_are_kept,
             a_long_error_is_cut_between_characters,

@@ -78,15 +78,16 @@ impl Living {
         (self.job.consumer, self.job.started_at) = (None, None);
     }
 
-    /// Notes how the last attempt ended, in place of what was noted before if it had ended already.
+    /// Notes how the last attempt ended, in place of its expired TTR; an attempt ends but once.
     fn end_attempt(&mut self, outcome: AttemptOutcome, at: UnixMillis, error: Option<&str>) {
         let attempt = self.job.attempt;
         let (started_at, consumer) = if self.job.state == State::Reserved {
             (self.job.running_since().expect("it runs"), self.job.consumer.clone())
         } else {
-            let Some(last) = self.job.history.pop_if(|last| last.attempt == attempt) else {
-                return;
+            let has_expired = |last: &mut PastAttempt| {
+                (last.attempt, last.outcome) == (attempt, AttemptOutcome::Expired)
             };
+            let Some(last) = self.job.history.pop_if(has_expired) else { return };
             (last.started_at, last.consumer)
         };
         let (ended_at, error) = (at.max(started_at), error.map(str::to_owned));

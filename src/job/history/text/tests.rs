@@ -75,16 +75,10 @@ fn the_text_is_pinned_because_stores_have_it() {
 }
 
 #[test]
-fn more_attempts_than_a_history_keeps_lose_the_oldest() {
-    let entry = |n: usize| format!("{n} 1 2 r ! 0 \n");
-    let text: String = (1..=12).map(entry).collect();
-    let numbers: Vec<u32> = History::parse(&format!("- - !\n{text}"))
-        .expect("a history")
-        .attempts
-        .iter()
-        .map(|past| past.attempt)
-        .collect();
-    assert_eq!(numbers, (3..=12).collect::<Vec<u32>>());
+fn more_attempts_than_a_history_keeps_are_damage() {
+    let text = |count: usize| format!("- - !\n{}", "1 1 2 r ! 0 \n".repeat(count));
+    assert_eq!(History::parse(&text(10)).expect("a history").attempts.len(), 10);
+    assert_eq!(History::parse(&text(11)), None);
 }
 
 #[test]

@@ -4,7 +4,8 @@
 //! write that keeps the column keeps both. A plain text is the error alone. With a history it is
 //! `<XXH3 of the history, 8 hexadecimal digits> <its length> <the history>`, then `=` and the error
 //! if there is one; `error_checksum` is then that of the error plus [`WITH_HISTORY`], which no
-//! other checksum reaches. A damaged history is left out; a damaged error makes the job damaged.
+//! other checksum reaches. A damaged history is left out. A damaged error, length or `=` makes the
+//! job damaged.
 //! Persisted: must stay stable.
 
 use rusqlite::{OptionalExtension, types::ValueRef};
@@ -175,7 +176,10 @@ impl Past {
     /// that the attempt has already, because its TTR expired.
     fn end(&mut self, end: PastAttempt) {
         let held = self.held.take();
-        let known = self.history.attempts.last().filter(|last| last.attempt == end.attempt);
+        let is_expired = |last: &&PastAttempt| {
+            (last.attempt, last.outcome) == (end.attempt, AttemptOutcome::Expired)
+        };
+        let known = self.history.attempts.last().filter(is_expired);
         let (started_at, consumer) = match (held, known) {
             (Some(held), _) => {
                 let hold = self.history.held_by(held.reservation).cloned();

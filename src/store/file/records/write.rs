@@ -237,8 +237,10 @@ impl Records {
             Err(()) if *error == ErrorText::Keep => return Ok(None),
             Err(()) => Past::default(),
         };
+        let before = (past.error.clone(), past.history.clone());
         past.change(place, attempt, error, history);
-        Ok(Some(past::columns(past.error.as_deref(), &past.history)))
+        let is_same = before == (past.error.clone(), past.history.clone());
+        Ok((!is_same).then(|| past::columns(past.error.as_deref(), &past.history)))
     }
 
     /// Changes the pause or the defaults of a topic.

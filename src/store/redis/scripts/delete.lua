@@ -32,7 +32,7 @@ local function transition()
       return
     end
     -- Removes even a job that is in no set or cannot be read, so that clients can get rid of it.
-    if job then remove_job(id, state, topic, job.ended or may_have_history(text)) end
+    if job then remove_job(id, state, topic, state == 'finished' or job.ended or may_have_history(text)) end
     reply[#reply + 1] = code or NOT_FOUND
   end)
   return reply

@@ -1,8 +1,8 @@
 -- delayed, ready -> delayed, ready: another time or other contents. Ends the hold of a consumer whose TTR expired.
 -- ARGV  for each job: id, schedule (see due_time) or '', checksum and text of another body or '' and '', fields of its
 --       policy that change (PolicyFields::text)
--- Reply for each job: {record, attempt record (''), history (''), state, due time}; or refusal. Ends early once it is long enough:
---       the remaining jobs are unchanged, and to be sent again.
+-- Reply for each job: {record, attempt record (''), history (''), state, due time}; or refusal. Ends early once it is
+--       long enough: the remaining jobs are unchanged, and to be sent again.
 
 --- @include "shared/prelude"
 --- @include "shared/jobs"
@@ -78,7 +78,7 @@ local function reschedule(id, text, schedule, new_crc, new_body, fields)
   new_record = new_record .. (long_body or '')
   local history = may_have_history(text) and history_text(id) or ''
   local reply = { new_record, attempt and format_attempt(attempt) or '', history, STATE_CODE[new_state], due }
-  return reply, #new_record + rules.length
+  return reply, #new_record + rules.length + #history
 end
 
 local function transition()

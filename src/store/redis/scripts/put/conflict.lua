@@ -22,7 +22,7 @@ local function conflict(id, topic, due, state, record, body, on_conflict)
   if old_state then tools.topic_shrinks(old_topic) end
   tools.leave_set(old_state, old_topic, id)
   tools.erase('attempt', id)
-  if job.ended or tools.may_have_history(text) then tools.erase('history', id) end
+  if old_state == 'finished' or job.ended or tools.may_have_history(text) then tools.erase('history', id) end
   tools.save('record', id, record)
   if body then tools.save('body', id, body) else tools.erase('body', id) end
   tools.join_set(state, topic, id, due)

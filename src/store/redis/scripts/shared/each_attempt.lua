@@ -1,8 +1,8 @@
 --- @include "shared/each_job"
 
--- Calls `act(id, attempt, index of the id in ARGV, attempt record)` for each job of a batch whose reservation, the argument behind the
--- id, holds. Returns the reply: for each job the four values of `act` (state, topic, due time, 1 if the job died by this
--- call), or refusal, '', 0, 0.
+-- Calls `act(id, attempt, index of the id in ARGV, attempt record)` for each job of a batch whose reservation, the
+-- argument behind the id, holds. Returns the reply: for each job the four values of `act` (state, topic, due time, 1 if
+-- the job died by this call), or refusal, '', 0, 0.
 local function each_attempt(stride, act)
   local reply = {}
   each_job(stride, function(id, text, i)

@@ -63,15 +63,20 @@ local function history_error(error)
   return string.sub(text, 1, last)
 end
 
+-- When a running attempt started, by the end of its TTR.
+local function start_of(deadline, ttr)
+  return math.max(0, deadline - ttr)
+end
+
 -- Gathers the entry of an attempt that ends, and marks its record. The state and the time are those before. The end of an
--- attempt whose TTR expired replaces the entry that it has already.
+-- attempt whose TTR expired replaces the entry of that; one that ended otherwise keeps its entry.
 local function end_attempt(id, text, attempt, state, time, outcome, ended, error)
   local history = read_history(id, text, attempt.reservation)
   local entries, started, consumer = history.entries, nil, history.consumer
   if state == 'reserved' then
-    started = tonumber(history.started) or time - attempt.ttr
+    started = tonumber(history.started) or start_of(time, attempt.ttr)
   else
-    local count, first, name = string.match(entries[#entries] or '', '^(%d+) (%d+) %d+ %l (%S+)')
+    local count, first, name = string.match(entries[#entries] or '', '^(%d+) (%d+) %d+ e (%S+)')
     if tonumber(count) ~= attempt.count then return end
     started, consumer, entries[#entries] = tonumber(first), name, nil
   end

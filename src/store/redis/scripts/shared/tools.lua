@@ -8,8 +8,7 @@ local function make_tools()
     authorize = authorize, may_have_history = may_have_history, with_consumer = with_consumer,
     end_attempt = end_attempt, parse_attempt = parse_attempt, parse_rules = parse_rules,
     rules_of_damaged = rules_of_damaged, keep_finished = keep_finished, leave_set = leave_set, join_set = join_set,
-    commit = commit,
-    topic_shrinks = topic_shrinks, register_topic = register_topic, save = save, erase = erase
+    commit = commit, topic_shrinks = topic_shrinks, register_topic = register_topic, save = save, erase = erase
   }
 end
 
