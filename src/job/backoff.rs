@@ -168,7 +168,7 @@ fn position(id: &JobId, attempt: u32) -> f64 {
 }
 
 impl<'de> Deserialize<'de> for Backoff {
-    /// Reads the form of clients: a list, or an object.
+    /// Reads the form that clients use: a list, or an object.
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Visitor;
 
@@ -201,7 +201,7 @@ impl<'de> Deserialize<'de> for Backoff {
 }
 
 impl Serialize for Backoff {
-    /// Writes the form of clients.
+    /// Writes the form that clients use.
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self {
             Self::List(values) => values.serialize(serializer),

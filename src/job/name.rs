@@ -1,4 +1,4 @@
-//! Names of an allow-list of characters: job ids, topics and names of tokens.
+//! Names made of characters from an allow-list: job ids, topics and names of tokens.
 //!
 //! Names become parts of Redis keys and of URL paths, so the list is short and closed. `.` and `..`
 //! consist of allowed characters but are refused: URL clients normalise such a path segment away,

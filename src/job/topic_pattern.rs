@@ -13,15 +13,15 @@ pub const MAX_PATTERNS: usize = 100;
 
 /// A pattern: `billing` (this topic), `billing.*` (all that begin with `billing.`), or `*` (all).
 ///
-/// A star may only be the last character and matches any number of characters, also none; the text
-/// before it has only characters of topics.
+/// A star may only be the last character. It matches any number of characters, including none. The
+/// text before it may contain only the characters that a topic may contain.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct TopicPattern(SmolStr);
 
 /// Error for text that is not a pattern.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error(
-    "must be a topic (\"mail\"), the beginning of topics and a star (\"billing.*\"), or \"*\"; got {0:?}"
+    "must be a topic (\"mail\"), a prefix followed by a star (\"billing.*\"), or \"*\"; got {0:?}"
 )]
 pub struct PatternError(String);
 
@@ -91,7 +91,8 @@ impl Topics {
     /// Every topic: `*`.
     pub const ALL: Self = Self(None);
 
-    /// Creates the set of topics that match any of these patterns; no patterns match no topic.
+    /// Creates the set of topics that match any of these patterns. Without patterns, the set is
+    /// empty.
     pub fn of(mut patterns: Vec<TopicPattern>) -> Self {
         patterns.sort_unstable();
         patterns.dedup();

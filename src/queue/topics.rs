@@ -56,7 +56,7 @@ impl Queue {
         let calls = buckets.map(|bucket| self.store.topics(bucket, page.clone()));
         let mut sums: BTreeMap<Topic, TopicPeek> = BTreeMap::new();
         let mut more = false;
-        // Each bucket that has a topic of this page lists it, so its counts are complete.
+        // Every bucket lists all its topics of this page, so the sums of a topic are complete.
         for found in try_join_all(calls).await? {
             more |= found.len() == page.limit;
             for (topic, peek) in found {
@@ -130,8 +130,8 @@ impl Queue {
         Ok(sums)
     }
 
-    /// Returns a survey that is at most a minute old; usually a second, but more if reading takes
-    /// long.
+    /// Returns a survey, usually about a second old. It is older if making one takes long, but
+    /// never older than a minute.
     ///
     /// # Errors
     /// The error of the store, if no bucket can be read.
@@ -218,8 +218,8 @@ impl Queue {
     pub async fn purge(&self, topic: &Topic, state: Option<State>) -> StoreResult<u64> {
         let mut purged = 0;
         for bucket in self.store.buckets().all() {
-            // While one state is purged, a job may move from another into a state already purged.
-            // The purge ends when a count of all states at one moment finds none.
+            // Meanwhile, a job may move from a state not yet purged to one already purged. The
+            // purge ends when one count of all states finds no jobs.
             for _ in 0..MAX_PASSES {
                 let there = self.store.topic(bucket, topic.clone()).await;
                 let counts = there.map_err(|error| in_the_middle(error, purged))?.counts;
@@ -289,7 +289,7 @@ impl Queue {
     }
 }
 
-/// Converts an error after successful steps into one of unknown effect, since these changed jobs.
+/// Makes the effect of an error unknown if earlier steps have changed jobs.
 fn in_the_middle(error: StoreError, done: u64) -> StoreError {
     match error.applied() {
         Applied::No if done > 0 => StoreError::unknown(error),

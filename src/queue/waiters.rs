@@ -1,12 +1,12 @@
 //! Waiting pops by topic, and marks of the buckets that may have jobs for them.
 //!
-//! Both exist only in this process, and a mark is only a hint: the number of jobs that a bucket
-//! probably has. A pop claims jobs from a mark before it takes them, so that other pops try other
-//! buckets; the number that the store then reports as left becomes the mark, unless a hint changed
-//! it meanwhile. A lost hint costs time, never a job: the timer polls every bucket for the topics
-//! kept here at least every `timer.poll_interval`. A topic is kept while a consumer waits for it
-//! and briefly after the last one has left, so that consumers that poll in a loop find their marks.
-//! Then it is dropped, and its next pop polls every bucket.
+//! Both exist only in this process, and a mark is only an estimate of the number of jobs in a
+//! bucket. A pop claims jobs from a mark before it takes them, so that other pops try other
+//! buckets. The store then reports how many jobs are left; the mark is set to that number, unless a
+//! hint has changed the mark meanwhile. A lost hint costs time, never a job: the timer polls every
+//! bucket for the topics kept here at least every `timer.poll_interval`. A topic is kept while a
+//! consumer waits for it and briefly after the last one has left, so that consumers that poll in a
+//! loop find their marks. Then it is dropped, and its next pop polls every bucket.
 
 use std::{
     collections::HashMap,
@@ -29,8 +29,8 @@ use crate::{
     store::Hint,
 };
 
-/// Maximum number of ready lists that a poll reads, over all buckets; Redis takes about 20 ms for
-/// them. If consumers wait for more topics, successive polls read a part each.
+/// Maximum number of ready sets that a poll reads, over all buckets; Redis takes about 20 ms for
+/// them. If consumers wait for more topics, each poll reads the next part of them.
 const MAX_LISTS_PER_POLL: usize = 65_536;
 /// Minimum number of topics that a poll reads per bucket, for any number of buckets.
 const MIN_TOPICS_PER_POLL: usize = 128;
@@ -150,8 +150,9 @@ impl Waiters {
         of.map(number).collect()
     }
 
-    /// Sets the mark to the number of jobs that a pop left in the bucket. If a hint has changed the
-    /// mark since number `since`, keeps the larger number. Wakes as many waiting pops.
+    /// Sets the mark to `count`, the number of jobs that a pop left in the bucket. If a hint later
+    /// than number `since` has changed the mark, keeps the larger of both numbers. Wakes up to
+    /// `count` waiting pops.
     pub fn left(&self, topic: &Topic, bucket: Bucket, since: u64, count: u64) {
         let mut topics = self.lock();
         let Some(entry) = topics.get_mut(topic) else { return };
@@ -254,8 +255,8 @@ impl Entry {
 }
 
 impl Registration<'_> {
-    /// Completes when one of the topics is marked after this call, even before the future is
-    /// polled: call this first, then check for jobs, then wait.
+    /// Completes when one of the topics is marked after this call, even if that happens before the
+    /// future is first polled. So call this first, then check for jobs, then wait.
     pub fn marked(&self) -> impl Future<Output = ()> + use<> {
         let enabled = |(_, marked): &(Topic, Arc<Notify>)| {
             let mut notified: std::pin::Pin<Box<OwnedNotified>> =

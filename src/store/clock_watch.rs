@@ -35,8 +35,8 @@ struct State {
 #[derive(Clone, Copy)]
 struct Source {
     seen: Reading,
-    /// Trusted reading: the last one, or the last one before a jump. The believed time follows from
-    /// this or from `seen`, whichever is earlier.
+    /// Trusted reading: the last one, or the last one before a jump. The expected time is computed
+    /// from this reading and from `seen`; the earlier result counts.
     trusted: Reading,
     jumped_at: Option<Instant>,
 }
@@ -100,15 +100,15 @@ impl ClockWatch {
         Self { state: Mutex::new(state) }
     }
 
-    /// Returns whether the last reading of a source is older than this, or there is none.
+    /// Returns whether the last reading of a source is older than `age`, or missing.
     pub fn is_older(&self, source: usize, age: Duration) -> bool {
         self.lock().sources[source].is_none_or(|source| source.seen.at.elapsed() > age)
     }
 
-    /// Takes a reading of a source that was requested at `asked` and has just arrived. Returns by
-    /// how many microseconds the clock was set since the reading before; 0 if latency may explain
-    /// the difference. Latency makes the amount uncertain, so this returns the greatest possible
-    /// one: reservations that move with the clock end late rather than early.
+    /// Takes a reading of a source that was requested at `asked` and has just arrived. Returns how
+    /// far the clock was moved since the previous reading, in microseconds; 0 if latency may
+    /// explain the difference. Latency makes the amount uncertain, so this returns the greatest
+    /// possible value: reservations that move with the clock end late rather than early.
     pub fn saw(&self, source: usize, micros: u64, asked: Instant) -> i64 {
         let at = Instant::now();
         self.take(source, Reading { micros, at, slack: at.saturating_duration_since(asked) })
@@ -135,7 +135,8 @@ impl ClockWatch {
         } else if back <= known.trusted.allowed(reading, TOLERANCE) {
             known.trusted = reading; // the clock is right again
         } else if jumped && before.expected(reading.at) < known.trusted.expected(reading.at) {
-            // Before this jump, the clock was behind the trusted one, which may have been wrong.
+            // Before this jump, the clock was behind the time that follows from the trusted
+            // reading, so that reading may have been wrong.
             known.trusted = before;
         }
         if jumped {

@@ -67,11 +67,11 @@ impl Measured {
         let transitions = transitions.collect();
         let others = OTHERS.iter().flat_map(|names| names.iter());
         let others = others.map(|&name| (name, meter(name, false))).collect();
-        let help = "Time of a call of the store";
+        let help = "Duration of a call to the store";
         registry.register("store_call_duration_seconds", help, seconds);
-        let help = "Jobs that one call of the store was made for";
+        let help = "Number of jobs of one call to the store";
         registry.register("store_call_jobs", help, jobs);
-        let help = "Calls of the store that failed, at least for some buckets";
+        let help = "Calls to the store that failed for at least one bucket";
         registry.register("store_call_errors", help, errors);
         Self { store, transitions, others }
     }
@@ -130,7 +130,8 @@ impl Meter {
     }
 }
 
-/// Returns whether clients choose the number of jobs of such a call.
+/// Returns whether the jobs per call of this transition are measured: only where clients choose
+/// their number.
 fn is_of_jobs(verb: Verb) -> bool {
     !matches!(verb, Verb::Restore | Verb::Promote | Verb::Purge | Verb::KickDead)
 }
@@ -151,7 +152,8 @@ impl JobTransitions for Measured {
     }
 }
 
-/// Implements traits by forwarding each method through the measuring function before its name.
+/// Implements traits by forwarding each method. The word before a method's name is the function
+/// that measures it: `read`, `one` or `each`.
 macro_rules! measured {
     ($($Trait:ident {
         $($measure:ident $method:ident($($argument:ident: $type:ty),*) -> $reply:ty;)+

@@ -1,10 +1,11 @@
 //! The contract between the queue and the stores that keep its jobs.
 //!
-//! Each method that writes is one *transition* for a batch of jobs of one bucket, atomic as a whole
-//! towards crashes and other callers: a script on Redis, a transaction in the file store. A single
-//! job is a batch of one. Replies stand in the order of the batch. A refused job stays unchanged
-//! without affecting the rest of its batch; a [`StoreError`] concerns the whole batch and says
-//! whether it was applied. Sending a transition twice is harmless or refused.
+//! Each method that writes is one *transition* for a batch of jobs of one bucket. The batch is
+//! atomic: crashes and other callers never see part of it. It is a script on Redis and a
+//! transaction in the file store. A single job is a batch of one. Replies have the order of the
+//! batch. A refused job stays unchanged without affecting the rest of its batch; a [`StoreError`]
+//! concerns the whole batch and says whether it was applied. Sending a transition twice is harmless
+//! or refused.
 //!
 //! One call takes the batches of several buckets ([`Parts`]), preferably of buckets on one server
 //! ([`SharedStore::representative`]), and each batch has its own result. An error in one bucket
@@ -13,7 +14,8 @@
 //! A caller may be limited to some topics ([`Guarded`]): the transition itself refuses jobs of
 //! other topics with `NotFound`.
 //!
-//! Only the store's clock counts: `now` below is its time (or the time that a test passes in).
+//! Only the store's clock counts: `now` in the descriptions of transitions is its time, or the time
+//! that a test passes in.
 
 pub mod file;
 pub mod redis;
@@ -96,7 +98,7 @@ impl Options {
     }
 }
 
-/// Result of a whole batch: its replies, or the error of all of it.
+/// Result of a whole batch: its replies, or one error for the whole batch.
 pub type StoreResult<T> = Result<T, StoreError>;
 
 /// Parts of one call, each for one bucket; no bucket twice.
@@ -111,16 +113,18 @@ pub trait Store: JobTransitions + JobReads + TopicSettingsStore + TokenStore + '
     /// Returns the number of buckets that the store was created with.
     fn buckets(&self) -> Buckets;
 
-    /// Returns the key of the tags that clients get with their reservations, the same for every
-    /// server of the store. The store keeps jobs without tags.
+    /// Returns the secret key for the tags that are part of the reservations given to clients.
+    /// Every server of the store has the same key. The store itself keeps no tags.
     fn reservation_key(&self) -> Arc<ReservationKey>;
 
-    /// Returns the maximum number of jobs that one call should have; more delay others too long.
+    /// Returns the maximum number of jobs that one call should have. A larger call would delay
+    /// other calls too long.
     fn batch_limit(&self) -> usize;
 
     /// Accepts the loss of jobs in every bucket: all servers continue with the jobs that the store
-    /// has now. Returns the number of buckets that had lost jobs. Files that were replaced under
-    /// this process are refused with `Replaced`: a restart opens the new ones.
+    /// has now. Returns the number of buckets that had lost jobs. If the store's files were
+    /// replaced while this process had them open, the call fails with `Replaced`: restart the
+    /// server to open the new files.
     async fn accept_loss(&self) -> StoreResult<u64>;
 
     /// Checks that the store is available and takes writes.

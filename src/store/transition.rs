@@ -221,25 +221,28 @@ transitions! {
     put, Put(Vec<NewJob>) -> Vec<Reply<Placed>>;
 
     /// absent → the state in the job, with its times, attempts, reservation and error, as
-    /// [`list`](crate::store::JobReads::list) read it in another store. A living id is refused with
-    /// `Exists`. A store that keeps the order of arrival takes the jobs in the order of the batch.
+    /// [`list`](crate::store::JobReads::list) read it in another store. An id that is in use is
+    /// refused with `Exists`. A store that keeps the order of arrival takes the jobs in the order
+    /// of the batch.
     restore, Restore(Vec<Job>) -> Vec<Reply<()>>;
 
     /// ready → reserved, for up to `count` jobs of each request, in due order. The same transition
     /// counts the attempt and writes the reservation. Deadline: now + TTR.
     pop, Pop((Nonce, Vec<PopRequest>)) -> Vec<Popped>;
 
-    /// reserved → ready with its old due time: undoes a pop whose jobs reached no consumer, and its
-    /// attempt. Refused with `ReservationLost` unless the reservation still holds the job. Applied
-    /// even while writes are not confirmed, since the attempt would be spent otherwise.
+    /// reserved → ready with the old due time: undoes the pop of a job that reached no consumer, so
+    /// that its attempt does not count. Refused with `ReservationLost` unless the reservation still
+    /// holds the job. Applied even while writes are not confirmed, since the attempt would be spent
+    /// otherwise.
     unpop, Unpop(Vec<JobRef>) -> Vec<Reply<Topic>>;
 
     /// popped → gone, or finished if its policy keeps it. The last reservation is valid in any
     /// state, also after its TTR expired, unless a reschedule ended it; see
-    /// [`Reservation::check`](crate::job::Reservation::check). A finished job keeps no body, and
-    /// its first result: another finish by the same reservation changes nothing, and one by any
-    /// other is refused with `Finished`. A result is refused with `ResultNotKept` if the job is not
-    /// kept; a store without room drops it. Returns the job's topic.
+    /// [`Reservation::check`](crate::job::Reservation::check). A finished job keeps its first
+    /// result but not its body. A repeated finish by the same reservation changes nothing; a finish
+    /// by another reservation is refused with `Finished`. A result for a job that is not kept is
+    /// refused with `ResultNotKept`. A store without room for a result drops it. Returns the job's
+    /// topic.
     finish, Finish(Vec<Finish>) -> Vec<Reply<Topic>>;
 
     /// popped → ready or delayed by the given delay, else by the job's backoff; dead if the
@@ -253,24 +256,25 @@ transitions! {
     /// popped → dead, with an error text. The reservation ends.
     bury, Bury(Vec<Bury>) -> Vec<Reply<Transitioned>>;
 
-    /// delayed, dead → ready now; a dead job's attempts start from zero. `Reserved` is refused.
+    /// delayed, dead → ready now; a dead job's attempts start from zero. A reserved job is refused
+    /// with `Reserved`.
     kick, Kick(Vec<Target>) -> Vec<Reply<Topic>>;
 
-    /// any → gone, or finished if the request has its id remembered. Returns the state that the job
-    /// had.
+    /// any → gone, or finished if the request asks to remember the id. Returns the state that the
+    /// job had.
     delete, Delete(Vec<Delete>) -> Vec<Reply<State>>;
 
     /// delayed, ready → delayed, ready: changes due time, policy or body. Ends the reservation of a
-    /// consumer whose TTR expired. `Reserved` and `Dead` are refused, a due time beyond ten years
-    /// is `DueTooFar`. A new backoff may change `max_attempts`; see
-    /// [`Policy::set`](crate::job::Policy::set). Returns the changed job.
+    /// consumer whose TTR expired. A reserved job is refused with `Reserved`, a dead one with
+    /// `Dead`, and a due time beyond ten years with `DueTooFar`. A new backoff may change
+    /// `max_attempts`; see [`Policy::set`](crate::job::Policy::set). Returns the changed job.
     reschedule, Reschedule(Vec<(Target, Change)>) -> Vec<Reply<Job>>;
 
-    /// Acts on overdue deadlines, the set with the earliest first: delayed → ready; reserved →
-    /// ready, delayed (backoff) or dead (attempts spent); dead, finished → gone (retention over).
-    /// The result follows from the deadline, not from now: it does not matter when, where or how
-    /// often this runs. For a while after a forward jump of the store's clock, deadlines are
-    /// compared with the clock before the jump ([`ClockJumps`](crate::store::ClockJumps)).
+    /// Acts on overdue deadlines, those of finished jobs last: delayed → ready; reserved → ready,
+    /// delayed (backoff) or dead (attempts spent); dead, finished → gone (retention over). The
+    /// result follows from the deadline, not from now: it does not matter when, where or how often
+    /// this runs. For a while after a forward jump of the store's clock, deadlines are compared
+    /// with the clock before the jump ([`ClockJumps`](crate::store::ClockJumps)).
     promote, Promote(Promote) -> Promoted;
 
     /// any → gone, for the first jobs of one topic and state. Returns their number.

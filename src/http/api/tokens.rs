@@ -44,7 +44,7 @@ fn list(schemas: &mut Schemas) -> Operation {
         "created_at": "2030-01-31T12:00:00.000Z", "expires_at": null, "last_used_at": null,
     }] });
     Operation::new(on(Method::GET, tokens::list), "/tokens", "list_tokens", "List the tokens")
-        .text("All tokens, without their texts.")
+        .text("All tokens, without their secret texts.")
         .gives(200, "The tokens.", &schemas.answer::<TokensPage>(), &answer)
 }
 
@@ -59,11 +59,11 @@ fn create(schemas: &mut Schemas) -> Operation {
         "created_at": "2030-01-31T12:00:00.000Z", "expires_at": "2040-01-31T12:00:00.000Z",
         "last_used_at": null, "notice": SHOWN_ONCE,
     });
-    let made = "A token that was just made, with its text.";
+    let made = "A token that was just created, with its secret text.";
     let new = schemas.complete::<TokenResponse>("NewToken", made);
     Operation::new(on(Method::POST, tokens::create), "/tokens", "create_token", "Create a token")
-        .text("From the first token on, every request needs one; so the first must have the scope `admin`. \
-             The text of a token is shown only here.")
+        .text("Once the first token exists, every request needs a token, so the first must have the scope `admin`. \
+             The secret text of a token is shown only in this answer.")
         .takes(&schemas.request::<CreateToken>(), &token)
         .gives(201, "The token.", &new, &answer)
         .refuses(&[Code::TokenExists, Code::FirstTokenNeedsAdmin])

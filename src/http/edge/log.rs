@@ -1,5 +1,5 @@
 //! Log lines about requests: failures, the audit (operators' actions and requests refused for lack
-//! of rights), and at debug level all. Never bodies: jobs may hold secrets.
+//! of rights), and, at debug level, every request. Bodies are never logged: jobs may hold secrets.
 
 use std::{net::Ipv4Addr, sync::OnceLock, time::Instant};
 
@@ -53,7 +53,7 @@ impl IntoResponseParts for AuditDetail {
     }
 }
 
-/// Number of jobs of a batch that the store failed, and the first failure, for the log.
+/// Number of jobs of a batch that failed in the store, and the first failure, for the log.
 #[derive(Clone)]
 pub struct PartFailed {
     pub jobs: usize,
@@ -165,7 +165,7 @@ impl RequestLog {
             return;
         }
         let what = match count.is_first_too_many() {
-            true => "a refused request; the next ones of its address in this minute are left out",
+            true => "a refused request; this minute, further ones from its address are not logged",
             false => "a refused request",
         };
         // Omits the query, which may contain a caller's secrets.

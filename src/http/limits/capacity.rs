@@ -38,7 +38,7 @@ pub struct Capacity {
     store: Option<Arc<Bound<()>>>,
 }
 
-/// Admission of a put. Its jobs and bytes count as being put until it is dropped.
+/// Admission of a put. Until this value is dropped, the put's jobs and bytes count as being put.
 pub struct Admitted {
     _topic: Option<CapacityPermit<Topic>>,
     _store: Option<CapacityPermit<()>>,
@@ -110,7 +110,7 @@ fn topic_full(full: Full) -> Problem {
         Full::Jobs(limit) => (limit, "jobs", "topic_jobs"),
         Full::Bytes(limit) => (limit, "bytes of bodies", "topic_bytes"),
     };
-    let detail = format!("the topic has no room: it may have {limit} {what} (limits.{key})");
+    let detail = format!("the topic is full: it may have at most {limit} {what} (limits.{key})");
     Problem::new(Code::TopicFull, detail)
 }
 
@@ -121,7 +121,7 @@ fn store_full(full: Full) -> Problem {
     };
     let unit = if key == "store_jobs" { "jobs" } else { "bytes" };
     let detail = format!(
-        "the store has no room for more jobs: it may {what} {limit} {unit} (limits.{key}); \
+        "the store has no room for more jobs: it may {what} at most {limit} {unit} (limits.{key}); \
          finishing and deleting still work"
     );
     Problem::new(Code::StoreFull, detail)

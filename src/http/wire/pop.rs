@@ -58,7 +58,7 @@ pub struct PopOptions {
 }
 
 impl PopOptions {
-    /// Merges both; refuses an option that both have.
+    /// Merges the options of query and body; refuses an option that is in both.
     pub fn or(self, other: Self) -> Result<Self, Problem> {
         fn either<T>(name: &str, one: Option<T>, other: Option<T>) -> Result<Option<T>, Problem> {
             match (one, other) {

@@ -42,7 +42,7 @@ impl HintListener {
         }
     }
 
-    /// Records a poll for all buckets on the same server of the store.
+    /// Records another server's poll for all buckets on the same server of the store.
     fn polled(&self, bucket: Bucket) {
         let server = |bucket| self.store.representative(bucket);
         let buckets = self.store.buckets().all().filter(|&b| server(b) == server(bucket));

@@ -1,8 +1,8 @@
-//! Transitions that need what only the disk has of a finished job: puts that keep it, repeated
-//! finishes, and deletes that remember it.
+//! Transitions that need fields of a finished job that are only on disk: puts that keep the
+//! existing job, repeated finishes, and deletes that remember the id.
 //!
-//! Reads come before the commit, as in `reads.rs`. If SQLite fails to read, nothing of the call is
-//! applied.
+//! These transitions read before the batch is committed. If SQLite fails to read, no part of the
+//! call is applied.
 
 use super::{
     index::Attempt,
@@ -60,7 +60,8 @@ pub fn finish(
     })
 }
 
-/// Accepts another finish by the reservation that has finished the job: the answer was lost.
+/// Accepts another finish by the reservation that has finished the job: a client repeats it if the
+/// answer was lost.
 fn finish_again(
     writer: &mut WriterState,
     bucket: Bucket,
@@ -96,8 +97,8 @@ fn delete_one(writer: &mut WriterState, bucket: Bucket, job: &Delete) -> StoreRe
     Ok(last.and_then(|last| machine.delete(now, (job, last), &mut writer.writes)))
 }
 
-/// Checks that a job to be remembered can be rewritten: a damaged one keeps its id as it is.
-/// Returns the last attempt of a finished job.
+/// Checks that a job whose id is to be remembered can be rewritten. A damaged job is refused and
+/// stays unchanged. Returns the last attempt if the job is finished.
 fn to_remember(
     writer: &mut WriterState,
     bucket: Bucket,

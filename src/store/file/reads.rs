@@ -20,7 +20,7 @@ use crate::{
     },
 };
 
-/// Jobs that one piece of work counts by their due time, in about a millisecond.
+/// Maximum number of jobs in one part of a count by due time; a part takes about a millisecond.
 const COUNTED_PER_CALL: usize = 20_000;
 
 #[async_trait]
@@ -102,8 +102,8 @@ impl JobReads for FileStore {
         topic: Topic,
         steps: Steps,
     ) -> StoreResult<Vec<u64>> {
-        // The index's sets have no ranks, so jobs are counted one by one: in parts, and one part
-        // per batch for all counts, so that other work waits for one part at most.
+        // The index's sets have no ranks, so jobs are counted one by one, in parts. All counts
+        // together add at most one part to a batch, so other work waits for at most one part.
         let (mut counts, mut after) = (vec![0; steps.count], None);
         loop {
             let _turn = self.counts.acquire().await;
@@ -227,7 +227,7 @@ fn read_rest(writer: &mut WriterState, serial: u64, job: Job) -> StoreResult<Job
     };
     if job.state == State::Finished {
         let ending = writer.read_ending(serial).map_err(refused)?;
-        // The job has no error, so only its history can be damaged there.
+        // A finished job has no error text, so only its history can be damaged: leave it out.
         let past = match writer.read_past(serial) {
             Err(ReadError::Damaged(_)) => Past::default(),
             read => read.map_err(refused)?,
@@ -244,7 +244,7 @@ fn read_rest(writer: &mut WriterState, serial: u64, job: Job) -> StoreResult<Job
     Ok(past.history.into_job(Job { body, created_at, policy, error, ..job }))
 }
 
-/// Adds what only the disk has of a finished job.
+/// Adds the fields of a finished job that are only on disk.
 fn ended(job: Job, ending: StoredEnding) -> Job {
     let StoredEnding { created_at, policy, attempt, outcome, result } = ending;
     Job {

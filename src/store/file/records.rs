@@ -58,22 +58,22 @@ type Done = rusqlite::Result<()>;
 /// Bytes of a page: SQLite's default for a new file.
 const PAGE: u64 = 4096;
 
-/// Size of SQLite's cache. With SQLite's default of 2 MiB, pops would read jobs that were just
-/// written from the operating system again.
+/// Size of SQLite's cache. With SQLite's default of 2 MiB, jobs that were just written would have
+/// left the cache, and pops would read them from the operating system again.
 const CACHE_KIB: i64 = 16 << 10;
 
 /// The open file.
 pub struct Records {
     connection: Connection,
-    /// The form of the file's table of jobs.
+    /// Schema of the file's table of jobs: the current one, or that of schema version 4.
     pool: PoolTable,
     in_transaction: bool,
     /// Quarantined jobs, whose rows are never written again.
     quarantined: HashMap<u64, Fate>,
     /// Jobs that were found damaged when they were loaded.
     damaged: HashMap<u64, Damage>,
-    /// For reads that show whether the disk works. The last field: closing it while SQLite has the
-    /// file open would release SQLite's locks.
+    /// For reads that show whether the disk works. Must stay the last field, to be closed last:
+    /// closing it while SQLite has the file open would release SQLite's locks.
     file: File,
 }
 
@@ -87,8 +87,8 @@ impl Records {
         Ok(())
     }
 
-    /// Extends the file to all pages that it has after this transaction, with at least `spare` free
-    /// ones. Done before the commit, so that a checkpoint needs no room.
+    /// Extends the file to the size that this transaction requires, including at least `spare` free
+    /// pages. Called before the commit, so that a checkpoint needs no new room.
     pub fn take_room(&self, spare: u64) -> rusqlite::Result<()> {
         if !self.in_transaction {
             return Ok(());
@@ -130,8 +130,8 @@ impl Records {
         self.all_rows(&format!("PRAGMA incremental_vacuum({pages})"))
     }
 
-    /// Checkpoints the log into the file, which then gets its new size. Stops at pages that a
-    /// reader still needs, without waiting. Not within a transaction.
+    /// Checkpoints the log into the file, which shrinks if a vacuum has removed pages. Does not
+    /// wait for readers: stops at pages that a reader still needs. Not within a transaction.
     pub fn carry_over(&self) -> rusqlite::Result<()> {
         self.all_rows("PRAGMA wal_checkpoint(PASSIVE)")
     }
@@ -156,7 +156,7 @@ impl Records {
         self.connection.pragma_update(None, "user_version", number ^ 1)
     }
 
-    /// Makes closing keep the log, without a checkpoint.
+    /// Makes SQLite keep the log, without a checkpoint, when it closes the file.
     pub fn leave_log(&self) {
         let option = DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE;
         if let Err(error) = self.connection.set_db_config(option, true) {

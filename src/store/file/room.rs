@@ -1,8 +1,8 @@
 //! Room that the store takes before it needs it: later the disk may be full, and another process
 //! may take the room that the store frees.
 //!
-//! The log keeps [`LOG_BYTES`] as long as the file is open: a commit that fits into it needs no new
-//! room. The file grows before the log does (`commit.rs`).
+//! While the database is open, its log has at least [`LOG_BYTES`]: a commit that fits into this
+//! reserve needs no new room. The file grows before the log does (`commit.rs`).
 
 use std::{
     fs::{self, File},
@@ -16,14 +16,14 @@ use super::directory;
 /// Name of the file that is deleted when the disk is full (`ballast.rs`).
 pub const BALLAST: &str = "ballast";
 
-/// Size of the log's reserve: more than the largest piece of work that frees room writes on a
-/// full disk.
+/// Size of the log's reserve. On a full disk, no piece of work that frees room writes as much as
+/// this to the log.
 pub const LOG_BYTES: u64 = 8 << 20;
-/// Free pages that work of [`Need::Growing`](super::health::Need) leaves in a file on a full disk:
-/// deleting may need one.
+/// Number of free pages that a file on a full disk keeps after work of
+/// [`Need::Growing`](super::health::Need): a delete may need a free page.
 pub const SPARE_PAGES: u64 = 64;
-/// Free pages in addition to [`SPARE_PAGES`] that the vacuum leaves in a file on a full disk: pops
-/// go on after deletes, even if another process takes the room that the vacuum frees.
+/// Number of free pages, besides [`SPARE_PAGES`], that the vacuum leaves in a file on a full disk.
+/// So pops work again after deletes, even if another process takes the room that the vacuum frees.
 pub const GROWTH_PAGES: u64 = 256;
 /// Maximum jobs of one call on a full disk: each may change two pages, and all of them must fit
 /// into the log.
@@ -44,8 +44,8 @@ pub fn is_lacking(error: &io::Error) -> bool {
     [io::ErrorKind::StorageFull, io::ErrorKind::QuotaExceeded].contains(&error.kind())
 }
 
-/// Turns the ballast of a closed store into its log, in place of an empty one, without freeing
-/// room that another process could take. Does nothing if there is no ballast.
+/// Renames the ballast of a closed store to its log, replacing an empty log. This frees no room
+/// that another process could take. Does nothing if there is no ballast.
 pub fn ballast_to_log(dir: &Path) -> io::Result<()> {
     let ballast = dir.join(BALLAST);
     let file = match File::options().write(true).open(&ballast) {

@@ -1,8 +1,8 @@
 //! Leases of running servers, in one sorted set; each server renews its lease every second.
 //!
 //! A lease expires by the clock of the Redis that has the set, so a killed server stays listed for
-//! a few seconds. A server that stops in order removes its lease. Programs that only move jobs take
-//! no lease: they read the set and never write.
+//! a few seconds. A server that shuts down cleanly removes its lease. Programs that only move jobs
+//! take no lease: they read the set and never write.
 
 use std::{
     sync::{
@@ -70,7 +70,8 @@ impl Leases {
         *lock(&self.task) = Some(AbortOnDropHandle::new(renewing));
     }
 
-    /// Ends the lease, if there is one. If Redis answers late, the lease has expired already.
+    /// Ends the lease, if there is one. Waits for Redis no longer than a lease lasts: after that it
+    /// has expired anyway.
     pub async fn leave(&self) {
         self.stop.cancel();
         let task = lock(&self.task).take();

@@ -160,7 +160,7 @@ async fn the_first_result_stays_and_survives_a_restart() {
     bench.clock.advance(Millis::new(7));
     let first = finish_of("a", Some(reservation), Some("1"));
     let other = finish_of("a", Some(Reservation::NONE), None);
-    // The second one sees rows that are not written yet.
+    // In the same batch as `first`, so it reads rows that are not written yet.
     let again = finish_of("a", Some(reservation), Some("2"));
     let by_id = finish_of("a", None, None);
     let all = vec![first, again.clone(), other.clone(), by_id.clone()];
@@ -252,7 +252,7 @@ async fn an_id_is_remembered_from_any_state() {
             let release = Release { held, delay: None, error: Some("once".to_owned()) };
             one(store.release(vec![(bucket(), vec![release])]).await).expect("released");
             bench.pop().await;
-            // Its second reservation remains after the TTR.
+            // The job keeps its second reservation after the TTR has expired.
             bench.clock.advance(Millis::new(60_001));
             bench.promote(9).await;
             continue;

@@ -1,8 +1,9 @@
 //! Detects a Redis that was emptied or replaced.
 //!
-//! Every bucket has an incarnation: a text made with the store. This process remembers them all. A
-//! bucket whose incarnation is missing or another one has lost its jobs. It refuses all calls until
-//! its incarnation is back, or until the loss is accepted and the bucket has the new incarnation.
+//! Every bucket has an incarnation: a random text written when the store is created. This process
+//! remembers the incarnation of each bucket. If it is missing or has changed, the bucket has lost
+//! its jobs. It refuses all calls until its incarnation is back, or until the loss is accepted and
+//! the bucket has the new incarnation.
 
 use std::{
     mem,
@@ -30,8 +31,8 @@ pub struct Incarnations {
     losses: AtomicU64,
 }
 
-/// State of a bucket, and the time of its last change. Answers to earlier requests are outdated,
-/// since several requests may be under way.
+/// State of a bucket, and the time of its last change. Several requests may be under way at once;
+/// answers to those sent before that time are ignored.
 #[derive(Debug, Clone)]
 struct Known {
     seen: Seen,
@@ -67,8 +68,9 @@ impl Incarnations {
                 known.seen = Seen::Sound(found.to_owned());
                 true
             }
-            // The data is back. A process that does not know the lost incarnation trusts the found
-            // one, as at a start: no server writes an incarnation that was not accepted.
+            // The data is back. A process that does not know the lost incarnation trusts the one
+            // that it finds, as it does when it starts: servers write an incarnation only for a new
+            // store or an accepted loss.
             (Seen::Lost(lost), Some(found)) if lost.as_deref().is_none_or(|l| l == found) => {
                 self.restore(known, bucket, found, "a bucket has its jobs again");
                 true
@@ -92,7 +94,7 @@ impl Incarnations {
             _ if asked < known.since => {}
             (Seen::Sound(text), Some(found)) if text == found => {}
             (_, Some(found)) if accepted == Some(found) => {
-                let message = "a bucket goes on: the loss of its jobs was accepted";
+                let message = "a bucket accepts calls again: the loss of its jobs was accepted";
                 self.restore(known, bucket, found, message);
             }
             (Seen::Lost(_), _) => {}
@@ -125,7 +127,7 @@ impl Incarnations {
 
     /// Returns the reason why a bucket refuses calls, if it does.
     pub fn refusal(&self, bucket: Bucket) -> Option<StoreError> {
-        // Nearly always no bucket is lost: then this takes no lock.
+        // Takes no lock in the usual case that no bucket is lost.
         let is_lost = self.lost.load(Ordering::Acquire) > 0
             && matches!(self.lock()[bucket.index()].seen, Seen::Lost(_));
         is_lost.then_some(REPLACED)

@@ -1,6 +1,5 @@
--- reserved -> ready, as if the pop had not been: before later jobs, the attempt not counted.
--- ARGV  for each job: id, reservation
--- Reply for each job: its topic, or refusal
+-- reserved -> ready, as if the pop had not happened: with the old due time, and without the attempt. ARGV  for each
+-- job: id, reservation Reply for each job: its topic, or refusal
 
 --- @include "shared/prelude"
 --- @include "shared/jobs"
@@ -24,7 +23,7 @@ local function transition()
       join_set('ready', attempt.topic, id, attempt.due)
       reply[#reply + 1] = attempt.topic
     else
-      -- No client sends this for a finished job; nothing holds it.
+      -- Only servers send an unpop, so a finished job needs no refusal of its own: no reservation holds it.
       reply[#reply + 1] = refusal ~= FINISHED and refusal or RESERVATION_LOST
     end
   end)

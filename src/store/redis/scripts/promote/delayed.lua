@@ -1,12 +1,12 @@
 -- delayed -> ready. Records are not read: a score has all that is needed.
 
--- Whether a score is a time in whole milliseconds, as is that of a delayed job of priority 4. Such a text is used as it
--- is: it needs no conversion, and Redis takes a score faster as a text than as a number.
+-- Whether a score is a time in whole milliseconds: the score of a delayed job of priority 4 is. It becomes the ready
+-- score unchanged, without a conversion; Redis takes a score faster as a text than as a number from Lua.
 local function is_plain_time(score)
   return #score <= 14 and not string.find(score, '%D')
 end
 
--- The score of a ready job that had this score when it was delayed.
+-- The score in the ready set of a job that had the given score in the delayed set.
 local function ready_score(score)
   if is_plain_time(score) then return score end
   local time = time_of('delayed', score)
@@ -16,7 +16,7 @@ local function ready_score(score)
   return time - above_default * PRIORITY_STEP
 end
 
--- The members that join the ready set of the topic, and what became of how many jobs.
+-- The number of jobs by their new state, and the scores and members to add to the topic's ready set.
 local function promote_delayed(topic, found)
   local members = {}
   for n = 1, #found, 2 do
