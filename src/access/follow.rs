@@ -18,7 +18,7 @@ use crate::store::{MAX_BATCH, Store, StoreResult, StoredToken, StoredTokens};
 const POLL_INTERVAL: Duration = Duration::from_millis(800);
 
 /// Maximum number of uses that one call of the store records.
-const USES: usize = MAX_BATCH;
+const MAX_USES_PER_CALL: usize = MAX_BATCH;
 
 /// Reads the tokens from the store if they have changed.
 ///
@@ -75,7 +75,7 @@ pub fn parsed(tokens: Vec<StoredToken>) -> (Vec<Token>, Vec<UnreadableToken>) {
 
 /// Reads changes and records uses of tokens until `stop`.
 pub async fn follow(access: Arc<Access>, store: Arc<dyn Store>, stop: CancellationToken) {
-    // Both run concurrently: the known tokens could become too old while uses are recorded.
+    // Concurrently, since the known tokens could otherwise become too old while uses are recorded.
     let (looks, notes) = (look(&access, &*store), note_uses(&access, &*store));
     tokio::select! {
         never = looks => match never {},
@@ -96,7 +96,7 @@ async fn look(access: &Access, store: &dyn Store) -> Infallible {
 async fn note_uses(access: &Access, store: &dyn Store) -> Infallible {
     loop {
         tokio::time::sleep(POLL_INTERVAL).await;
-        for uses in access.unrecorded_uses().chunks(USES) {
+        for uses in access.unrecorded_uses().chunks(MAX_USES_PER_CALL) {
             let named = uses.iter().map(|(token, at)| (token.name.to_string(), *at)).collect();
             match store.note_token_uses(named).await {
                 Ok(()) => uses.iter().for_each(|(token, at)| token.mark_recorded(*at)),
@@ -113,7 +113,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn an_older_reading_does_not_come_after_a_newer_one() {
+    async fn an_older_reading_does_not_replace_a_newer_one() {
         let access = Access::new(None, true);
         let read = |version| Ok(Some(StoredTokens { version, tokens: Vec::new() }));
         let (answer, answered) = oneshot::channel();

@@ -58,8 +58,8 @@ impl fmt::Display for Scope {
 }
 
 /// The scopes of a token, each with its topics: `{"put": ["billing.*"], "pop": ["mail"]}`. A token
-/// has at least one; `admin` is not limited to topics and must be `*`. Persisted: must stay
-/// readable.
+/// has at least one; `admin` cannot be limited to topics: its only pattern must be `*`. This form
+/// is persisted, so it must stay readable.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 #[serde(transparent)]
 pub struct Scopes(BTreeMap<Scope, Topics>);
@@ -70,7 +70,7 @@ pub enum ScopesError {
     /// The token would have no scope, so it could do nothing.
     #[error("must have at least one of {}", Scope::NAMES.join(", "))]
     None,
-    /// `admin` is limited to topics, but tokens do not belong to topics.
+    /// `admin` is limited to topics, but it manages tokens, which do not belong to topics.
     #[error("must have admin on \"*\": tokens belong to no topic")]
     AdminOfTopics,
 }

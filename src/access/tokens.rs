@@ -109,8 +109,8 @@ impl Tokens {
         Ok((tokens, unreadable))
     }
 
-    /// Revokes a token: this server refuses it at once, the others within a second. Warns if no
-    /// remaining token has the scope `admin`; a leaked token must be revoked anyway.
+    /// Revokes a token: this server refuses it at once, the others within a second. Logs a warning
+    /// if no remaining token has the scope `admin`, but revokes it even then: it may have leaked.
     ///
     /// # Errors
     /// See [`TokenError`].

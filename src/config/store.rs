@@ -142,7 +142,8 @@ fn scheme(url: &str) -> String {
     }
 }
 
-/// Refuses a user without a password: it would not be sent, and Redis would use its default user.
+/// Refuses a user without a password: the user name would not be sent, and Redis would use its
+/// default user.
 fn with_password(key: &'static str, login: &Login) -> Result<(), SettingsError> {
     match (&login.user, &login.password) {
         (Some(user), None) => {

@@ -69,8 +69,9 @@ impl Socket {
 
     /// Reads up to `limit` of the bytes that have arrived; returns whether more may have arrived.
     ///
-    /// A read of fewer bytes has emptied the socket, so it also resets the runtime's readiness.
-    /// Otherwise the next read would be a useless system call, unless the client has sent more.
+    /// A read that returns fewer bytes than requested has emptied the socket, so it also clears the
+    /// readiness that the runtime has recorded. Otherwise the next read would be a useless system
+    /// call, unless the client has sent more.
     pub fn try_read_buf(&self, buffer: &mut ReadBuf<'_>, limit: usize) -> io::Result<bool> {
         let mut count = 0;
         let room = buffer.initialize_unfilled_to(limit.min(buffer.remaining()));

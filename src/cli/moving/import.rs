@@ -32,7 +32,7 @@ const HELD_BYTES: usize = 64 << 20;
 /// Approximate bytes of a job in addition to its body.
 const JOB_BYTES: usize = 512;
 
-/// Counts of jobs, and topic settings, of the file.
+/// Contents of the file: the number of jobs by topic and state, and the settings of topics.
 struct Content {
     tally: Tally,
     topics: Vec<TopicLine>,
@@ -95,7 +95,7 @@ fn check(source: &Source) -> StoreResult<Content> {
             Item::Section(_) | Item::Total => {}
         }
     }
-    match ids.twice() {
+    match ids.first_duplicate() {
         Some((first, again)) => {
             Err(format!("line {again}: its id stands in line {first} already").into())
         }
@@ -117,7 +117,7 @@ impl Ids {
     }
 
     /// Returns the lines of two jobs with the same id.
-    fn twice(mut self) -> Option<(u128, u128)> {
+    fn first_duplicate(mut self) -> Option<(u128, u128)> {
         self.0.sort_unstable();
         let same = |pair: &&[u128]| pair[0] >> Self::LINE_BITS == pair[1] >> Self::LINE_BITS;
         let line = |entry: u128| entry & ((1 << Self::LINE_BITS) - 1);
@@ -174,8 +174,8 @@ async fn fill(store: &dyn Store, source: &Source, content: &Content) -> StoreRes
     Ok(taken)
 }
 
-/// Pauses topics and sets defaults. Settings that the file does not have stay, and so do existing
-/// pauses, so that no import makes a topic deliver jobs again.
+/// Pauses topics and sets defaults. Settings that are not in the file remain. Existing pauses also
+/// remain, so that no import makes a topic deliver jobs again.
 async fn set_topics(store: &dyn Store, topics: &[TopicLine]) -> StoreResult<()> {
     let settings = match store.settings(0).await? {
         Some(SettingsChanges::All(settings)) => settings,
@@ -248,8 +248,8 @@ impl Batches {
     }
 }
 
-/// Checks that the store has as many jobs as before the import and the restored ones together. If
-/// all its jobs are in the file, also compares the counts of each topic and state with the file.
+/// Checks that the number of jobs in the store has grown by the number of restored jobs. If all its
+/// jobs are in the file, also compares the counts of each topic and state with the file.
 fn compare(before: &Tally, after: &Tally, taken: &Taken, content: &Content) -> StoreResult<()> {
     let expected = before.jobs() + taken.created;
     if after.jobs() != expected {
@@ -262,7 +262,7 @@ fn compare(before: &Tally, after: &Tally, taken: &Taken, content: &Content) -> S
             format_args!("checked: the store has them all, and {others} others as before");
         return Ok(output::line(checked)?);
     }
-    // Existing jobs may have become due since.
+    // Jobs restored by an earlier import may have become due since then.
     let settle = |tally: &Tally| if before.jobs() > 0 { tally.settled() } else { tally.clone() };
     let (stored, filed) = (settle(after), settle(&content.tally));
     if let Some((topic, stored, filed)) = stored.differs(&filed) {

@@ -158,7 +158,7 @@ impl Shortage {
     fn ease(&mut self) {
         if self.last.is_some_and(|last| last.elapsed() >= SHORTAGE_ENDS_AFTER) {
             let Self { refused, closed, .. } = std::mem::take(self);
-            tracing::info!(times = refused, closed, "there is room for connections again");
+            tracing::info!(failed_accepts = refused, closed, "there is room for connections again");
         }
     }
 }

@@ -41,9 +41,9 @@ enum Phase {
     Sending(usize),
     /// This long after the request, before there is a job.
     Waiting(Duration),
-    /// After the put of the job, and this part, in thousandths, of the time that the last measured
-    /// answer took: about half hang up before the answer and half after it, however busy the
-    /// machine is.
+    /// This part, in thousandths, of the time that the last measured answer took, counted from the
+    /// put of the job. About half of the consumers hang up before the answer and half after it,
+    /// however busy the machine is.
     Answered(u64),
     /// After reading the whole answer.
     Done,
@@ -70,9 +70,9 @@ impl Phase {
 }
 
 enum Then {
-    /// The next consumer got it, this long after the first hung up and the job was there.
+    /// The next consumer got the job, this long after the first had hung up and the job was put.
     Next(Duration),
-    /// The consumer that hung up got it.
+    /// The consumer that hung up got the job.
     Kept,
 }
 
@@ -139,7 +139,8 @@ impl Consumer {
                 let since = Instant::now();
                 self.put().await;
                 let job = read_job(&mut connection).await.expect("an answer with a job");
-                let took = u64::try_from(since.elapsed().as_micros()).expect("not for ever");
+                let took = u64::try_from(since.elapsed().as_micros())
+                    .expect("microseconds that fit into 64 bits");
                 self.answer_took.store(took, Relaxed);
                 drop(connection);
                 return self.keeps(&job).await;
@@ -223,18 +224,24 @@ async fn each_job_reaches_a_consumer(store: &str) {
         let what = match then {
             Then::Next(span) => {
                 after.add(span);
-                "the next has it"
+                "the next consumer got the job"
             }
-            Then::Kept => "it has it",
+            Then::Kept => "this consumer got the job",
         };
         *counts.entry((phase.name(), what)).or_default() += 1;
     }
-    println!("{store}, seed {SEED}: {counts:?}; the next after: {}", after.percentiles());
+    println!(
+        "{store}, seed {SEED}: {counts:?}; the next consumer got the job after: {}",
+        after.percentiles()
+    );
     let of = |phase: &str, what: &str| counts.get(&(phase, what)).copied().unwrap_or_default();
     for phase in ["while it sends", "while it waits", "while it is answered"] {
-        assert!(of(phase, "the next has it") > 20, "too few went {phase}: {counts:?}");
+        assert!(
+            of(phase, "the next consumer got the job") > 20,
+            "too few went {phase}: {counts:?}"
+        );
     }
-    assert!(of("when it has its answer", "it has it") > 100, "{counts:?}");
+    assert!(of("when it has its answer", "this consumer got the job") > 100, "{counts:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]

@@ -152,7 +152,7 @@ async fn answers_that_are_not_read_are_bounded() {
         let (status, popped) = pop("small").await;
         assert_eq!((status, popped["jobs"][0]["attempt"].as_u64()), (200, Some(1)), "{number}");
     }
-    assert!(refused > 0, "one caller may have half of it");
+    assert!(refused > 0, "one caller may use half of the answer memory");
     assert!(most < before + LIMIT + 128, "{before} MiB, then {most}");
     // A pop whose answer has no room takes no job.
     let mine = ask(&address(&server), b"GET /topics/t/pop HTTP/1.1\r\nHost: localhost\r\n\r\n");
@@ -166,11 +166,11 @@ async fn answers_that_are_not_read_are_bounded() {
     };
     let popped = &popped["jobs"][0];
     assert_eq!((&popped["id"], &popped["attempt"]), (&"popped".into(), &1.into()));
-    // The caller that does not read is answered again as soon as the server closes the answers that
-    // it has left unread for longest.
+    // The caller that does not read gets answers again as soon as the server has closed the
+    // connections that have left an answer unread for longest.
     let end = Instant::now() + patience();
     while server.get("/jobs/large").await.0 != 200 {
-        assert!(Instant::now() < end, "slow readers hold all of it");
+        assert!(Instant::now() < end, "slow readers hold all of the answer memory");
     }
     drop(readers);
 }
@@ -193,7 +193,10 @@ async fn jobs_come_though_all_of_them_do_not_fit_into_one_answer(store: &str) {
         assert_eq!(status, 200, "after {got} jobs: {popped}");
         let jobs = popped["jobs"].as_array().expect("jobs");
         assert!(!jobs.is_empty(), "after {got} jobs");
-        assert!(jobs.iter().all(|job| job["attempt"] == 1), "given back means not counted");
+        assert!(
+            jobs.iter().all(|job| job["attempt"] == 1),
+            "an attempt was counted for a job that was given back"
+        );
         got += jobs.len();
     }
     assert_eq!(got, 12);

@@ -14,8 +14,8 @@ use crate::{
     },
 };
 
-const OF_REDIS: &str = "p4ss-of-redis";
-const OF_SENTINELS: &str = "p4ss-of-sentinels";
+const REDIS_PASSWORD: &str = "p4ss-of-redis";
+const SENTINEL_PASSWORD: &str = "p4ss-of-sentinels";
 
 /// A master and its replica, and one Sentinel.
 struct Guarded {
@@ -26,9 +26,9 @@ struct Guarded {
 
 impl Guarded {
     fn start(place: &WorkDir) -> Self {
-        let all = ["--appendonly", "yes", "--masterauth", OF_REDIS];
+        let all = ["--appendonly", "yes", "--masterauth", REDIS_PASSWORD];
         let master = Redis::with(&[&all[..], &["--repl-diskless-sync-delay", "0"]].concat());
-        let set = ["CONFIG", "SET", "requirepass", OF_REDIS];
+        let set = ["CONFIG", "SET", "requirepass", REDIS_PASSWORD];
         assert_eq!(ask(master.port(), &set).expect("an answer").text(), "OK");
         let of = format!("127.0.0.1 {}", master.port());
         let replica = Redis::with(&[&all[..], &["--replicaof", &of]].concat());
@@ -36,8 +36,8 @@ impl Guarded {
 
         let port = free_port();
         let text = format!(
-            "port {port}\nbind 127.0.0.1\ndir {}\nrequirepass {OF_SENTINELS}\n\
-             sentinel monitor main 127.0.0.1 {} 1\nsentinel auth-pass main {OF_REDIS}\n",
+            "port {port}\nbind 127.0.0.1\ndir {}\nrequirepass {SENTINEL_PASSWORD}\n\
+             sentinel monitor main 127.0.0.1 {} 1\nsentinel auth-pass main {REDIS_PASSWORD}\n",
             place.path().display(),
             master.port(),
         );
@@ -46,7 +46,8 @@ impl Guarded {
         let sentinel = sentinel.expect("redis-server is installed: ./tests/setup does that");
         let all = Self { redis: [master, replica], sentinel, port };
         wait("the replica does not follow", || {
-            let info = as_one_who_may(all.redis[1].port(), OF_REDIS, &["INFO", "replication"]);
+            let info =
+                ask_with_password(all.redis[1].port(), REDIS_PASSWORD, &["INFO", "replication"]);
             info.is_some_and(|info| info.text().contains("master_link_status:up"))
         });
         wait("the Sentinel does not find the replica", || {
@@ -57,7 +58,7 @@ impl Guarded {
     }
 
     fn sentinel(&self, words: &[&str]) -> Option<Reply> {
-        as_one_who_may(self.port, OF_SENTINELS, words)
+        ask_with_password(self.port, SENTINEL_PASSWORD, words)
     }
 
     fn master(&self) -> Option<u16> {
@@ -73,7 +74,7 @@ impl Drop for Guarded {
     }
 }
 
-fn as_one_who_may(port: u16, password: &str, words: &[&str]) -> Option<Reply> {
+fn ask_with_password(port: u16, password: &str, words: &[&str]) -> Option<Reply> {
     let mut connection = Connection::to(port)?;
     connection.ask(&["AUTH", password])?;
     connection.ask(words)
@@ -88,37 +89,40 @@ async fn sentinels_and_redis_each_get_their_own_password() {
     let place = WorkDir::new();
     let guarded = Guarded::start(&place);
     let url = format!("redis+sentinel://127.0.0.1:{}/main", guarded.port);
-    let own = format!("sentinel_password = \"{OF_SENTINELS}\"");
+    let own = format!("sentinel_password = \"{SENTINEL_PASSWORD}\"");
     for (settings, words) in [
         (String::new(), ["by its Sentinels", "store.sentinel_password"]),
-        (format!("password = \"{OF_REDIS}\""), ["by its Sentinels", "store.sentinel_password"]),
         (
-            format!("password = \"{OF_SENTINELS}\"\nsentinel_password = \"{OF_REDIS}\""),
+            format!("password = \"{REDIS_PASSWORD}\""),
+            ["by its Sentinels", "store.sentinel_password"],
+        ),
+        (
+            format!("password = \"{SENTINEL_PASSWORD}\"\nsentinel_password = \"{REDIS_PASSWORD}\""),
             ["by its Sentinels", "store.sentinel_password"],
         ),
         (own.clone(), ["failed to open Redis at 127.0.0.1", "NOAUTH"]),
         (
-            format!("{own}\npassword = \"{OF_SENTINELS}\""),
+            format!("{own}\npassword = \"{SENTINEL_PASSWORD}\""),
             ["failed to open Redis at 127.0.0.1", "see store.username and store.password"],
         ),
     ] {
         let settings = store(&url, &settings);
         for said in [place.refused(&settings, &words), place.ill(&settings, &words)] {
-            assert!(!said.contains(OF_REDIS) && !said.contains(OF_SENTINELS), "{said}");
+            assert!(!said.contains(REDIS_PASSWORD) && !said.contains(SENTINEL_PASSWORD), "{said}");
         }
     }
     let unknown = format!("redis+sentinel://127.0.0.1:{}/other", guarded.port);
-    let both = format!("{own}\npassword = \"{OF_REDIS}\"");
+    let both = format!("{own}\npassword = \"{REDIS_PASSWORD}\"");
     place.refused(&store(&unknown, &both), &["the master \"other\"", "knows no such master"]);
     place.ill(&store(&unknown, &both), &["the master \"other\"", "knows no such master"]);
-    let keys = as_one_who_may(guarded.redis[0].port(), OF_REDIS, &["KEYS", "*"]);
+    let keys = ask_with_password(guarded.redis[0].port(), REDIS_PASSWORD, &["KEYS", "*"]);
     assert!(keys.expect("an answer").list().is_empty(), "nothing was written");
 
-    let of_redis = place.file("of-redis", OF_REDIS);
-    let of_sentinels = place.file("of-sentinels", OF_SENTINELS);
+    let of_redis = place.file("of-redis", REDIS_PASSWORD);
+    let of_sentinels = place.file("of-sentinels", SENTINEL_PASSWORD);
     for settings in [
         store(&url, &both),
-        store(&url.replace("://", &format!("://default:{OF_REDIS}@")), &own),
+        store(&url.replace("://", &format!("://default:{REDIS_PASSWORD}@")), &own),
         store(
             &url,
             &format!(

@@ -12,8 +12,8 @@ fn an_id_that_stands_there_twice_is_found_with_both_lines() {
         ids
     };
     let thousand: Vec<u64> = (0..1000).collect();
-    assert_eq!(ids(&thousand).twice(), None);
-    assert_eq!(ids(&[&thousand[..], &[500]].concat()).twice(), Some((502, 1002)));
+    assert_eq!(ids(&thousand).first_duplicate(), None);
+    assert_eq!(ids(&[&thousand[..], &[500]].concat()).first_duplicate(), Some((502, 1002)));
 }
 fn job(n: u64) -> Job {
     let (time, span) = (UnixMillis::new(1), Millis::new(1));

@@ -154,7 +154,7 @@ fn the_format_never_changes_since_users_keep_export_files() {
     assert_eq!(text, PINNED);
     assert_eq!(
         read(OLDER.as_bytes()).expect("an older file"),
-        read(&text.into_bytes()).expect("it")
+        read(&text.into_bytes()).expect("the current file")
     );
 }
 

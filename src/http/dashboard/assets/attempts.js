@@ -10,7 +10,7 @@ function row({ attempt, started_at: start, ended_at: end, outcome, error, consum
     cell("Attempt", String(attempt)),
     cell("Started", h("time", { datetime: start, title: start }, time(start))),
     cell("Took", end ? span(new Date(end) - new Date(start)) : "–"),
-    cell("Outcome", outcome ?? "runs"),
+    cell("Outcome", outcome ?? "running"),
     cell("Consumer", consumer ?? "–"),
     cell("Error", visible(error ?? "")));
 }

@@ -46,7 +46,7 @@ export function body() {
       node.hidden = next === undefined;
       if (node.hidden) return;
       const [title, name, unchanged] = KINDS[kind];
-      // An unchanged text keeps scrolling and selections.
+      // Unchanged text is not drawn again, so the scroll position and the selection stay.
       if (next === text && heading.textContent === title) return;
       setText(heading, title);
       code.setAttribute("aria-label", name);

@@ -8,7 +8,8 @@ fn it_objects_to_attempts_that_were_counted_and_not_made() {
     objects(&[put(), pop(20, 1), pop(1100, 3), finished(1120, 3)], Rule::Attempts);
     let lost = |start| call(start, Ask::Pop { topic: "t", server: 0 }, StoreResult::Unknown);
     is_content(&[put(), lost(20), pop(1100, 2), finished(1120, 2)], &Scan::new());
-    // Any failure means that a server may have been without an answer too, also soon after.
+    // Any failed call, even one shortly after the pop, means that a server may have had no answer
+    // to a store call either, and that a pop may have used an attempt.
     let away = finish(1200, 9, refused("store_unavailable"));
     is_content(&[put(), pop(1100, 2), away, finished(1220, 2)], &Scan::new());
     // A failure that the job's state explains does not count, nor does one long before or long
@@ -75,7 +76,7 @@ fn it_objects_to_a_buried_job_that_is_delivered() {
     let calls =
         [put(), pop(20, 1), buried(100, 1), perhaps, pop_again(5000, 1), finished(5100, 11)];
     is_content(&calls, &Scan::new());
-    // Nor is a burial without an answer certain.
+    // A burial without an answer is not certain either.
     let perhaps = Call { outcome: StoreResult::Unknown, ..buried(100, 1) };
     is_content(&[put(), pop(20, 1), perhaps, pop(1100, 2), finished(1200, 2)], &Scan::new());
 }
@@ -110,13 +111,13 @@ fn it_objects_to_a_rescheduled_job_before_its_new_time() {
     let moved = |pop| [put_at(0, 100), rescheduled(20, 500), pop, finished(900, 1)];
     is_content(&moved(at_new(525, 525)), &Scan::new());
     objects(&moved(at_new(400, 105)), Rule::Early);
-    // By the clients' clock, and by the store's.
+    // Too early by the clients' clock, then too early by the store's clock.
     objects(
         &moved(pop_with(505, 1, |job| (job.due_at, job.reserved_until) = (at(525), at(1530)))),
         Rule::Early,
     );
     objects(&moved(at_new(600, 520)), Rule::Early);
-    // A pop that began before the change may have got the job after it.
+    // This pop began before the change, but got the job after the change, at the old due time.
     let waited = Call { start: millis(10), ..at_new(400, 105) };
     objects(&moved(waited), Rule::Early);
     // The change made the job due sooner than its put.
@@ -134,7 +135,7 @@ fn it_objects_to_a_late_consumer_of_a_changed_job() {
     objects(&late(released(1200, 1, 0)), Rule::StaleAccepted);
     objects(&[put(), pop(20, 1), rescheduled(1100, 0), finished(1200, 1)], Rule::StaleAccepted);
     is_content(&late(finish(1200, 1, refused("reservation_lost"))), &Scan::new());
-    // The finish came before the change, at the same time, or by the next consumer.
+    // The finish overlaps the change, so it may have come first; or it is by the next consumer.
     is_content(&[put(), pop(20, 1), rescheduled(1100, 0), finished(1105, 1)], &Scan::new());
     let next = pop_with(1200, 2, |job| job.due_at = at(1105));
     is_content(&[put(), pop(20, 1), rescheduled(1100, 0), next, finished(1300, 2)], &Scan::new());
@@ -156,7 +157,7 @@ fn it_objects_to_a_paused_topic_that_delivers() {
     is_content(&done(&[paused(100), pop(105, 1), resumed(300)]), &Scan::new());
     is_content(&done(&[paused(100), resumed(200), pop(195, 1)]), &Scan::new());
     is_content(&done(&[paused(100), resumed(200), pop(220, 1)]), &Scan::new());
-    // Nothing is certain where an answer is missing.
+    // If a pause or resume has no answer, the topic may not have been paused during the pop.
     let (perhaps, resumed) = (pause(100, StoreResult::Unknown), resume(150, StoreResult::Unknown));
     is_content(&done(&[perhaps, pop(200, 1)]), &Scan::new());
     is_content(&done(&[paused(100), resumed.clone(), pop(200, 1)]), &Scan::new());
