@@ -36,9 +36,9 @@ codes! {
     InvalidJson = BAD_REQUEST "invalid_json":
         "the body is not JSON",
     InvalidRequest = BAD_REQUEST "invalid_request":
-        "the request is not HTTP, lacks TLS where the server has it, or its body broke off",
+        "the request is not HTTP, lacks TLS where the server requires it, or its body is incomplete",
     Unauthenticated = UNAUTHORIZED "unauthenticated":
-        "the server asks for a token, and this one is missing or not in force",
+        "the server requires a token, and the request has none or an invalid one",
     Forbidden = FORBIDDEN "forbidden":
         "the token lacks a scope, which `detail` names",
     ForbiddenOrigin = FORBIDDEN "forbidden_origin":
@@ -56,17 +56,17 @@ codes! {
     JobExists = CONFLICT "job_exists":
         "a job has this id",
     JobReserved = CONFLICT "job_reserved":
-        "a consumer holds the job; try again when it is back",
+        "a consumer holds the job; try again when the job is no longer reserved",
     JobDead = CONFLICT "job_dead":
         "the job is dead; kick it first",
     JobFinished = CONFLICT "job_finished":
-        "the job is finished, so nothing but a delete or a put that replaces it changes it",
+        "the job is finished; only a delete or a put that replaces the job can change it",
     WrongState = CONFLICT "wrong_state":
         "the job is in none of the states that the request names; `state` is the job's",
     ReservationLost = CONFLICT "reservation_lost":
         "the reservation is not the current one, or expired (touch)",
     NeverPopped = CONFLICT "never_popped":
-        "by id alone, on a job that no consumer has popped",
+        "the call has no reservation, and no consumer has popped the job yet",
     TokenExists = CONFLICT "token_exists":
         "a token has this name",
     BodyTooLarge = PAYLOAD_TOO_LARGE "body_too_large":
@@ -82,7 +82,7 @@ codes! {
     FirstTokenNeedsAdmin = UNPROCESSABLE_ENTITY "first_token_needs_admin":
         "the first token of a store must have the scope `admin`",
     ReservationRequired = UNPROCESSABLE_ENTITY "reservation_required":
-        "`queue.require_reservation` is set, and the call has none",
+        "`queue.require_reservation` is set, and the call has no reservation",
     ResultNotKept = UNPROCESSABLE_ENTITY "result_not_kept":
         "the job is not kept after its finish (`finished_retention`), so it cannot have a result",
     TooManyRequests = TOO_MANY_REQUESTS "too_many_requests":
@@ -96,7 +96,7 @@ codes! {
     Internal = INTERNAL_SERVER_ERROR "internal":
         "a defect of the server; its log has the cause under the `request_id`",
     UnsupportedTransferEncoding = NOT_IMPLEMENTED "unsupported_transfer_encoding":
-        "the request has another `Transfer-Encoding` than chunked",
+        "the request has a `Transfer-Encoding` other than chunked",
     StoreUnavailable = SERVICE_UNAVAILABLE "store_unavailable":
         "the store does not answer; try again after `Retry-After`",
     StoreReplaced = SERVICE_UNAVAILABLE "store_replaced":
