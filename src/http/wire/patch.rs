@@ -3,7 +3,7 @@
 use axum::body::Bytes;
 use schemars::JsonSchema;
 use serde::{Deserialize, de::IgnoredAny};
-use serde_json::{Value, value::RawValue};
+use serde_json::{Map, Value, value::RawValue};
 
 use super::{body::body, given, history::attempts, policy::with_job_policy, put::schedule};
 use crate::{
@@ -52,7 +52,7 @@ pub struct PatchJob<'a> {
     /// Accepted as GET returns it; a reserved job cannot be changed.
     consumer: Option<Consumer>,
     /// Must equal the current value of the job.
-    #[schemars(with = "Option<Vec<types::Anything>>")]
+    #[schemars(with = "Option<Vec<Map<String, Value>>>")]
     history: Option<Value>,
     /// Accepted as GET returns it; a finished job cannot be changed.
     finished_at: Option<UnixMillis>,
