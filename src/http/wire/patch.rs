@@ -38,6 +38,7 @@ pub struct PatchJob<'a> {
     /// Must equal the current value of the job.
     state: Option<State>,
     /// Must equal the current value of the job.
+    #[schemars(range(max = u32::MAX))]
     attempt: Option<u32>,
     /// Must equal the current value of the job.
     created_at: Option<UnixMillis>,
