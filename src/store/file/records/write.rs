@@ -237,9 +237,9 @@ impl Records {
             Err(()) if *error == ErrorText::Keep => return Ok(None),
             Err(()) => Past::default(),
         };
-        let before = (past.error.clone(), past.history.clone());
+        let before = past.clone();
         past.change(place, attempt, error, history);
-        let is_same = before == (past.error.clone(), past.history.clone());
+        let is_same = (&before.error, &before.history) == (&past.error, &past.history);
         Ok((!is_same).then(|| past::columns(past.error.as_deref(), &past.history)))
     }
 

@@ -1,4 +1,4 @@
--- What becomes of a job whose sets or long body are not as they must be.
+-- Repairs of jobs that are in no set or in a wrong one, or whose long body is missing.
 
 -- A job in no set becomes ready, since its due time is lost; it becomes dead if it was dead or cannot be read. One that
 -- is finished stays so.
