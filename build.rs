@@ -14,7 +14,7 @@ const SOURCE: &str = "docs/api.md";
 const HEAD: &str = "src/http/dashboard/docs/head.html";
 const SCRIPTS: &str = "src/store/redis/scripts";
 
-/// Heading of the page.
+/// A heading of the page.
 struct Heading {
     level: HeadingLevel,
     id: String,
@@ -83,13 +83,13 @@ fn render(markdown: &str) -> (Vec<Heading>, String) {
                 let id = slug(within);
                 let mut text = String::new();
                 html::push_html(&mut text, within.iter().cloned());
-                if let Event::Start(Tag::Heading { id: place, .. }) = &mut events[start] {
-                    *place = Some(id.clone().into());
+                if let Event::Start(Tag::Heading { id: target, .. }) = &mut events[start] {
+                    *target = Some(id.clone().into());
                 }
                 headings.push(Heading { level, id, text });
                 events.push(event);
             }
-            // A table wider than the screen scrolls on its own, by keyboard, too.
+            // Lets a table that is wider than the screen scroll by itself, also by keyboard.
             Event::Start(Tag::Table(_)) => {
                 let label = headings.last().map_or("", |heading| heading.id.as_str());
                 let label = label.replace('-', " ");
@@ -99,7 +99,7 @@ fn render(markdown: &str) -> (Vec<Heading>, String) {
                 events.extend([Event::Html(frame.into()), event]);
             }
             Event::End(TagEnd::Table) => events.extend([event, Event::Html("</div>\n".into())]),
-            // Show HTML in the source as text.
+            // Shows HTML of the source as text.
             Event::Html(text) | Event::InlineHtml(text) => events.push(Event::Text(text)),
             event => events.push(event),
         }
@@ -109,7 +109,8 @@ fn render(markdown: &str) -> (Vec<Heading>, String) {
     (headings, content)
 }
 
-/// Replaces links to other files of the project by their text, since the server does not have them.
+/// Replaces links to other files of the project by their text, since the server does not serve
+/// these files.
 fn without_files(events: Vec<Event<'_>>) -> Vec<Event<'_>> {
     let mut is_kept = true;
     let keeps = |event: &Event<'_>| match event {

@@ -1,5 +1,5 @@
-//! Microbenchmarks of the codec, the coalescer, and the transitions of both stores, so that a
-//! change shows its effect on each. `cargo bench`; needs redis-server.
+//! Microbenchmarks of the codec, the coalescer, and the transitions of both stores, run by `cargo
+//! bench`. They need redis-server.
 
 use std::{
     hint::black_box,
@@ -44,7 +44,7 @@ fn codec(criterion: &mut Criterion) {
     group.finish();
 }
 
-/// Measures callers that all come at once, with a call that takes no time.
+/// Measures concurrent callers, with a call that takes no time.
 fn coalescer(criterion: &mut Criterion) {
     let runtime = Runtime::new().expect("a runtime");
     let mut group = criterion.benchmark_group("coalescer");
@@ -61,7 +61,7 @@ fn coalescer(criterion: &mut Criterion) {
     group.finish();
 }
 
-/// Durations of the transitions of a job's way.
+/// Durations of the transitions of one batch.
 #[derive(Clone, Copy, Default)]
 struct Spans {
     put: Duration,
@@ -69,8 +69,8 @@ struct Spans {
     finish: Duration,
 }
 
-/// Takes one batch from its put to its finish.
-async fn way(store: &dyn Store, ids: &IdMaker, batch: usize) -> Spans {
+/// Puts, pops and finishes one batch.
+async fn run_batch(store: &dyn Store, ids: &IdMaker, batch: usize) -> Spans {
     let jobs = (0..batch).map(|_| new_job(ids)).collect();
     let count = u16::try_from(batch).expect("a small batch");
     let want =
@@ -116,7 +116,7 @@ fn transitions(criterion: &mut Criterion, name: &str, store: &Arc<dyn Store>) {
                 b.iter_custom(|rounds| {
                     let mut sum = Duration::ZERO;
                     for _ in 0..rounds {
-                        sum += span(runtime.block_on(way(&**store, &ids, batch)));
+                        sum += span(runtime.block_on(run_batch(&**store, &ids, batch)));
                     }
                     sum
                 });

@@ -1,15 +1,15 @@
-"""Private servers for measurements, on free ports of loopback and stopped by their process id, and runs of `delay-queue bench`."""
+"""Servers for measurements, on free ports of loopback and stopped by process id, and runs of `delay-queue bench`."""
 
 import http.client, json, os, pathlib, resource, shutil, socket, subprocess, tempfile, threading, time
 
 ROOT = pathlib.Path(__file__).parent.parent
 BINARY = ROOT / "target/release/delay-queue"
-# What delay-queue is compared with: benches/peers.
+# The built benches/peers, with which delay-queue is compared.
 PEERS = ROOT / "target/dist/examples/peers"
 
 
-def need(program, package):
-    """Installs a Debian package if its program is not there."""
+def install_missing(program, package):
+    """Installs a Debian package if its program is missing."""
     if shutil.which(program) is None:
         print(f"installing {package} for {program}", flush=True)
         sudo = [] if os.getuid() == 0 else ["sudo"]
@@ -24,7 +24,7 @@ def free_port():
 
 
 class Running:
-    """A process on a port, stopped by its id."""
+    """A process that listens on a port."""
 
     def __init__(self, arguments, port, cwd):
         self.port = port
@@ -57,12 +57,12 @@ class Running:
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
     def memory(self):
-        """Resident bytes."""
+        """Returns the resident memory in bytes."""
         return int(pathlib.Path(f"/proc/{self.process.pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
 def redis(cwd, *options):
-    """With an append-only file that is synced every second, its default."""
+    """Starts a Redis with an append-only file, which it syncs every second by default."""
     port = free_port()
     return Running(["redis-server", "--bind", "127.0.0.1", "--port", str(port), "--appendonly", "yes", "--save", "", "--dir", cwd, *options], port, cwd)
 
@@ -72,13 +72,13 @@ def redis_cli(running, *words):
 
 
 def redis_info(running, section):
-    """The lines of a section of INFO, by name."""
+    """Returns the fields of a section of INFO."""
     lines = redis_cli(running, "info", section).splitlines()
     return dict(line.split(":", 1) for line in lines if ":" in line)
 
 
 def beanstalkd(cwd):
-    """With its log, synced every 50 ms at most, its default."""
+    """Starts a beanstalkd with a log, which it syncs at most every 50 ms by default."""
     port = free_port()
     return Running(["beanstalkd", "-l", "127.0.0.1", "-p", str(port), "-b", cwd], port, cwd)
 
@@ -88,7 +88,7 @@ def server(cwd, store, binary=None):
     return Running([str(binary or BINARY), "--listen", f"127.0.0.1:{port}", "--store", store], port, cwd)
 
 
-class On:
+class FreshServer:
     """A fresh server on one kind of store (`redis`, `cluster` or `file`), with the Redis that it needs."""
 
     def __init__(self, store, binary=None):
@@ -96,24 +96,24 @@ class On:
         self.cwd = self.folder.name
         self.nodes, self.server = [], None
         try:
-            self.store = {"redis": self.one, "cluster": self.cluster, "file": lambda: "file:./data"}[store]()
+            self.store = {"redis": self.single_redis, "cluster": self.cluster, "file": lambda: "file:./data"}[store]()
             self.server = server(self.cwd, self.store, binary)
         except BaseException:
             self.__exit__()
             raise
 
-    def one(self):
+    def single_redis(self):
         self.nodes = [redis(self.cwd)]
         return f"redis://127.0.0.1:{self.redis.port}/"
 
     def cluster(self):
-        """Three masters."""
+        """Starts a cluster of three masters; returns its URL."""
         for number in range(3):
             folder = pathlib.Path(self.cwd, f"node-{number}")
             folder.mkdir()
             self.nodes.append(redis(str(folder), "--cluster-enabled", "yes", "--cluster-port", str(free_port())))
         hosts = [f"127.0.0.1:{node.port}" for node in self.nodes]
-        # Nodes meet by their bus ports, which `redis-cli --cluster create` takes from the nodes only since 7.2.
+        # Calls CLUSTER MEET itself, since `redis-cli --cluster create` passes the bus ports only since 7.2.
         for number, node in enumerate(self.nodes):
             first, last = 16384 * number // 3, 16384 * (number + 1) // 3 - 1
             redis_cli(node, "cluster", "addslotsrange", str(first), str(last))
@@ -122,7 +122,7 @@ class On:
             redis_cli(node, "cluster", "meet", "127.0.0.1", str(self.redis.port), bus)
         end = time.monotonic() + 60
         while not all("cluster_state:ok" in redis_cli(node, "cluster", "info") and redis_cli(node, "cluster", "nodes").count("connected") == 3 for node in self.nodes):
-            assert time.monotonic() < end, "the cluster does not form"
+            assert time.monotonic() < end, "the cluster is not complete after 60 s"
             time.sleep(0.1)
         return "redis+cluster://" + ",".join(hosts)
 
@@ -144,12 +144,12 @@ class On:
 
 
 def bench(running, *options, binary=None):
-    """The figures of one run of `delay-queue bench`, by phase."""
+    """Runs `delay-queue bench`; returns its figures by phase."""
     return figures(binary or BINARY, "bench", "--url", f"http://127.0.0.1:{running.port}", *options)
 
 
 def bench_noop(*options):
-    """Requests per second to a handler that does nothing, and its microseconds of CPU a request."""
+    """Measures the no-op handler. Returns its requests per second, and its CPU time per request in microseconds."""
     port = free_port()
     with Running([str(PEERS), "noop", "--listen", f"127.0.0.1:{port}"], port, cwd=".") as noop:
         figures, cost = with_cpu({"server": noop}, lambda: bench(noop, *options, "--phases", "put"))
@@ -157,7 +157,7 @@ def bench_noop(*options):
 
 
 class Sampled:
-    """Counters as time goes by: what `read` returns, by name, as often as `pause` allows while this is entered."""
+    """Samples of counters over time: calls `read`, which returns counters by name, every `pause` seconds within a `with` block."""
 
     def __init__(self, read, pause=0.02):
         self.read, self.pause = read, pause
@@ -180,14 +180,14 @@ class Sampled:
             self.ended.wait(self.pause)
 
     def between(self, start, end=None):
-        """By how much each counter has grown; without an end, until the last sample."""
+        """Returns the increase of each counter from `start` to `end`, by default to the last sample."""
         near = lambda time: min(self.samples, key=lambda sample: abs(sample[0] - time))[1]
         then, later = near(start), self.samples[-1][1] if end is None else near(end)
         return {name: count - then.get(name, 0) for name, count in later.items()}
 
 
 def cpu_of_phases(processes, run):
-    """The microseconds of CPU a job of each process, by phase: from the phase's first request to its last answer."""
+    """Returns the CPU time per job of each process in microseconds, by phase, from the phase's first request to its last answer."""
     with Sampled(lambda: {name: running.cpu_seconds() for name, running in processes.items()}) as cpu:
         figures = run()
     used = {}
@@ -198,7 +198,7 @@ def cpu_of_phases(processes, run):
 
 
 def with_cpu(processes, run):
-    """What `run` returns, the figures by phase, and the microseconds of CPU a job: of each process, and of the generator."""
+    """Returns the figures by phase that `run` returns, and the CPU time per job in microseconds of each process and the generator."""
     own = lambda: sum(resource.getrusage(resource.RUSAGE_CHILDREN)[:2])
     used = lambda: {"generator": own()} | {name: running.cpu_seconds() for name, running in processes.items()}
     before = used()
@@ -208,7 +208,7 @@ def with_cpu(processes, run):
 
 
 def bench_beanstalkd(running, *options):
-    """The figures of the phases put and pop, by phase."""
+    """Runs the load on beanstalkd; returns its figures by phase."""
     return figures(PEERS, "beanstalkd", "--url", f"beanstalkd://127.0.0.1:{running.port}", *options)
 
 

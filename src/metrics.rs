@@ -1,8 +1,8 @@
-//! Metrics of the process: each part registers its own families in one registry, made at the start.
+//! Metrics of the server: each part registers its own families in one registry.
 //!
-//! A part that counts something itself registers a counter or a histogram of `prometheus_client`
-//! and keeps a clone of it. The functions here register values that are kept elsewhere and read on
-//! each scrape, and [`collect`] registers families whose series are known only then.
+//! A part that counts events registers a counter or a histogram of `prometheus_client` and keeps a
+//! clone of it. [`counter`] and [`gauge`] register a value that the part already keeps, and read it
+//! on each scrape. [`collect`] registers families whose series are known only during the scrape.
 
 pub mod process;
 pub mod text;
@@ -18,7 +18,7 @@ use prometheus_client::{
     registry::Registry,
 };
 
-/// Prefix of all families but those of the process.
+/// Prefix of the names of all families except those in [`process`].
 const PREFIX: &str = "delay_queue";
 
 /// Bounds of the histograms of requests and calls, in seconds.
@@ -31,7 +31,7 @@ pub fn registry() -> Registry {
     Registry::with_prefix(PREFIX)
 }
 
-/// Registers a counter.
+/// Registers a counter that calls `read` on each scrape.
 pub fn counter(
     registry: &mut Registry,
     name: &'static str,
@@ -41,7 +41,7 @@ pub fn counter(
     collect(registry, name, move |encoder| one_counter(encoder, name, help, read()));
 }
 
-/// Registers a gauge.
+/// Registers a gauge that calls `read` on each scrape.
 pub fn gauge(
     registry: &mut Registry,
     name: &'static str,
@@ -57,7 +57,7 @@ pub fn collect(
     name: &'static str,
     encode: impl Fn(&mut DescriptorEncoder) -> fmt::Result + Send + Sync + 'static,
 ) {
-    registry.register_collector(Box::new(Reading { name, encode }));
+    registry.register_collector(Box::new(ScrapeCollector { name, encode }));
 }
 
 /// Writes a counter without labels.
@@ -110,18 +110,19 @@ pub fn gauges<L: EncodeLabelSet, V: EncodeGaugeValue + fmt::Debug>(
     Ok(())
 }
 
-struct Reading<F> {
+/// A collector that calls `encode` on each scrape.
+struct ScrapeCollector<F> {
     name: &'static str,
     encode: F,
 }
 
-impl<F> fmt::Debug for Reading<F> {
+impl<F> fmt::Debug for ScrapeCollector<F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name)
     }
 }
 
-impl<F> Collector for Reading<F>
+impl<F> Collector for ScrapeCollector<F>
 where
     F: Fn(&mut DescriptorEncoder) -> fmt::Result + Send + Sync + 'static,
 {

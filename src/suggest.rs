@@ -1,14 +1,14 @@
-//! "Did you mean": the known name nearest to a misspelt one.
+//! "Did you mean …?": the known name that is most similar to a misspelt one.
 
-/// Minimum likeness (0 to 1) of a suggested name.
-const ALIKE: f64 = 0.6;
+/// Minimum likeness of a suggested name, from 0 (entirely different) to 1 (equal).
+const MIN_LIKENESS: f64 = 0.6;
 
-/// Returns the name most like `given`, if it is like enough.
+/// Returns the known name that is most similar to `given`, unless even that differs too much.
 pub fn nearest<'a>(given: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let likeness = |name: &str| strsim::normalized_damerau_levenshtein(given, name);
     let all = known.into_iter().map(|name| (likeness(name), name));
     let best = all.max_by(|(one, _), (other, _)| one.total_cmp(other));
-    best.filter(|(likeness, _)| *likeness >= ALIKE).map(|(_, name)| name)
+    best.filter(|(likeness, _)| *likeness >= MIN_LIKENESS).map(|(_, name)| name)
 }
 
 #[cfg(test)]
@@ -16,7 +16,7 @@ mod tests {
     use super::nearest;
 
     #[test]
-    fn a_misspelt_name_has_a_neighbour_and_a_foreign_one_has_none() {
+    fn only_a_misspelt_known_name_gets_a_suggestion() {
         let known = ["wait", "count", "ttr"];
         assert_eq!(nearest("wiat", known), Some("wait"));
         assert_eq!(nearest("cuont", known), Some("count"));

@@ -1,10 +1,10 @@
-//! TLS errors as one sentence that says what to do.
+//! Explanations of TLS errors, each with what to do.
 
 use std::{error::Error, sync::Arc};
 
 use rustls::{CertificateError as Certificate, Error as TlsError};
 
-/// How many nested causes of an error are searched.
+/// Maximum number of nested causes of an error that are searched.
 const MAX_DEPTH: usize = 8;
 
 /// Finds a TLS error among an error and its causes.
@@ -34,11 +34,11 @@ pub fn explain(error: &TlsError, ca: &str) -> String {
         TlsError::InvalidCertificate(wrong) => of_certificate(wrong, ca),
         TlsError::InvalidMessage(_) => "the other end does not speak TLS".to_owned(),
         TlsError::AlertReceived(alert) => {
-            format!("the other end refused the TLS handshake ({alert:?}): does it want another certificate from this side?")
+            format!("the other end refused the TLS handshake ({alert:?}): check which certificate it requires from this end")
         }
         TlsError::PeerIncompatible(_) => {
-            "the other end speaks no version of TLS or cipher that this one accepts: it needs TLS 1.2 with \
-             ECDHE, or TLS 1.3"
+            "the other end supports no TLS version and cipher that this end accepts: enable TLS 1.3 there, or \
+             TLS 1.2 with ECDHE"
                 .to_owned()
         }
         other => other.to_string(),
@@ -50,40 +50,40 @@ fn of_certificate(wrong: &Certificate, ca: &str) -> String {
     let text = format!("{wrong:?}");
     match wrong {
         _ if text.contains("CaUsedAsEndEntity") => format!(
-            "the certificate is that of an authority (CA:TRUE), which a server must not show: make one with \
-             `-addext basicConstraints=critical,CA:FALSE`, and name it by {ca}"
+            "the certificate of the server is marked as that of an authority (CA:TRUE): create one with \
+             `-addext basicConstraints=critical,CA:FALSE`, and set {ca} to it"
         ),
-        _ if text.contains("UnsupportedCertVersion") => "the certificate is of X.509 version 1: make one of \
-             version 3, with a subjectAltName"
+        _ if text.contains("UnsupportedCertVersion") => "the certificate has version 1 of X.509: create one with \
+             version 3 and a subjectAltName"
             .to_owned(),
         Certificate::UnknownIssuer => {
             format!("the certificate is signed by no trusted authority: name the authority by {ca}")
         }
         Certificate::NotValidForName | Certificate::NotValidForNameContext { .. } => {
-            let names = match wrong {
+            let hosts = match wrong {
                 Certificate::NotValidForNameContext { presented, .. } if !presented.is_empty() => {
-                    format!("for {}", presented.join(", "))
+                    format!("is valid for {}, but not for the requested host", presented.join(", "))
                 }
-                _ => "for no name at all".to_owned(),
+                _ => "is not valid for any host".to_owned(),
             };
-            format!("the certificate is {names}, and not for the host that was asked: its subjectAltName must have it")
+            format!("the certificate {hosts}: add the requested host to its subjectAltName")
         }
         Certificate::Expired | Certificate::ExpiredContext { .. } => {
             "the certificate has expired: renew it".to_owned()
         }
         Certificate::NotValidYet | Certificate::NotValidYetContext { .. } => {
-            "the certificate is not valid yet: look at its dates and at this machine's clock".to_owned()
+            "the certificate is not valid yet: check its dates and this machine's clock".to_owned()
         }
         Certificate::BadSignature => format!(
-            "the signature of the certificate does not fit the authority in {ca}: is it another authority of \
-             the same name?"
+            "the certificate was not signed by the authority in {ca}, although the names match: set {ca} to the \
+             authority that signed it"
         ),
-        _ if text.contains("UnsupportedSignatureAlgorithm") => "the certificate is signed in a way that is not \
+        _ if text.contains("UnsupportedSignatureAlgorithm") => "the signature algorithm of the certificate is not \
              supported: use RSA of 2048 bits or more with SHA-256, ECDSA on P-256 or P-384, or Ed25519"
             .to_owned(),
         Certificate::InvalidPurpose | Certificate::InvalidPurposeContext { .. } => {
-            "the certificate is for another purpose: its extendedKeyUsage must have serverAuth (clientAuth for \
-             one of a client)"
+            "the certificate is for another purpose: its extendedKeyUsage must include serverAuth, or clientAuth \
+             for a client"
                 .to_owned()
         }
         _ => format!("the certificate cannot be used: {wrong}"),

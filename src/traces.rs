@@ -1,77 +1,35 @@
 //! Tracing spans of requests, and of the store calls that they share.
 //!
-//! They give context to log lines at debug level and, in a build with the feature `otlp`, go to an
-//! OpenTelemetry collector. If neither is enabled, no span is created.
+//! Spans give context to log lines at debug level. A build with the feature `otlp` can also send
+//! them to an OpenTelemetry collector. If neither is enabled, no span is created.
 
 #[cfg(feature = "otlp")]
 mod export;
 
-use axum::{
-    extract::{MatchedPath, Request},
-    http::{HeaderValue, StatusCode},
-};
-use tracing::{Span, field::Empty};
+use tracing::Span;
 
 #[cfg(feature = "otlp")]
 pub use export::Export;
 
-use crate::{access::masked, job::TraceParent};
+use crate::job::TraceParent;
 
 /// Target of these spans and of the request log.
 pub const TARGET: &str = "delay_queue::access";
 
-/// Makes the span of a request, in the trace of its caller if the request names one.
-pub fn request(
-    request: &Request,
-    id: &HeaderValue,
-    scheme: Option<&str>,
-    caller: impl FnOnce() -> Option<TraceParent>,
-) -> Span {
-    let method = request.method();
-    let route = request.extensions().get::<MatchedPath>().map(MatchedPath::as_str);
-    let span = tracing::debug_span!(
-        target: TARGET,
-        parent: None,
-        "request",
-        otel.name = format!("{method} {}", route.unwrap_or_default()).trim_end(),
-        otel.kind = "server",
-        otel.status_code = Empty,
-        http.request.method = %method,
-        http.route = route,
-        url.scheme = scheme,
-        url.path = &*masked(request.uri().path()),
-        http.response.status_code = Empty,
-        request_id = id.to_str().unwrap_or_default(),
-    );
-    if !span.is_disabled()
-        && let Some(caller) = caller()
-    {
-        continues(&span, caller);
-    }
-    span
-}
-
-/// Records the status of the answer in the span of its request.
-pub fn answered(span: &Span, status: StatusCode) {
-    span.record("http.response.status_code", status.as_u16());
-    if status.is_server_error() {
-        span.record("otel.status_code", "ERROR");
-    }
-}
-
-/// Makes the span of a shared call: a child of the first span, linked to the others.
-pub fn batch(jobs: usize, of: impl Iterator<Item = Span>) -> Span {
-    let mut of = of.filter(|span| !span.is_disabled());
-    let Some(first) = of.next() else { return Span::none() };
+/// Creates the span of a store call that several requests share: a child of the first request's
+/// span, linked to the others.
+pub fn batch(jobs: usize, requests: impl Iterator<Item = Span>) -> Span {
+    let mut requests = requests.filter(|span| !span.is_disabled());
+    let Some(first) = requests.next() else { return Span::none() };
     let span = tracing::debug_span!(target: TARGET, parent: &first, "batch", jobs);
-    of.for_each(|other| {
+    requests.for_each(|other| {
         span.follows_from(&other);
     });
     span
 }
 
-/// Makes the span of a store call. Calls outside of requests have none, except promotes, since
-/// servers repeat the others periodically.
+/// Creates the span of a store call. Outside of requests only promotes have a span: the other calls
+/// repeat periodically and would flood the collector.
 pub fn call(name: &'static str, jobs: Option<usize>) -> Span {
     if current().is_none() && name != "promote" {
         return Span::none();
@@ -80,7 +38,7 @@ pub fn call(name: &'static str, jobs: Option<usize>) -> Span {
     tracing::debug_span!(target: TARGET, "store", otel.name = %full_name, otel.kind = "client", jobs)
 }
 
-/// Returns the current span; a disabled one if spans are disabled.
+/// Returns the current span, or a disabled span if spans are off.
 pub fn current() -> Span {
     match tracing::enabled!(target: TARGET, tracing::Level::DEBUG) {
         true => Span::current(),
@@ -88,7 +46,7 @@ pub fn current() -> Span {
     }
 }
 
-/// Links the current span, in which a consumer gets a job, to the put of that job.
+/// Links the current span, in which a consumer gets a job, to the span of the job's put.
 pub fn follows(put: TraceParent) {
     let span = current();
     if !span.is_disabled() {
@@ -97,10 +55,13 @@ pub fn follows(put: TraceParent) {
 }
 
 #[cfg(feature = "otlp")]
-use export::{continues, links};
+pub use export::continues;
+#[cfg(feature = "otlp")]
+use export::links;
 
+/// Does nothing without the feature `otlp`.
 #[cfg(not(feature = "otlp"))]
-fn continues(_: &Span, _: TraceParent) {}
+pub fn continues(_: &Span, _: TraceParent) {}
 
 #[cfg(not(feature = "otlp"))]
 fn links(_: &Span, _: TraceParent) {}

@@ -1,19 +1,20 @@
-//! beanstalkd by its own protocol (its `doc/protocol.txt`), one job per command.
+//! A client of beanstalkd's own protocol (`doc/protocol.txt` of beanstalkd), with one job per
+//! command.
 
 use delay_queue_bench::{Destination, Failure, Jobs, Peer, Wire};
 
 pub struct Beanstalkd {
     wire: Wire,
-    /// Tube that is used and watched.
+    /// Tube that this connection uses and watches.
     tube: String,
 }
 
 impl Beanstalkd {
-    /// Sends a command. Returns the first line of the answer, and where it ends.
+    /// Sends a command. Returns the first line of the answer, and its length with the line end.
     async fn call(&mut self, command: &str) -> Result<(String, usize), Failure> {
         self.wire.send(command.as_bytes()).await?;
         loop {
-            self.wire.more().await?;
+            self.wire.read_more().await?;
             if let Some(end) = self.wire.read.windows(2).position(|two| two == b"\r\n") {
                 let line = std::str::from_utf8(&self.wire.read[..end])?.to_owned();
                 return Ok((line, end + 2));
@@ -29,18 +30,19 @@ impl Beanstalkd {
         }
     }
 
+    /// Uses and watches only this tube.
     async fn enter(&mut self, tube: &str) -> Result<(), Failure> {
         if self.tube != tube {
             self.expect(&format!("use {tube}\r\n"), "USING").await?;
             self.expect(&format!("watch {tube}\r\n"), "WATCHING").await?;
-            let before = std::mem::replace(&mut self.tube, tube.to_owned());
-            self.expect(&format!("ignore {before}\r\n"), "WATCHING").await?;
+            let previous = std::mem::replace(&mut self.tube, tube.to_owned());
+            self.expect(&format!("ignore {previous}\r\n"), "WATCHING").await?;
         }
         Ok(())
     }
 
-    /// Deletes the job that a command returns. Returns whether it returned one.
-    async fn take(&mut self, command: &str) -> Result<bool, Failure> {
+    /// Sends a command and deletes the job that it returns. Returns whether there was a job.
+    async fn delete_returned(&mut self, command: &str) -> Result<bool, Failure> {
         let (line, end) = self.call(command).await?;
         let fields: Vec<&str> = line.split(' ').collect();
         let (id, bytes) = match fields[..] {
@@ -50,7 +52,7 @@ impl Beanstalkd {
         };
         let whole = end + bytes.parse::<usize>()? + 2;
         while self.wire.read.len() < whole {
-            self.wire.more().await?;
+            self.wire.read_more().await?;
         }
         self.expect(&format!("delete {id}\r\n"), "DELETED").await?;
         Ok(true)
@@ -76,7 +78,7 @@ impl Peer for Beanstalkd {
         self.enter(topic).await?;
         for done in 0..count {
             let wait = if done == 0 { wait } else { 0 };
-            if !self.take(&format!("reserve-with-timeout {wait}\r\n")).await? {
+            if !self.delete_returned(&format!("reserve-with-timeout {wait}\r\n")).await? {
                 return Ok(done);
             }
         }
@@ -87,7 +89,7 @@ impl Peer for Beanstalkd {
         for topic in topics {
             self.enter(topic).await?;
             for command in ["peek-ready\r\n", "peek-delayed\r\n"] {
-                while self.take(command).await? {}
+                while self.delete_returned(command).await? {}
             }
         }
         Ok(())

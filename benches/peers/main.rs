@@ -1,5 +1,5 @@
-//! Peers that `benches/compare` compares a delay-queue server with: a handler that does nothing, on
-//! the same HTTP stack, for `delay-queue bench` to measure; and beanstalkd, under the same load.
+//! Programs that `benches/compare` compares a delay-queue server with: a handler on the same HTTP
+//! stack that does nothing, for `delay-queue bench`; and a load generator for beanstalkd.
 
 mod beanstalkd;
 mod noop;
@@ -12,7 +12,7 @@ use delay_queue::job::Millis;
 use delay_queue_bench::{Failure, Finished, Ids, Load, Phase, run_peer};
 use mimalloc::MiMalloc;
 
-/// The same allocator as in `delay-queue`.
+/// The allocator that `delay-queue` uses too.
 #[global_allocator]
 static ALLOCATOR: MiMalloc = MiMalloc;
 
@@ -27,7 +27,7 @@ enum Peer {
     Beanstalkd(Beanstalkd),
 }
 
-/// As the options of `delay-queue bench` of the same names.
+/// Options with the same names and meanings as in `delay-queue bench`.
 #[derive(clap::Args)]
 struct Beanstalkd {
     #[arg(long, default_value = "beanstalkd://127.0.0.1:11300")]
@@ -51,11 +51,11 @@ struct Beanstalkd {
 }
 
 fn main() -> ExitCode {
-    let done = match Peer::parse() {
+    let result = match Peer::parse() {
         Peer::Noop { listen } => noop::run(&listen),
         Peer::Beanstalkd(bench) => beanstalkd(bench),
     };
-    match done {
+    match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("peers: {error}");
@@ -82,7 +82,7 @@ fn beanstalkd(options: Beanstalkd) -> Result<(), Failure> {
         batch: options.batch.max(1),
         topics: 1,
         pending: 0,
-        // For phases that only a delay-queue server is measured in.
+        // These options belong to phases that are not measured on beanstalkd.
         flow_time: Duration::MAX,
         rate: None,
         late_jobs: 0,
@@ -103,7 +103,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn beanstalkd_is_measured_by_whole_seconds_and_where_it_is() {
+    fn invalid_options_of_beanstalkd_are_reported() {
         for (arguments, words) in [
             (["--due-in", "500ms"], "--due-in must be whole seconds, as beanstalkd's delays are"),
             (["--url", "redis://127.0.0.1:1"], "must be beanstalkd://<host>:<port>"),

@@ -1,5 +1,4 @@
-//! A handler that parses a job and answers, and does nothing in between: the upper limit of this
-//! HTTP stack.
+//! A handler that only parses a job and answers. Its rate is the upper limit of this HTTP stack.
 
 use axum::{
     Json, Router,
@@ -31,7 +30,7 @@ struct Answer {
     due_at: &'static str,
 }
 
-/// Serves until it is killed, on the same kind of runtime as `delay-queue`.
+/// Serves until the process is killed, on the same kind of runtime as `delay-queue`.
 pub fn run(listen: &str) -> Result<(), Failure> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(async {
@@ -40,8 +39,8 @@ pub fn run(listen: &str) -> Result<(), Failure> {
     })
 }
 
-/// Returns `POST /jobs`, without a queue and without the layers that every answer of the server
-/// passes; and a purge that finds nothing, which ends every bench.
+/// Returns two routes: `POST /jobs`, without a queue and without the server's middleware, and the
+/// purge that a bench calls at its end.
 fn routes() -> Router {
     Router::new()
         .route("/jobs", post(answer))

@@ -1,4 +1,4 @@
-//! Serves other routes than the server's, on connections like the server's own.
+//! Serves routes on the same kind of connections as the server.
 
 use std::{io, time::Duration};
 

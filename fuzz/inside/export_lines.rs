@@ -9,33 +9,33 @@ use super::{
 };
 use crate::{fuzzing, job::Job};
 
-/// Checks that every job reads back as written, and that a file of any lines, with or without valid
-/// sums, is read or refused. Every job read can be written again.
+/// Checks that every job reads back as written, that every job of an import can be written again,
+/// and that reading a file of any lines, with or without valid sums, does not panic.
 pub fn export_lines(data: &[u8]) {
     let _ = read(data);
     let mut input = Unstructured::new(data);
     if let Ok(job) = fuzzing::job(&mut input) {
-        assert_eq!(again(&job), job);
+        assert_eq!(round_trip(&job), job);
         let line = Line::Job(JobLine::of(&job).expect("a job of a store"));
-        let jobs = read(&sealed(&[serde_json::to_vec(&line).expect("JSON")]));
-        assert_eq!(jobs.expect("what was written"), [job]);
+        let jobs = read(&with_valid_sums(&[serde_json::to_vec(&line).expect("JSON")]));
+        assert_eq!(jobs.expect("a valid export"), [job]);
     }
     let lines: Vec<Vec<u8>> = data.split(|&byte| byte == b'\n').map(<[u8]>::to_vec).collect();
-    for job in read(&sealed(&lines)).unwrap_or_default() {
-        assert_eq!(again(&job), job);
+    for job in read(&with_valid_sums(&lines)).unwrap_or_default() {
+        assert_eq!(round_trip(&job), job);
     }
 }
 
 /// Writes a job as a line and reads it back.
-fn again(job: &Job) -> Job {
+fn round_trip(job: &Job) -> Job {
     let line = JobLine::of(job).expect("a job of a store");
     let text = serde_json::to_string(&line).expect("JSON");
     let line: JobLine<'_> = serde_json::from_str(&text).expect("its own line");
     line.job().expect("its own job")
 }
 
-/// Returns an export of one bucket with these lines and their sums.
-fn sealed(lines: &[Vec<u8>]) -> Vec<u8> {
+/// Returns an export of one bucket with the given lines and valid sums.
+fn with_valid_sums(lines: &[Vec<u8>]) -> Vec<u8> {
     let (mut all, mut sums) = (Vec::new(), Sums::default());
     let mut write = |sums: &mut Sums, line: &Line<'_>, text: &[u8]| {
         let text = [text, b"\n"].concat();
@@ -46,7 +46,7 @@ fn sealed(lines: &[Vec<u8>]) -> Vec<u8> {
     let (format, store) = (FORMAT.to_owned(), String::new());
     let head = Line::Head(Head { format, version: VERSION, store, buckets: 1 });
     write(&mut sums, &head, &own(&head));
-    // An export has settings of topics after the jobs. Text that is not a line goes to the end.
+    // Puts the lines in the order of an export: jobs, then topics, then all other text.
     let (mut jobs, mut topics, mut others) = (Vec::new(), Vec::new(), Vec::new());
     for text in lines {
         match serde_json::from_slice::<Line<'_>>(text) {

@@ -57,8 +57,8 @@ fn in_memory() -> Records {
     }
 }
 
-/// Checks that a job reads back as written. With one field changed it reads the same, or is
-/// reported as damaged.
+/// Checks that a job reads back as written. If a field of its rows is changed, the job must read
+/// the same or be reported as damaged.
 pub fn file_records(data: &[u8]) {
     let mut input = Unstructured::new(data);
     let Ok(job) = fuzzing::job(&mut input) else { return };
@@ -72,21 +72,21 @@ pub fn file_records(data: &[u8]) {
         let expected = has_row(&job).then(|| attempt(&job));
         assert_eq!(arrival.attempt.as_deref(), expected.as_ref());
         if expected.is_some() {
-            assert_eq!((arrival.state, arrival.at), (settled(job.state), job.at()));
+            assert_eq!((arrival.state, arrival.at), (stored_state(job.state), job.at()));
         }
-        let past = records.read_past(serial).expect("its history");
+        let past = records.read_error_and_history(serial).expect("its history");
         assert_eq!((past.error, past.history), (job.error.clone(), History::of(&job)));
         for _ in 0..2 {
-            if change(records, &mut input).is_err() {
+            if change_field(records, &mut input).is_err() {
                 break;
             }
             let loaded = load(records);
             let is_sound = |arrival: &&Arrival| records.read(arrival.serial).is_ok();
             loaded.iter().filter(is_sound).for_each(|arrival| check(records, arrival, &job));
-            loaded.iter().for_each(|arrival| drop(records.read_past(arrival.serial)));
+            loaded.iter().for_each(|arrival| drop(records.read_error_and_history(arrival.serial)));
         }
         records.roll_back();
-        // A newly loaded store would know nothing of this job.
+        // Removes all rows of this job, so that the next input starts with an empty store.
         records.damaged.clear();
         records.quarantined.clear();
     });
@@ -108,24 +108,24 @@ fn writes(serial: u64, job: &Job) -> Vec<Write> {
 }
 
 fn has_row(job: &Job) -> bool {
-    job.attempt > 0 || job.ending.is_some() || !job.history.is_empty()
+    job.was_popped() || job.ending.is_some() || !job.history.is_empty()
 }
 
 fn attempt(job: &Job) -> Attempt {
     let ended = job.ending.as_ref().map(|ending| ending.at);
     Attempt {
         number: job.attempt,
+        is_snoozed: job.is_snoozed,
         reservation: job.reservation,
-        due_at: job.due_at,
         died_at: ended.or(job.died_at).unwrap_or(UnixMillis::new(0)),
-        ttr: job.ttr,
-        expired: false,
         was_kicked: true,
+        ..Attempt::none(job.due_at, job.ttr)
     }
 }
 
-/// Returns the state in a row: the machine decides by the time whether a job is ready.
-fn settled(state: State) -> State {
+/// Returns the state as rows store it. A ready job is stored as delayed, since its due time makes
+/// it ready.
+fn stored_state(state: State) -> State {
     if state == State::Ready { State::Delayed } else { state }
 }
 
@@ -135,7 +135,7 @@ fn load(records: &mut Records) -> Vec<Arrival> {
     loaded
 }
 
-/// Checks that a job reads back as put.
+/// Checks that a job reads back as written.
 fn check(records: &Records, arrival: &Arrival, job: &Job) {
     assert_eq!((&arrival.id, &arrival.topic), (&job.id, &job.topic));
     assert_eq!(*arrival.policy, job.policy.clone().decisive());
@@ -151,7 +151,7 @@ fn check(records: &Records, arrival: &Arrival, job: &Job) {
 }
 
 /// Sets a field of a row to another value, if the column accepts it.
-fn change(records: &Records, input: &mut Unstructured<'_>) -> arbitrary::Result<()> {
+fn change_field(records: &Records, input: &mut Unstructured<'_>) -> arbitrary::Result<()> {
     let (table, column) = input.choose(&COLUMNS)?;
     let value = match input.int_in_range(0..=4)? {
         0 => Value::Null,
@@ -161,7 +161,7 @@ fn change(records: &Records, input: &mut Unstructured<'_>) -> arbitrary::Result<
         _ => Value::Blob(input.arbitrary()?),
     };
     let sql = format!("UPDATE {table} SET {column} = ?");
-    // The tables are strict: no damaged row has a value of another type.
+    // Fails for a value of another type, since the tables are strict.
     drop(records.run(&sql, [value]));
     Ok(())
 }

@@ -1,8 +1,8 @@
-//! Fuzz targets that `fuzz/` runs: each takes any bytes and panics if a promise is broken.
+//! Fuzz targets that `fuzz/` runs. Each target accepts any bytes and panics if a promise is broken.
 //!
-//! They are built into the server's library, for fuzzers and tests alone. Because they call private
-//! code, each file is a module of the part that it tests. A test replays the kept corpus, so that
-//! known faults are looked for without a fuzzer, too.
+//! The library contains them only when it is built for fuzzers or tests. The targets call private
+//! code, so each file is a module of the code that it tests. A unit test replays the corpus, so
+//! that known faults are detected without a fuzzer.
 
 mod values;
 
@@ -13,8 +13,8 @@ use bytes::Bytes;
 
 use crate::job::{
     AttemptOutcome, Backoff, Consumer, Ending, Headers, Job, MAX_CONSUMER, MAX_DURATION,
-    MAX_HISTORY, Millis, Outcome, PastAttempt, Policy, Reservation, State, Topic, UnixMillis,
-    cut_error,
+    MAX_HISTORY, Millis, Outcome, PastAttempt, Policy, Priority, Reservation, State, Topic,
+    UnixMillis, cut_error,
 };
 
 pub use self::values::{backoff, durations};
@@ -27,22 +27,28 @@ pub use crate::{
     },
 };
 
-/// Characters of names that have no meaning in any format.
+/// Characters of names. None of them has a meaning in a stored format.
 const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-";
 
-/// Returns a job that a store may have.
+/// Returns a job that obeys the rules of stores.
 pub(crate) fn job(input: &mut Unstructured<'_>) -> Result<Job> {
     let state = *input.choose(&State::ALL)?;
     let (reserved, dead) = (state == State::Reserved, state == State::Dead);
     let finished = state == State::Finished;
     let attempt = input.int_in_range(u32::from(reserved || dead)..=u32::MAX)?;
     let popped = attempt > 0;
+    let expires_after = if input.arbitrary()? { Some(span(input)?) } else { None };
     let policy = Policy {
         ttr: span(input)?,
         max_attempts: input.arbitrary()?,
         backoff: if input.arbitrary()? { Some(any_backoff(input)?) } else { None },
         dead_retention: span(input)?,
         finished_retention: if input.arbitrary()? { span(input)? } else { Millis::ZERO },
+        priority: Priority::new(input.int_in_range(0..=9)?).unwrap_or_default(),
+        expires_after,
+        expires_at: if expires_after.is_some() { Some(time(input)?) } else { None },
+        dead_to: if input.arbitrary()? { Some(name(input)?) } else { None },
+        dead_from: if input.arbitrary()? { Some(name(input)?) } else { None },
         traceparent: match input.arbitrary::<(u128, u64, u8)>()? {
             (0, ..) | (_, 0, _) => None,
             (trace, span, flags) => {
@@ -58,12 +64,13 @@ pub(crate) fn job(input: &mut Unstructured<'_>) -> Result<Job> {
         body: if finished { Bytes::new() } else { body(input)?.into() },
         state,
         attempt,
+        is_snoozed: popped && !finished && input.arbitrary()?,
         due_at: time(input)?,
         created_at: time(input)?,
         ttr: if reserved { span(input)? } else { policy.ttr },
         policy,
         reservation: match popped && input.arbitrary()? {
-            true => Some(Reservation::from_bits(input.arbitrary()?)),
+            true => Some(Reservation::from_bits(input.int_in_range(1..=u64::MAX)?)),
             false => None,
         },
         reserved_until: if reserved { Some(time(input)?) } else { None },
@@ -97,6 +104,7 @@ fn consumer(input: &mut Unstructured<'_>) -> Result<Consumer> {
 fn history(input: &mut Unstructured<'_>) -> Result<Vec<PastAttempt>> {
     let all = [
         AttemptOutcome::Released,
+        AttemptOutcome::ReleasedUncounted,
         AttemptOutcome::Expired,
         AttemptOutcome::Buried,
         AttemptOutcome::Finished,
@@ -135,7 +143,8 @@ fn span(input: &mut Unstructured<'_>) -> Result<Millis> {
     input.int_in_range(1..=MAX_DURATION.get()).map(Millis::new)
 }
 
-/// Returns JSON, sometimes too long for a pool record of Redis.
+/// Returns JSON. Some bodies are too long for a record of the job pool in Redis, which stores them
+/// separately.
 fn body(input: &mut Unstructured<'_>) -> Result<String> {
     let is_long = input.ratio(1, 8)?;
     let text: &str = input.arbitrary()?;
@@ -188,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn every_input_that_was_kept_passes_its_target() {
+    fn every_target_passes_its_corpus() {
         let fuzz = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz");
         let known: Vec<&str> = TARGETS.iter().map(|(name, _)| *name).collect();
         assert_eq!(names(&fuzz.join("corpus")), known);
@@ -203,7 +212,7 @@ mod tests {
                 assert!(ran.is_ok(), "{}", path.display());
                 inputs += 1;
             }
-            assert!(inputs > 0, "{name} has none");
+            assert!(inputs > 0, "the corpus of {name} is empty");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Fuzz targets of requests: the parts of handlers that need no queue.
+//! Fuzz targets of the parts of request handlers that need no queue.
 
 use arbitrary::Unstructured;
 use axum::{
@@ -26,8 +26,8 @@ use crate::{
             topics,
         },
         wire::{
-            ActionRequest, Bury, Delete, Finish, IdOnly, PatchJob, PauseTopic, PutJob, PutTopic,
-            Release, Touch,
+            ActionRequest, ActionRules, Bury, Delete, Finish, IdOnly, PatchJob, PauseTopic, PutJob,
+            PutTopic, Release, Touch,
         },
     },
     job::{
@@ -35,11 +35,11 @@ use crate::{
         State, Topic, Topics, UnixMillis,
     },
     queue::{Position, Put},
-    store::JobPosition,
+    store::{JobFilter, JobPosition, Period},
 };
 
-/// Longer than any refusal, since refusals do not repeat the whole input.
-const LONGEST: usize = 4096;
+/// Maximum length of a refusal. A refusal must not repeat a long input.
+const MAX_REFUSAL_BYTES: usize = 4096;
 
 fn limits() -> Limits {
     #[derive(serde::Deserialize)]
@@ -50,10 +50,16 @@ fn limits() -> Limits {
 }
 
 /// Returns an accepted value; checks that a refusal has a reason and is short.
-fn taken<T>(answer: Result<T, Problem>) -> Option<T> {
+fn checked<T>(answer: Result<T, Problem>) -> Option<T> {
     let check = |problem: &Problem| {
-        assert!(!problem.detail.is_empty() && problem.detail.len() <= LONGEST, "{problem:?}");
-        assert!(problem.field.as_ref().is_none_or(|field| field.len() <= LONGEST), "{problem:?}");
+        assert!(
+            !problem.detail.is_empty() && problem.detail.len() <= MAX_REFUSAL_BYTES,
+            "{problem:?}"
+        );
+        assert!(
+            problem.field.as_ref().is_none_or(|field| field.len() <= MAX_REFUSAL_BYTES),
+            "{problem:?}"
+        );
     };
     answer.inspect_err(check).ok()
 }
@@ -81,29 +87,29 @@ fn check_put(put: &Put, content: &Bytes) {
     check_ttr(put.policy.ttr);
 }
 
-/// Reads the content of a put, and of a change.
+/// Parses `data` as the content of a put, and of a change.
 pub fn http_put(data: &[u8]) {
     let content = Bytes::copy_from_slice(data);
     let put = parse::<PutJob>(&content, "").and_then(|put| put.valid(&content, limits(), None));
-    if let Some(put) = taken(put) {
+    if let Some(put) = checked(put) {
         check_put(&put, &content);
     }
-    let Some(patch) = taken(parse::<PatchJob>(&content, "")) else { return };
+    let Some(patch) = checked(parse::<PatchJob>(&content, "")) else { return };
     let _ = patch.has_read_only_fields();
-    if let Some(change) = taken(patch.valid(&content, limits())) {
+    if let Some(change) = checked(patch.valid(&content, limits())) {
         change.schedule.into_iter().for_each(check_schedule);
         check_ttr(change.policy.ttr);
         change.body.iter().for_each(|body| check_body(body, &content));
     }
 }
 
-/// Reads the content of every batch.
+/// Parses `data` as the content of every kind of batch.
 pub fn http_batch(data: &[u8]) {
     let content = Bytes::copy_from_slice(data);
-    let Some(jobs) = taken(batch::jobs(&content)) else { return };
+    let Some(jobs) = checked(batch::jobs(&content)) else { return };
     for (index, json) in jobs.iter().enumerate() {
         let put = batch::put_of(json, &format!("jobs[{index}]"), &content, limits(), None);
-        if let Some(put) = taken(put) {
+        if let Some(put) = checked(put) {
             check_put(&put, &content);
         }
     }
@@ -119,17 +125,18 @@ pub fn http_batch(data: &[u8]) {
 }
 
 fn items<W: ActionRequest>(content: &Bytes) -> Vec<W::Job> {
-    let rights = (&Topics::ALL, &ReservationKey::from([0; 32]));
-    let requests = taken(batch::requests::<W>(content, rights)).unwrap_or_default();
-    requests.into_iter().filter_map(|item| taken(item).map(|(_, job)| job)).collect()
+    let key = ReservationKey::from([0; 32]);
+    let rights = (&Topics::ALL, ActionRules { key: &key, limits: limits() });
+    let requests = checked(batch::requests::<W>(content, rights)).unwrap_or_default();
+    requests.into_iter().filter_map(|item| checked(item).map(|(_, job)| job)).collect()
 }
 
 fn check_error(error: Option<&str>) {
     assert!(error.is_none_or(|text| (1..=MAX_ERROR_BYTES).contains(&text.len())), "{error:?}");
 }
 
-/// Reads a query from the first line and the content after it, for the routes of one job, of topics
-/// and of tokens. The line also serves as a header.
+/// Parses the first line of `data` as a query and the rest as content, for the routes of one job,
+/// of topics and of tokens. Also parses the first line as a header and as a token.
 pub fn http_requests(data: &[u8]) {
     let end = data.iter().position(|&byte| byte == b'\n').unwrap_or(data.len());
     let (line, content) = (&data[..end], data.get(end + 1..).unwrap_or_default());
@@ -145,43 +152,45 @@ pub fn http_requests(data: &[u8]) {
     let uri = [b"/?", line].concat();
     let Ok(uri) = Uri::try_from(uri.as_slice()) else { return };
     let topic: Topic = "t".parse().expect("a topic");
-    if let Some(pop) = taken(pop::options(&uri, content, vec![topic.clone()])) {
+    if let Some(pop) = checked(pop::options(&uri, content, vec![topic.clone()])) {
         assert!((1..=100).contains(&pop.count) && pop.wait.as_secs() <= 60, "{pop:?}");
         check_ttr(pop.ttr);
     }
     let (id, key) = (|| "a".parse().expect("an id"), ReservationKey::from([0; 32]));
-    let _ = taken(action::<Finish>(id(), &uri, content, (Topics::ALL, &key)));
-    let _ = taken(delete_of(id(), &uri, content, (Topics::ALL, &key)));
-    let _ = taken(action::<IdOnly>(id(), &uri, content, (Topics::ALL, &key)));
-    if let Some(release) = taken(action::<Release>(id(), &uri, content, (Topics::ALL, &key))) {
+    let rights = || (Topics::ALL, ActionRules { key: &key, limits: limits() });
+    let _ = checked(action::<Finish>(id(), &uri, content, rights()));
+    let _ = checked(delete_of(id(), &uri, content, rights()));
+    let _ = checked(action::<IdOnly>(id(), &uri, content, rights()));
+    if let Some(release) = checked(action::<Release>(id(), &uri, content, rights())) {
         check_error(release.error.as_deref());
     }
-    if let Some(touch) = taken(action::<Touch>(id(), &uri, content, (Topics::ALL, &key))) {
+    if let Some(touch) = checked(action::<Touch>(id(), &uri, content, rights())) {
         check_ttr(touch.ttr);
     }
-    if let Some(bury) = taken(action::<Bury>(id(), &uri, content, (Topics::ALL, &key))) {
+    if let Some(bury) = checked(action::<Bury>(id(), &uri, content, rights())) {
         check_error(bury.error.as_deref());
     }
-    if let Some(steps) = taken(topics::due_steps(&uri)) {
+    if let Some(steps) = checked(topics::due_steps(&uri)) {
         assert!((1..=500).contains(&steps.count) && steps.step > Millis::ZERO, "{steps:?}");
     }
     let bucket = |index| Buckets::SIXTEEN.all().nth(index);
-    if let Some((_, _, range)) = taken(topics::jobs_range(&uri, &topic, bucket)) {
+    if let Some((_, _, range)) = checked(topics::jobs_range(&uri, &topic, bucket)) {
         assert!((1..=1000).contains(&range.limit), "{range:?}");
     }
-    let _ = taken(no_body(content));
-    if let Some(topic_put) = taken(parse::<PutTopic>(content, "")) {
-        let defaults = taken(topic_put.valid(&topic, false));
+    let _ = checked(no_body(content));
+    if let Some(topic_put) = checked(parse::<PutTopic>(content, "")) {
+        let defaults = checked(topic_put.valid(&topic, false));
         check_ttr(defaults.and_then(|defaults| defaults.ttr));
     }
-    if let Some(pause) = taken(parse_or_default::<PauseTopic>(content)) {
-        let span = taken(pause.valid()).flatten();
+    if let Some(pause) = checked(parse_or_default::<PauseTopic>(content)) {
+        let span = checked(pause.valid()).flatten();
         assert_ne!(span, Some(Millis::ZERO));
     }
-    let _ = taken(parse::<CreateToken>(content, ""));
+    let _ = checked(parse::<CreateToken>(content, ""));
 }
 
-/// Checks that each cursor leads to its own place, in its own list alone, and that no text panics.
+/// Checks that each cursor reads back as its position and is refused by other lists, and that
+/// parsing any text does not panic.
 pub fn cursors(data: &[u8]) {
     let mut input = Unstructured::new(data);
     let _ = cursor(&mut input);
@@ -192,21 +201,26 @@ fn cursor(input: &mut Unstructured<'_>) -> arbitrary::Result<()> {
     let state = *input.choose(&State::ALL)?;
     let mut due = || Ok(input.arbitrary::<Option<u64>>()?.map(UnixMillis::new));
     let due = (due()?, due()?);
-    let cursor = Cursor { topic: &topic, state, due };
+    let texts = input.arbitrary::<(Option<String>, Option<String>)>()?;
+    let (error_contains, id_contains) = texts;
+    let due = Period { from: due.0, before: due.1 };
+    let filter = JobFilter { error_contains, id_contains, due, ..JobFilter::default() };
+    let cursor = Cursor { topic: &topic, state, filter };
     let mut buckets = Buckets::SIXTEEN.all();
-    let bucket = buckets.nth(input.choose_index(16)?).expect("one of them");
+    let bucket = buckets.nth(input.choose_index(16)?).expect("fewer than 16 buckets");
     let (at, tie): (u64, String) = input.arbitrary()?;
     let after = (!tie.is_empty()).then_some(JobPosition { at: UnixMillis::new(at), tie });
     let position = Position { bucket, after };
     let text = cursor.text(&position);
     let find = |index| Buckets::SIXTEEN.all().nth(index);
-    assert_eq!(taken(cursor.parse(&text, find)), Some(position), "{text}");
+    assert_eq!(checked(cursor.parse(&text, find)), Some(position), "{text}");
     for other in State::ALL.into_iter().filter(|other| *other != state) {
-        assert_eq!(taken(Cursor { state: other, ..cursor }.parse(&text, find)), None, "{text}");
+        let other = Cursor { state: other, ..cursor.clone() };
+        assert_eq!(checked(other.parse(&text, find)), None, "{text}");
     }
-    // Read any text, and any place with a valid checksum.
+    // Parses any text, and any position with a valid checksum.
     let text: &str = input.arbitrary()?;
-    taken(cursor.parse(text, find));
-    taken(cursor.parse(&cursor.sealed(text), find));
+    checked(cursor.parse(text, find));
+    checked(cursor.parse(&cursor.sealed(text), find));
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! Sound file of the file store, and the contents of each of its pages.
+//! An undamaged file of the file store, and the contents of each of its pages.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -9,7 +9,10 @@ use bytes::Bytes;
 use sqlite_salvage::{Cell, Leaf, Pages};
 
 use crate::{
-    job::{Millis, NewJob, Outcome, Pause, Policy, Schedule, State, Topic, UnixMillis},
+    job::{
+        Millis, NewJob, Outcome, Pause, Policy, Schedule, Setting, SettingKind, State, Topic,
+        UnixMillis,
+    },
     store::{
         TokenChange,
         file::{
@@ -22,11 +25,12 @@ use crate::{
 };
 
 pub const JOBS: u64 = 300;
-/// Deleted jobs after these, whose rows remain in their pages.
+/// Number of additional jobs that were deleted. Their rows remain in the free space of pages.
 const DELETED: u64 = 20;
-/// Numbers of two quarantined jobs; the second was finished or deleted, too.
-pub const ASIDE: u64 = 7;
-pub const GONE: u64 = 9;
+/// The number of a quarantined job.
+pub const QUARANTINED: u64 = 7;
+/// The number of a quarantined job that was also finished or deleted.
+pub const QUARANTINED_GONE: u64 = 9;
 /// Number of topics with settings, and of tokens.
 const NAMES: u64 = 40;
 
@@ -37,12 +41,13 @@ pub struct Sound {
     pub defaults: Vec<Write>,
     pub tokens: Vec<Write>,
     /// Jobs in each leaf of `pool`.
-    pub jobs_of: HashMap<usize, HashSet<u64>>,
-    /// Leaves of `attempts`, with the numbers that their rows may have.
-    pub attempts_of: HashMap<usize, Leaf>,
-    /// Topics and tokens in each leaf, as indexes of the lists above.
-    pub topics_of: HashMap<usize, HashSet<u64>>,
-    pub tokens_of: HashMap<usize, HashSet<u64>>,
+    pub jobs_by_leaf: HashMap<usize, HashSet<u64>>,
+    /// The leaves of `attempts`, with the rowids that they may have.
+    pub attempts_by_leaf: HashMap<usize, Leaf>,
+    /// Topics in each leaf of `topics`, as indexes of `pauses` and `defaults`.
+    pub topics_by_leaf: HashMap<usize, HashSet<u64>>,
+    /// Tokens in each leaf of `tokens`, as indexes of `tokens`.
+    pub tokens_by_leaf: HashMap<usize, HashSet<u64>>,
 }
 
 impl Sound {
@@ -54,19 +59,19 @@ impl Sound {
         let mut writes: Vec<Write> = (1..=JOBS + DELETED).map(insert).collect();
         writes.extend((1..=JOBS + DELETED).filter(|serial| is_popped(*serial)).map(pop));
         writes.extend((JOBS + 1..=JOBS + DELETED).map(|serial| Write::Delete { serial }));
-        writes.push(Write::Quarantine { serial: ASIDE, fate: Fate::Dead });
-        writes.push(Write::Quarantine { serial: GONE, fate: Fate::Gone });
+        writes.push(Write::Quarantine { serial: QUARANTINED, fate: Fate::Dead });
+        writes.push(Write::Quarantine { serial: QUARANTINED_GONE, fate: Fate::Gone });
         for number in 0..NAMES {
             pauses.push(pause(number));
             defaults.push(defaults_of(number));
             tokens.push(token(number));
-            // A topic with both would leave an old version of its row.
+            // A second write of the same topic would leave an old version of its row in the page.
             writes.extend([if has_pause(number) { pause(number) } else { defaults_of(number) }]);
             writes.push(token(number));
         }
         records.write(&writes, true).map_err(|(_, cause)| cause).expect("written");
         records.commit().expect("committed");
-        records.empty_log().expect("carried over");
+        records.empty_log().expect("checkpointed");
         drop(records);
         let bytes = fs::read(&path).expect("the file");
         let mut pages = Pages::open(&path, PAGE).expect("opened");
@@ -83,10 +88,13 @@ impl Sound {
             leaves.iter().map(numbers).collect()
         };
         Self {
-            jobs_of: by_page(leaves("pool"), |cell| cell.serial.cast_unsigned()),
-            attempts_of: leaves("attempts").iter().map(|(l, _)| (l.page as usize, *l)).collect(),
-            topics_of: by_page(leaves("topics"), named),
-            tokens_of: by_page(leaves("tokens"), named),
+            jobs_by_leaf: by_page(leaves("pool"), |cell| cell.serial.cast_unsigned()),
+            attempts_by_leaf: leaves("attempts")
+                .iter()
+                .map(|(l, _)| (l.page as usize, *l))
+                .collect(),
+            topics_by_leaf: by_page(leaves("topics"), number_in_name),
+            tokens_by_leaf: by_page(leaves("tokens"), number_in_name),
             dir,
             bytes,
             pauses,
@@ -95,14 +103,14 @@ impl Sound {
         }
     }
 
-    /// Returns whether a page has the overflow of a row, by the pointer map.
+    /// Returns whether the pointer map marks a page as the overflow of a row.
     pub fn is_overflow(&self, page: usize) -> bool {
         page > 2 && [3, 4].contains(&self.bytes[PAGE + (page - 3) * 5])
     }
 }
 
-/// Returns the number in the name of a row, which is the first column.
-fn named(cell: &Cell) -> u64 {
+/// Returns the number at the end of a row's name, which is its first column.
+fn number_in_name(cell: &Cell) -> u64 {
     let fields = cell.fields().expect("its fields");
     let name = text(&fields[0]).expect("a name");
     name.rsplit('-').next().and_then(|number| number.parse().ok()).expect("a number")
@@ -151,16 +159,8 @@ pub fn insert(serial: u64) -> Write {
 
 pub fn pop(serial: u64) -> Write {
     let at = UnixMillis::new(1_800_000_060_000 + serial);
-    let (ttr, died_at) = (Millis::new(60_000), UnixMillis::new(0));
-    let attempt = Attempt {
-        number: 1,
-        reservation: None,
-        due_at: at,
-        died_at,
-        ttr,
-        expired: false,
-        was_kicked: true,
-    };
+    let ttr = Millis::new(60_000);
+    let attempt = Attempt { number: 1, was_kicked: true, ..Attempt::none(at, ttr) };
     let (state, error) = match is_finished(serial) {
         true => (State::Finished, None),
         false => (State::Reserved, Some("ttr expired".to_owned())),
@@ -176,14 +176,15 @@ fn has_pause(number: u64) -> bool {
 fn pause(number: u64) -> Write {
     let until = Some(UnixMillis::new(1_900_000_000_000 + number));
     let pause = if number.is_multiple_of(2) { Pause::OPEN } else { Pause { until } };
-    Write::Pause { topic: topic(number), pause: has_pause(number).then_some(pause) }
+    Write::Setting(Setting::pause(topic(number), has_pause(number).then_some(pause)))
 }
 
-/// Returns defaults as JSON; those of the first topic take several pages.
+/// Returns defaults as JSON. The defaults of the first topic take several pages.
 fn defaults_of(number: u64) -> Write {
     let length = if number == 0 { 6_000 } else { 200 };
     let text = format!("{{\"ttr\":{number:0>length$}}}");
-    Write::Defaults { topic: topic(number), text: (!has_pause(number)).then_some(text) }
+    let text = (!has_pause(number)).then_some(text);
+    Write::Setting(Setting { topic: topic(number), kind: SettingKind::Defaults, text })
 }
 
 fn token(number: u64) -> Write {

@@ -21,7 +21,7 @@ const TRUSTED_FOR: Duration = Duration::from_secs(5);
 /// The name of the bootstrap token, which no store has.
 pub const BOOTSTRAP: &str = "bootstrap";
 
-/// Who can reach a server.
+/// The machines that can reach a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exposure {
     /// Only this machine can reach it.
@@ -42,9 +42,10 @@ impl Exposure {
 pub enum Denied {
     /// The request has no token.
     Missing,
-    /// The token of the request is not in force.
+    /// The token of the request is malformed, unknown, revoked or expired.
     Wrong,
-    /// It is unknown whether the token is in force: the store has not answered for too long.
+    /// The server cannot tell whether the token is in force: the store has not answered for longer
+    /// than [`TRUSTED_FOR`].
     Unknown,
 }
 
@@ -53,15 +54,15 @@ pub struct Access {
     /// Replaced as a whole, so that readers take no lock.
     known: ArcSwap<Known>,
     bootstrap: Option<Arc<Token>>,
-    /// Whether requests need a token. Stays set once it is: emptying the store, or revoking its
+    /// Whether requests need a token. Never reset to `false`: emptying the store, or revoking its
     /// last token, must not open the server to everyone.
-    is_closed: AtomicBool,
+    requires_token: AtomicBool,
     started: Instant,
-    /// Held from reading the store's tokens to replacing `known`, so that an older reading cannot
-    /// replace a newer one.
+    /// Locked while the store's tokens are read and `known` is replaced, so that an older reading
+    /// cannot replace a newer one.
     refreshing: tokio::sync::Mutex<()>,
-    /// When `known` was last compared with the store, in milliseconds after `started`.
-    compared_at: AtomicU64,
+    /// When the store last confirmed or replaced `known`, in milliseconds after `started`.
+    confirmed_at: AtomicU64,
 }
 
 #[derive(Default)]
@@ -74,28 +75,28 @@ struct Known {
 }
 
 impl Access {
-    /// Creates the access control of a server. If `closed`, requests need a token even while there
-    /// are no tokens.
+    /// Creates the access control of a server. If `closed`, requests need a token even while no
+    /// token exists.
     pub fn new(bootstrap: Option<&SecretToken>, closed: bool) -> Self {
         let token = |secret: &SecretToken| {
             let name = BOOTSTRAP.parse().expect("a valid name");
-            let made = UnixMillis::new(0);
-            Arc::new(Token::new(name, secret.hash(), Scopes::admin(), made, None))
+            let created_at = UnixMillis::new(0);
+            Arc::new(Token::new(name, secret.hash(), Scopes::admin(), created_at, None))
         };
         let bootstrap = bootstrap.map(token);
         Self {
             known: ArcSwap::default(),
-            is_closed: AtomicBool::new(closed || bootstrap.is_some()),
+            requires_token: AtomicBool::new(closed || bootstrap.is_some()),
             bootstrap,
             refreshing: tokio::sync::Mutex::default(),
             started: Instant::now(),
-            compared_at: AtomicU64::new(0),
+            confirmed_at: AtomicU64::new(0),
         }
     }
 
     /// Returns whether requests need a token.
-    pub fn is_closed(&self) -> bool {
-        self.is_closed.load(Ordering::Relaxed)
+    pub fn requires_token(&self) -> bool {
+        self.requires_token.load(Ordering::Relaxed)
     }
 
     /// Authenticates a request by its `Authorization` header. Returns the token, or `None` if
@@ -104,29 +105,30 @@ impl Access {
     /// # Errors
     /// The header has no token in force, or the store has not answered for too long.
     pub fn authenticate(&self, authorization: Option<&[u8]>) -> Result<Option<Arc<Token>>, Denied> {
-        if !self.is_closed() {
+        if !self.requires_token() {
             return Ok(None);
         }
         let secret = bearer(authorization.ok_or(Denied::Missing)?).ok_or(Denied::Wrong)?;
         let now = Clock::Own.now().floor;
-        let token = self.in_force(secret.hash(), now)?;
-        token.used(now);
+        let token = self.valid_token(secret.hash(), now)?;
+        token.record_use(now);
         Ok(Some(token))
     }
 
-    /// Checks that a request authenticated with `token` may still act, since it may have waited.
+    /// Checks again that the `token` of an authenticated request is in force. Call it after a
+    /// request has waited.
     ///
     /// # Errors
     /// The token was revoked or has expired, or the request has none and now needs one.
     pub fn check(&self, token: Option<&Token>) -> Result<(), Denied> {
         match token {
-            Some(token) => self.in_force(token.hash, Clock::Own.now().floor).map(drop),
-            None if self.is_closed() => Err(Denied::Missing),
+            Some(token) => self.valid_token(token.hash, Clock::Own.now().floor).map(drop),
+            None if self.requires_token() => Err(Denied::Missing),
             None => Ok(()),
         }
     }
 
-    fn in_force(&self, hash: TokenHash, now: UnixMillis) -> Result<Arc<Token>, Denied> {
+    fn valid_token(&self, hash: TokenHash, now: UnixMillis) -> Result<Arc<Token>, Denied> {
         if let Some(bootstrap) = self.bootstrap.as_ref().filter(|own| own.hash == hash) {
             return Ok(Arc::clone(bootstrap));
         }
@@ -143,28 +145,28 @@ impl Access {
         self.refreshing.lock().await
     }
 
-    /// Replaces the known tokens with those of the store; `asked` is when they were requested.
-    /// Requests then need a token, even if the store has only unreadable tokens.
+    /// Replaces the known tokens with the store's, which were requested at `requested_at`. If the
+    /// store has any tokens, even if only unreadable ones, requests need a token from now on.
     pub fn replace(
         &self,
         version: u64,
         tokens: impl IntoIterator<Item = Token>,
         has_unreadable: bool,
-        asked: Instant,
+        requested_at: Instant,
     ) {
         let old = self.known.load();
         // A token that is already known keeps its last use.
-        let kept = |token: Token| match old.by_hash.get(&token.hash) {
+        let reuse_known = |token: Token| match old.by_hash.get(&token.hash) {
             Some(same) if same.name == token.name => Arc::clone(same),
             _ => Arc::new(token),
         };
         let by_hash: HashMap<_, _> =
-            tokens.into_iter().map(kept).map(|token| (token.hash, token)).collect();
+            tokens.into_iter().map(reuse_known).map(|token| (token.hash, token)).collect();
         if !by_hash.is_empty() || has_unreadable {
-            self.is_closed.store(true, Ordering::Relaxed);
+            self.requires_token.store(true, Ordering::Relaxed);
         }
         self.known.store(Arc::new(Known { version: Some(version), by_hash, has_unreadable }));
-        self.compared(asked);
+        self.confirm_current(requested_at);
     }
 
     /// Returns the store's version of the known tokens.
@@ -172,37 +174,38 @@ impl Access {
         self.known.load().version
     }
 
-    /// Returns whether there are tokens, including unreadable ones, which may be in force.
+    /// Returns whether any token exists. Unreadable ones count, since they may be in force.
     pub fn has_tokens(&self) -> bool {
         let known = self.known.load();
         self.bootstrap.is_some() || !known.by_hash.is_empty() || known.has_unreadable
     }
 
-    /// Adds the uses that this server has seen to `tokens`, which were read from the store.
+    /// Updates the last uses of `tokens`, which were read from the store, with the uses that this
+    /// server has seen since.
     pub fn add_uses(&self, tokens: &[Token]) {
         let known = self.known.load();
         for token in tokens {
             let used_at = known.by_hash.get(&token.hash).and_then(|same| same.last_used_at());
-            used_at.into_iter().for_each(|at| token.used(at));
+            used_at.into_iter().for_each(|at| token.record_use(at));
         }
     }
 
-    /// Returns the tokens with uses that the store should record.
+    /// Returns the tokens whose last use the store should record, each with this use.
     pub fn unrecorded_uses(&self) -> Vec<(Arc<Token>, UnixMillis)> {
         let known = self.known.load();
         let unrecorded = |token: &Arc<Token>| Some((Arc::clone(token), token.unrecorded_use()?));
         known.by_hash.values().filter_map(unrecorded).collect()
     }
 
-    /// Records that the known tokens were those of the store at this time.
-    pub fn compared(&self, asked: Instant) {
-        let millis = asked.saturating_duration_since(self.started).as_millis();
-        self.compared_at.store(u64::try_from(millis).unwrap_or(u64::MAX), Ordering::Relaxed);
+    /// Records that the known tokens matched the store's at `requested_at`.
+    pub fn confirm_current(&self, requested_at: Instant) {
+        let millis = requested_at.saturating_duration_since(self.started).as_millis();
+        self.confirmed_at.store(u64::try_from(millis).unwrap_or(u64::MAX), Ordering::Relaxed);
     }
 
     fn age(&self) -> Duration {
-        let compared = Duration::from_millis(self.compared_at.load(Ordering::Relaxed));
-        self.started.elapsed().saturating_sub(compared)
+        let confirm_current = Duration::from_millis(self.confirmed_at.load(Ordering::Relaxed));
+        self.started.elapsed().saturating_sub(confirm_current)
     }
 }
 

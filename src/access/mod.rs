@@ -4,18 +4,18 @@
 //! in memory, so that it checks a request without a call, a lock or an await. This module knows no
 //! HTTP.
 
-mod follow;
 mod keeper;
 mod name;
 mod scope;
 mod secret;
+mod sync;
 mod token;
 mod tokens;
 
-pub use follow::{UnreadableToken, follow, refresh};
 pub use keeper::{Access, BOOTSTRAP, Denied, Exposure};
 pub use name::TokenName;
 pub use scope::{Scope, Scopes, ScopesError};
 pub use secret::{SecretToken, SecretTokenError, TokenHash, masked};
+pub use sync::{UnreadableToken, keep_in_sync, refresh};
 pub use token::Token;
 pub use tokens::{SHOWN_ONCE, TokenError, Tokens};

@@ -10,7 +10,7 @@ use thiserror::Error;
 
 use crate::job::{Topic, TopicPattern, Topics};
 
-/// A kind of call.
+/// A group of calls that a token can allow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Scope {
     /// Put jobs.
@@ -58,8 +58,8 @@ impl fmt::Display for Scope {
 }
 
 /// The scopes of a token, each with its topics: `{"put": ["billing.*"], "pop": ["mail"]}`. A token
-/// has at least one; `admin` cannot be limited to topics: its only pattern must be `*`. This form
-/// is persisted, so it must stay readable.
+/// has at least one; `admin` cannot be limited to topics: its only pattern must be `*`. Stores
+/// persist this form, so later versions must still parse it.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 #[serde(transparent)]
 pub struct Scopes(BTreeMap<Scope, Topics>);
@@ -97,7 +97,7 @@ impl Scopes {
     }
 
     /// Returns whether any scope except `admin` includes this topic.
-    pub fn reach(&self, topic: &Topic) -> bool {
+    pub fn includes_topic(&self, topic: &Topic) -> bool {
         self.0.iter().any(|(scope, topics)| *scope != Scope::Admin && topics.allows(topic))
     }
 

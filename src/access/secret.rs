@@ -7,32 +7,32 @@ use thiserror::Error;
 
 /// Prefix by which people and secret scanners recognize a token.
 const PREFIX: &str = "dq_";
-/// Hexadecimal digits of 256 random bits.
-const RANDOM: usize = 64;
-/// Hexadecimal digits of the CRC-32 of all text before them: a scanner recognizes a token without
-/// asking a server, and a server refuses a mistyped one without a lookup.
-const CHECKSUM: usize = 8;
+/// Number of hexadecimal digits of the 256 random bits.
+const RANDOM_DIGITS: usize = 64;
+/// Number of hexadecimal digits of the checksum, the CRC-32 of the preceding text. It lets scanners
+/// recognize a token without a server, and servers refuse a mistyped one without a lookup.
+const CHECKSUM_DIGITS: usize = 8;
 
 /// Minimum number of digits after [`PREFIX`] to mask; fewer reveal nothing useful.
 const MIN_MASKED_DIGITS: usize = 8;
 
 /// Masks everything in the text of a URL that looks like a token, since clients put tokens there by
-/// mistake. Any character of it may be percent-encoded.
+/// mistake. Recognizes percent-encoded characters too.
 pub fn masked(text: &str) -> Cow<'_, str> {
-    let (mut shown, mut kept) = (String::new(), 0);
+    let (mut shown, mut copied) = (String::new(), 0);
     let mut at = 0;
     while at < text.len() {
         match after_prefix(text, at).map(|start| (start, digits(text, start))) {
             Some((start, (end, count))) if count >= MIN_MASKED_DIGITS => {
-                shown.extend([&text[kept..start], "…"]);
-                (at, kept) = (end, end);
+                shown.extend([&text[copied..start], "…"]);
+                (at, copied) = (end, end);
             }
             _ => at += text[at..].chars().next().map_or(1, char::len_utf8),
         }
     }
-    match kept {
+    match copied {
         0 => text.into(),
-        _ => (shown + &text[kept..]).into(),
+        _ => (shown + &text[copied..]).into(),
     }
 }
 
@@ -51,14 +51,14 @@ fn digits(text: &str, start: usize) -> (usize, usize) {
     std::iter::successors(Some((start, 0)), next).last().unwrap_or((start, 0))
 }
 
-/// Returns the end of the character at `at`, percent-encoded or not, if it `fits`.
-fn after(text: &str, at: usize, fits: impl Fn(char) -> bool) -> Option<usize> {
+/// Returns the end of the character at `at`, percent-encoded or not, if `matches` accepts it.
+fn after(text: &str, at: usize, matches: impl Fn(char) -> bool) -> Option<usize> {
     let encoded = text.get(at + 1..at + 3).filter(|_| text[at..].starts_with('%'));
     let (found, length) = match encoded.and_then(|code| u8::from_str_radix(code, 16).ok()) {
         Some(byte) => (char::from(byte), 3),
         None => text[at..].chars().next().map(|found| (found, found.len_utf8()))?,
     };
-    fits(found).then_some(at + length)
+    matches(found).then_some(at + length)
 }
 
 /// The text of a token: `dq_`, 64 random hexadecimal digits and 8 checksum digits; never logged.
@@ -76,7 +76,8 @@ impl SecretToken {
     /// # Errors
     /// The system has no randomness.
     pub fn generate() -> Result<Self, ring::error::Unspecified> {
-        let random = rand::generate::<[u8; RANDOM / 2]>(&rand::SystemRandom::new())?.expose();
+        let random =
+            rand::generate::<[u8; RANDOM_DIGITS / 2]>(&rand::SystemRandom::new())?.expose();
         let body = format!("{PREFIX}{}", hexadecimal(&random));
         let checksum = crc32fast::hash(body.as_bytes());
         Ok(Self(format!("{body}{checksum:08x}")))
@@ -87,7 +88,8 @@ impl SecretToken {
         &self.0
     }
 
-    /// Returns the hash that stores keep. A fast one is enough for 2^256 possible texts.
+    /// Returns the hash that stores keep. It need not be slow, because an attacker cannot guess 256
+    /// random bits.
     pub fn hash(&self) -> TokenHash {
         let digest = digest::digest(&digest::SHA256, self.0.as_bytes());
         TokenHash(digest.as_ref().try_into().expect("SHA-256 has 32 bytes"))
@@ -100,10 +102,10 @@ impl FromStr for SecretToken {
     fn from_str(text: &str) -> Result<Self, SecretTokenError> {
         let digits = text.strip_prefix(PREFIX).ok_or(SecretTokenError)?;
         let is_digit = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
-        if digits.len() != RANDOM + CHECKSUM || !digits.bytes().all(is_digit) {
+        if digits.len() != RANDOM_DIGITS + CHECKSUM_DIGITS || !digits.bytes().all(is_digit) {
             return Err(SecretTokenError);
         }
-        let (body, checksum) = text.split_at(PREFIX.len() + RANDOM);
+        let (body, checksum) = text.split_at(PREFIX.len() + RANDOM_DIGITS);
         match u32::from_str_radix(checksum, 16) == Ok(crc32fast::hash(body.as_bytes())) {
             true => Ok(Self(text.to_owned())),
             false => Err(SecretTokenError),
@@ -119,8 +121,8 @@ impl fmt::Debug for SecretToken {
 
 /// The SHA-256 of a token.
 ///
-/// Servers look tokens up by this hash. The timing of a lookup helps no attacker: to approach a
-/// known hash, one would have to find texts with a chosen SHA-256.
+/// Servers look tokens up by this hash. The duration of a lookup does not help an attacker, who
+/// cannot construct a text whose SHA-256 begins like a known one.
 #[derive(Clone, Copy, Eq, Hash)]
 #[expect(
     clippy::derived_hash_with_manual_eq,
@@ -129,7 +131,7 @@ impl fmt::Debug for SecretToken {
 pub struct TokenHash([u8; 32]);
 
 impl PartialEq for TokenHash {
-    /// Compares in a time that does not depend on where the hashes differ.
+    /// Compares in constant time, wherever the hashes differ.
     fn eq(&self, other: &Self) -> bool {
         let differs = self.0.iter().zip(other.0).fold(0, |all, (a, b)| all | (a ^ b));
         std::hint::black_box(differs) == 0

@@ -10,7 +10,7 @@ use crate::job::UnixMillis;
 /// Minimum time between two recorded uses of a token, in milliseconds.
 const USE_INTERVAL_MILLIS: u64 = 60_000;
 
-/// A token.
+/// A token without its secret text.
 #[derive(Debug)]
 pub struct Token {
     /// The name that people use.
@@ -29,7 +29,7 @@ pub struct Token {
     recorded_at: AtomicU64,
 }
 
-/// A token in a store. Persisted: must stay readable.
+/// The persisted form of a token, which later versions must still parse.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct TokenRecord {
@@ -93,15 +93,15 @@ impl Token {
     }
 
     /// Records a use.
-    pub fn used(&self, now: UnixMillis) {
+    pub fn record_use(&self, now: UnixMillis) {
         // Loads before it stores: concurrent requests must not contend for this cache line.
         if self.used_at.load(Ordering::Relaxed) < now.get() {
             self.used_at.store(now.get(), Ordering::Relaxed);
         }
     }
 
-    /// Returns the last use if the store should record it: its own record is at least a minute
-    /// older.
+    /// Returns the last use if the store should record it: the store knows no use yet, or one that
+    /// is at least a minute older.
     pub fn unrecorded_use(&self) -> Option<UnixMillis> {
         let recorded = self.recorded_at.load(Ordering::Relaxed);
         let is_due = |at: &UnixMillis| {
@@ -127,7 +127,7 @@ mod tests {
     use crate::access::SecretToken;
 
     #[test]
-    fn a_token_survives_its_record() {
+    fn a_token_survives_a_round_trip_through_its_record() {
         let hash = SecretToken::generate().expect("randomness").hash();
         let scopes: Scopes = serde_json::from_str(r#"{"pop":["a.*"]}"#).expect("scopes");
         let time = UnixMillis::new;
@@ -151,8 +151,8 @@ mod tests {
         assert_eq!(read.last_used_at(), Some(time(7)));
         assert!(!read.has_expired(time(1_763_690_000_499)));
         assert!(read.has_expired(time(1_763_690_000_500)));
-        read.used(time(9));
-        read.used(time(8));
+        read.record_use(time(9));
+        read.record_use(time(8));
         assert_eq!(read.last_used_at(), Some(time(9)));
     }
 

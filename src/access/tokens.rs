@@ -6,7 +6,7 @@ use thiserror::Error;
 
 use super::{
     Access, BOOTSTRAP, Scope, Scopes, ScopesError, SecretToken, Token, TokenName, UnreadableToken,
-    follow,
+    sync,
 };
 use crate::{
     job::UnixMillis,
@@ -22,7 +22,7 @@ pub const SHOWN_ONCE: &str = "keep the token: it is shown only now";
 /// The tokens of a store.
 pub struct Tokens {
     store: Arc<dyn Store>,
-    /// Access control of this server, to which changes apply at once; `None` in commands. Other
+    /// Access control of this server, which learns of changes at once; `None` in commands. Other
     /// servers read changes from the store.
     access: Option<Arc<Access>>,
 }
@@ -38,14 +38,14 @@ pub enum TokenError {
     NotFound(TokenName),
     /// The first token lacks `admin`, so no client could create another.
     #[error(
-        "the first token must have the scope admin (\"admin\":[\"*\"]): from the first one on every \
-         request needs a token, and only one with admin can create more"
+        "the first token must have the scope admin (\"admin\":[\"*\"]): once it exists, every \
+         request needs a token, and only a token with admin can create more"
     )]
     FirstNeedsAdmin,
     /// The scopes are invalid.
     #[error(transparent)]
     Scopes(#[from] ScopesError),
-    /// The token would never be in force.
+    /// The time of expiry has already passed.
     #[error("must expire in the future, got {0}")]
     Expired(UnixMillis),
     /// The operating system gives no random numbers.
@@ -100,7 +100,7 @@ impl Tokens {
     /// Any error of the store.
     pub async fn list(&self) -> Result<(Vec<Token>, Vec<UnreadableToken>), StoreError> {
         let stored = self.store.tokens(None).await?.unwrap_or_default();
-        let (mut tokens, mut unreadable) = follow::parsed(stored.tokens);
+        let (mut tokens, mut unreadable) = sync::parse_stored(stored.tokens);
         if let Some(access) = &self.access {
             access.add_uses(&tokens);
         }
@@ -119,11 +119,11 @@ impl Tokens {
             TokenChanged::NameConflict => return Err(TokenError::NotFound(name)),
             TokenChanged::Done | TokenChanged::First | TokenChanged::NeedsAdmin => {}
         }
-        let (left, _) = self.list().await.unwrap_or_default();
+        let (remaining, _) = self.list().await.unwrap_or_default();
         let now = Clock::Own.now().floor;
         let is_admin =
             |token: &Token| token.scopes.of(Scope::Admin).is_some() && !token.has_expired(now);
-        if !left.is_empty() && !left.iter().any(is_admin) {
+        if !remaining.is_empty() && !remaining.iter().any(is_admin) {
             tracing::warn!(
                 revoked = %name,
                 "no token with the scope admin is left: run `delay-queue token create` without \
@@ -136,7 +136,7 @@ impl Tokens {
     async fn change(&self, change: TokenChange) -> Result<TokenChanged, StoreError> {
         let changed = self.store.change_token(change).await?;
         if let Some(access) = &self.access
-            && let Err(error) = follow::refresh(access, &*self.store).await
+            && let Err(error) = sync::refresh(access, &*self.store).await
         {
             tracing::warn!(%error, "failed to read the tokens after a change; trying again");
         }

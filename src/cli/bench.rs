@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{config::Settings, job::Millis};
 
-/// Measure a running server; removes the jobs it leaves behind.
+/// Measure a running server; afterwards, delete the jobs of the benchmark that remain.
 #[derive(Debug, Clone, clap::Args)]
 pub struct Bench {
     /// The server (http:// or https://host:port) [default: the configured server.listen]
@@ -29,7 +29,7 @@ pub struct Bench {
     )]
     phases: Vec<Phase>,
 
-    /// How many jobs to put, and then to pop and finish
+    /// Number of jobs to put, and then to pop and finish
     #[arg(long, default_value_t = 100_000, value_parser = clap::value_parser!(u64).range(1..))]
     jobs: u64,
 
@@ -37,11 +37,11 @@ pub struct Bench {
     #[arg(long, value_enum, default_value_t = Ids::Own)]
     ids: Ids,
 
-    /// How long after their put the jobs of the phases put and flow are due; 0s means now
+    /// Delay of the jobs of the phases put and flow; with 0s they are ready at once
     #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = duration)]
     due_in: Duration,
 
-    /// How many connections at once; half of them produce and half consume in the phase flow
+    /// Number of connections; in the phase flow, half of them put jobs and half pop them
     #[arg(long, default_value_t = 32, value_parser = clap::value_parser!(u16).range(1..))]
     connections: u16,
 
@@ -49,39 +49,40 @@ pub struct Bench {
     #[arg(long, value_name = "BYTES", default_value_t = 200, value_parser = clap::value_parser!(u32).range(2..))]
     body: u32,
 
-    /// How many jobs to send in one request: 1 uses the routes of one job, more those of batches
+    /// Number of jobs per request: 1 uses the routes for single jobs, more uses the batch routes
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=100))]
     batch: u16,
 
-    /// How many topics to spread the jobs over
+    /// Number of topics that the jobs are spread over
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..))]
     topics: u16,
 
-    /// How many jobs to put before measuring, in the same topics, that are not due for a day
+    /// Number of jobs to put into the same topics before measuring, with a delay of a day
     #[arg(long, value_name = "JOBS", default_value_t = 0)]
     pending: u64,
 
-    /// For how long the phase flow puts jobs
+    /// Time for which the phase flow puts jobs
     #[arg(long, value_name = "DURATION", default_value = "20s", value_parser = duration)]
     flow_time: Duration,
 
-    /// How many jobs a second the phase flow puts [default: as many as possible]
+    /// Number of jobs that the phase flow puts per second [default: as many as possible]
     #[arg(long, value_name = "JOBS", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     rate: Option<u64>,
 
-    /// How many jobs the phase lateness puts
+    /// Number of jobs in the phase lateness
     #[arg(long, value_name = "JOBS", default_value_t = 1_000, value_parser = clap::value_parser!(u64).range(1..))]
     late_jobs: u64,
 
-    /// The time over which they fall due, evenly; 0 is all in the same millisecond
+    /// Time over which the jobs of the phase lateness fall due, evenly spread; with 0 all are due
+    /// in the same millisecond
     #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = duration)]
     window: Duration,
 
-    /// How many consumers wait for them, each on its own connection
+    /// Number of consumers that wait for the jobs of the phase lateness, each on its own connection
     #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u16).range(1..))]
     consumers: u16,
 
-    /// How many jobs a waiting consumer takes at once
+    /// Maximum number of jobs that a waiting consumer pops at once
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=100))]
     count: u16,
 
@@ -96,14 +97,14 @@ fn duration(text: &str) -> Result<Duration, String> {
 
 pub fn run(bench: Bench, settings: &Settings) -> Result<(), Box<dyn Error>> {
     let scheme = if settings.server.tls.files()?.is_some() { "https" } else { "http" };
-    let listen = || format!("{scheme}://{}", settings.server.listen.reachable());
-    let url = bench.url.clone().unwrap_or_else(listen);
+    let configured_url = || format!("{scheme}://{}", settings.server.listen.for_local_clients());
+    let url = bench.url.clone().unwrap_or_else(configured_url);
     let remote = Remote::new(&url, &bench.credentials)?;
     let site = Site {
         url,
         host: remote.server.to_string(),
         headers: remote.authorization(),
-        tls: remote.tls.map(|(config, name)| Tls { config, name, explain: Remote::explained }),
+        tls: remote.tls.map(|(config, name)| Tls { config, name, explain: Remote::explain }),
     };
     let json = bench.json;
     let Finished { report, result } = delay_queue_bench::run(bench.load(), site)?;

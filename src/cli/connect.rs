@@ -8,9 +8,10 @@ use std::{
 
 use crate::config::Listen;
 
-/// Connects to the first address that accepts, with a `timeout` for each read and write too.
+/// Connects to the first address that accepts. The `timeout` applies to each attempt to connect,
+/// and later to each read and write.
 pub fn connect(listen: &Listen, timeout: Duration) -> Result<TcpStream> {
-    let mut failed = Error::from(ErrorKind::AddrNotAvailable);
+    let mut last_error = Error::from(ErrorKind::AddrNotAvailable);
     for address in listen.addresses()? {
         match TcpStream::connect_timeout(&address, timeout) {
             Ok(stream) => {
@@ -18,8 +19,8 @@ pub fn connect(listen: &Listen, timeout: Duration) -> Result<TcpStream> {
                 stream.set_write_timeout(Some(timeout))?;
                 return Ok(stream);
             }
-            Err(cause) => failed = cause,
+            Err(cause) => last_error = cause,
         }
     }
-    Err(failed)
+    Err(last_error)
 }

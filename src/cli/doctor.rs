@@ -1,4 +1,5 @@
-//! `delay-queue doctor`: examines the configured store and says what to repair.
+//! `delay-queue doctor`: examines the configured store, reports problems, and repairs them on
+//! request.
 
 use std::error::Error;
 

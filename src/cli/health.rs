@@ -19,27 +19,28 @@ use rustls::{
 use super::connect::connect;
 use crate::config::{Listen, Settings, TlsFiles};
 
-/// Timeout of connecting, of the request and of its answer, each.
+/// Timeout of each step: connecting, sending the request, reading the answer.
 const TIMEOUT: Duration = Duration::from_secs(3);
-const QUESTION: &[u8] = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
+const HEALTH_REQUEST: &[u8] =
+    b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
 
 pub fn run(settings: &Settings) -> Result<(), Box<dyn Error>> {
-    let listen = settings.server.listen.reachable();
+    let listen = settings.server.listen.for_local_clients();
     let tls = settings.server.tls.files()?;
-    let asked = match ask(&listen, tls.as_ref()) {
-        Err(cause) if wants_a_certificate(&cause) => return Ok(()), // so it is running
-        asked => {
-            asked.map_err(|cause| format!("failed to send the request to {listen}: {cause}"))?
+    let answer = match request_health(&listen, tls.as_ref()) {
+        Err(cause) if requires_client_certificate(&cause) => return Ok(()), // it is running
+        answer => {
+            answer.map_err(|cause| format!("failed to send the request to {listen}: {cause}"))?
         }
     };
-    if asked.starts_with("HTTP/1.1 200 ") {
+    if answer.starts_with("HTTP/1.1 200 ") {
         return Ok(());
     }
-    let line = asked.lines().next().unwrap_or_default();
+    let line = answer.lines().next().unwrap_or_default();
     Err(format!("the server at {listen} answered {line:?}").into())
 }
 
-fn ask(listen: &Listen, tls: Option<&TlsFiles>) -> io::Result<String> {
+fn request_health(listen: &Listen, tls: Option<&TlsFiles>) -> io::Result<String> {
     if let Listen::Unix(path) = listen {
         let stream = UnixStream::connect(path)?;
         stream.set_read_timeout(Some(TIMEOUT))?;
@@ -54,13 +55,13 @@ fn ask(listen: &Listen, tls: Option<&TlsFiles>) -> io::Result<String> {
 }
 
 fn exchange(mut stream: impl Read + Write) -> io::Result<String> {
-    stream.write_all(QUESTION)?;
+    stream.write_all(HEALTH_REQUEST)?;
     let mut answer = String::new();
     stream.read_to_string(&mut answer)?;
     Ok(answer)
 }
 
-/// Begins TLS with a server that has the certificate of these files, for any host name.
+/// Begins TLS. Accepts only the certificate in these files, whatever host names it is for.
 fn handshake(files: &TlsFiles) -> io::Result<ClientConnection> {
     let cert = CertificateDer::from_pem_file(&files.cert).map_err(io::Error::other)?;
     let provider = Arc::new(ring::default_provider());
@@ -68,26 +69,27 @@ fn handshake(files: &TlsFiles) -> io::Result<ClientConnection> {
         .with_safe_default_protocol_versions()
         .map_err(io::Error::other)?
         .dangerous()
-        .with_custom_certificate_verifier(Arc::new(Known { cert, provider }))
+        .with_custom_certificate_verifier(Arc::new(PinnedCertificate { cert, provider }))
         .with_no_client_auth();
     let host = ServerName::try_from("localhost").map_err(io::Error::other)?;
     ClientConnection::new(Arc::new(config), host).map_err(io::Error::other)
 }
 
 /// Returns whether the server requires client certificates, which this client does not have.
-fn wants_a_certificate(error: &io::Error) -> bool {
+fn requires_client_certificate(error: &io::Error) -> bool {
     let error = error.get_ref().and_then(|error| error.downcast_ref::<rustls::Error>());
     let wanted = AlertDescription::CertificateRequired;
     matches!(error, Some(rustls::Error::AlertReceived(alert)) if *alert == wanted)
 }
 
+/// Verifier that accepts one certificate.
 #[derive(Debug)]
-struct Known {
+struct PinnedCertificate {
     cert: CertificateDer<'static>,
     provider: Arc<CryptoProvider>,
 }
 
-impl ServerCertVerifier for Known {
+impl ServerCertVerifier for PinnedCertificate {
     fn verify_server_cert(
         &self,
         cert: &CertificateDer<'_>,
@@ -99,7 +101,7 @@ impl ServerCertVerifier for Known {
         match *cert == self.cert {
             true => Ok(ServerCertVerified::assertion()),
             false => {
-                let other = "the server has another certificate than server.tls.cert_file";
+                let other = "the certificate of the server is not the one in server.tls.cert_file";
                 Err(rustls::Error::General(other.to_owned()))
             }
         }

@@ -26,7 +26,7 @@ use tracing_subscriber::{
 
 use crate::config::{LogFormat, LogSettings};
 
-/// Interval after which repeated lines are summarised.
+/// Time after which hidden lines are summarised.
 const SUMMARY_INTERVAL: Duration = Duration::from_secs(10);
 /// Maximum number of distinct lines shown per log call and [`SUMMARY_INTERVAL`].
 const MAX_DISTINCT_LINES: usize = 10;
@@ -45,15 +45,15 @@ pub type ExtraLayer = Box<dyn Layer<Registry> + Send + Sync>;
 pub fn start_summarising(
     settings: &LogSettings,
     other: Option<ExtraLayer>,
-) -> Result<Repeated, Box<dyn Error>> {
-    let repeated = Repeated::default();
+) -> Result<RepeatedLines, Box<dyn Error>> {
+    let repeated = RepeatedLines::default();
     start_with(settings, Some(repeated.clone()), other)?;
     Ok(repeated)
 }
 
 fn start_with(
     settings: &LogSettings,
-    repeated: Option<Repeated>,
+    repeated: Option<RepeatedLines>,
     other: Option<ExtraLayer>,
 ) -> Result<(), Box<dyn Error>> {
     let lines = tracing_subscriber::fmt::layer()
@@ -75,23 +75,25 @@ fn start_with(
     Ok(())
 }
 
-/// Warnings and errors already shown, by their place in the code. Otherwise a client that retries
-/// in a loop on a full disk would fill the disk of the log.
+/// Filter that hides repeated warnings and errors: otherwise a client that retries a failing
+/// request in a loop could fill the disk of the log. It counts lines by the log call that wrote
+/// them.
 #[derive(Clone, Default)]
-pub struct Repeated(Arc<Mutex<HashMap<Identifier, LogSite>>>);
+pub struct RepeatedLines(Arc<Mutex<HashMap<Identifier, LogSite>>>);
 
-/// Log call in the code whose warnings or errors were shown.
+/// A log call in the code that has written a warning or error recently.
 struct LogSite {
+    /// When its first line was shown.
     since: Instant,
     /// Hashes of the lines shown since then.
     shown: Vec<u64>,
-    /// Number of lines that were not shown.
-    more: u64,
+    /// Number of lines hidden since then.
+    hidden: u64,
     level: Level,
     message: String,
 }
 
-impl Repeated {
+impl RepeatedLines {
     /// Logs summaries every second, until the future is dropped.
     pub async fn log_summaries_forever(&self) -> Infallible {
         let mut ticks = tokio::time::interval(Duration::from_secs(1));
@@ -101,17 +103,17 @@ impl Repeated {
         }
     }
 
-    /// Logs the summaries of sites that have counted for `age`, and forgets those sites.
+    /// Logs the summaries of log calls whose first line is at least `age` old, and forgets them.
     pub fn log_summaries(&self, age: Duration) {
-        let over: Vec<LogSite> = {
+        let expired: Vec<LogSite> = {
             let mut sites = self.lock();
             sites.extract_if(|_, site| site.since.elapsed() >= age).map(|(_, site)| site).collect()
         };
-        for LogSite { since, more, level, message, .. } in over {
+        for LogSite { since, hidden, level, message, .. } in expired {
             let seconds = since.elapsed().as_secs().max(1);
-            let line = format!("… and {} more in the last {seconds} s: {message}", grouped(more));
+            let line = format!("… and {} more in the last {seconds} s: {message}", grouped(hidden));
             match level {
-                _ if more == 0 => {}
+                _ if hidden == 0 => {}
                 Level::ERROR => tracing::error!("{line}"),
                 _ => tracing::warn!("{line}"),
             }
@@ -129,7 +131,7 @@ impl Repeated {
             Entry::Vacant(site) => site.insert(LogSite {
                 since: Instant::now(),
                 shown: Vec::new(),
-                more: 0,
+                hidden: 0,
                 level: *event.metadata().level(),
                 message: line.message,
             }),
@@ -137,7 +139,7 @@ impl Repeated {
         let is_new = site.shown.len() < MAX_DISTINCT_LINES && !site.shown.contains(&hash);
         match is_new {
             true => site.shown.push(hash),
-            false => site.more += 1,
+            false => site.hidden += 1,
         }
         is_new
     }
@@ -147,7 +149,7 @@ impl Repeated {
     }
 }
 
-impl<S: Subscriber> Layer<S> for Repeated {
+impl<S: Subscriber> Layer<S> for RepeatedLines {
     fn event_enabled(&self, event: &Event<'_>, _: Context<'_, S>) -> bool {
         let metadata = event.metadata();
         *metadata.level() > Level::WARN || metadata.target() == module_path!() || self.is_new(event)
@@ -179,8 +181,8 @@ impl Visit for Line {
 fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::new();
-    for (place, digit) in digits.chars().enumerate() {
-        if place > 0 && (digits.len() - place).is_multiple_of(3) {
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
             text.push(',');
         }
         text.push(digit);

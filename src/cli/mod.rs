@@ -15,12 +15,12 @@ use std::{path::PathBuf, process::ExitCode};
 
 use clap::{Parser, Subcommand};
 
-use crate::config::{AllWrong, Flags, Settings};
+use crate::config::{Flags, Settings, SettingsErrors};
 
 #[cfg(any(test, fuzzing))]
 pub use moving::export_lines;
 
-/// A durable delay queue over plain HTTP. Without a subcommand it serves.
+/// A durable delay queue over plain HTTP. Without a subcommand, runs the server.
 #[derive(Debug, Parser)]
 #[command(name = "delay-queue", version)]
 struct Arguments {
@@ -48,16 +48,17 @@ struct Arguments {
 enum Command {
     /// Run the server (the default)
     Serve,
-    /// Ask the server at the configured address whether it runs; for health checks of containers
+    /// Check that the server at the configured address runs; for health checks of containers
     Health,
     /// Inspect the configured store; exits with 1 if something needs repair
     Doctor {
-        /// Repair what can be repaired. Of a file store, the damaged files are moved to another
-        /// folder, and everything that can be read goes into a new store
+        /// Repair the store as far as possible. For a file store, this moves the damaged files to
+        /// another folder and copies all readable data into a new store
         #[arg(long)]
         repair: bool,
-        /// Go on with what a Redis has that was emptied or replaced: its servers refuse all calls
-        /// until the lost jobs are restored or this is done
+        /// Accept the loss of jobs after Redis was emptied or replaced, and continue with its
+        /// present data. Without this option, the servers refuse all calls until the lost jobs are
+        /// restored
         #[arg(long)]
         accept_loss: bool,
     },
@@ -70,7 +71,7 @@ enum Command {
 /// Runs the command that the arguments name.
 pub fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    let done = settings(&arguments).map_err(Into::into).and_then(|settings| {
+    let result = load_settings(&arguments).map_err(Into::into).and_then(|settings| {
         match (arguments.check_config, arguments.command) {
             (true, _) => {
                 let shown = settings.shown()?;
@@ -87,7 +88,7 @@ pub fn main() -> ExitCode {
             (false, Some(Command::Import(import))) => moving::import(&import, &settings),
         }
     });
-    match done {
+    match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             for line in error.to_string().lines() {
@@ -98,7 +99,7 @@ pub fn main() -> ExitCode {
     }
 }
 
-fn settings(arguments: &Arguments) -> Result<Settings, AllWrong> {
+fn load_settings(arguments: &Arguments) -> Result<Settings, SettingsErrors> {
     Settings::load(&Flags {
         file: arguments.config.clone(),
         listen: arguments.listen.clone(),

@@ -5,7 +5,7 @@ use std::{
     io::{self, ErrorKind, Write},
 };
 
-/// Prints a line. Ignores a reader that closes the pipe early (`| head`).
+/// Prints a line. Ignores the error if the reader of a pipe has closed it early (`| head`).
 ///
 /// # Errors
 /// Standard output cannot be written, for example because the disk is full.

@@ -15,8 +15,8 @@ use rustls::{
 
 use crate::{access::SecretToken, config::Listen, tls_error};
 
-/// Environment variable of clients for the token; servers have no such setting.
-const VARIABLE: &str = "DELAY_QUEUE_TOKEN";
+/// Environment variable with the token of a client. Servers do not read it.
+const TOKEN_VARIABLE: &str = "DELAY_QUEUE_TOKEN";
 
 /// The token of a command, and the authorities that it trusts.
 #[derive(Debug, Clone, Default, clap::Args)]
@@ -26,8 +26,8 @@ pub struct Credentials {
     #[arg(long, global = true, value_name = "FILE")]
     token_file: Option<PathBuf>,
 
-    /// The authorities that may sign the certificate of a server at https:// (PEM) [default: those
-    /// that this machine trusts]
+    /// The authorities that may sign the certificate of the server (PEM), for https:// [default:
+    /// the authorities that this machine trusts]
     #[arg(long, global = true, value_name = "FILE")]
     ca_file: Option<PathBuf>,
 }
@@ -53,9 +53,9 @@ impl Remote {
         let tls = match (&server, is_https) {
             (Listen::Tcp { host, .. }, true) => {
                 let name = host.trim_start_matches('[').trim_end_matches(']').to_owned();
-                Some((Arc::new(trusting(ca_file)?), ServerName::try_from(name)?))
+                Some((Arc::new(tls_config(ca_file)?), ServerName::try_from(name)?))
             }
-            _ if ca_file.is_some() => return Err("--ca-file is for https:// in --url".into()),
+            _ if ca_file.is_some() => return Err("--ca-file requires https:// in --url".into()),
             _ => None,
         };
         let (text, from) = match token_file {
@@ -64,7 +64,7 @@ impl Remote {
                     |error| format!("failed to read {} (--token-file): {error}", file.display());
                 (Some(fs::read_to_string(file).map_err(failed)?), "--token-file")
             }
-            None => (std::env::var(VARIABLE).ok(), VARIABLE),
+            None => (std::env::var(TOKEN_VARIABLE).ok(), TOKEN_VARIABLE),
         };
         let first = text.as_deref().map(|text| text.lines().next().unwrap_or_default().trim());
         let token = first.map(str::parse).transpose().map_err(|error| format!("{from} {error}"))?;
@@ -72,7 +72,7 @@ impl Remote {
     }
 
     /// Describes why a connection failed: a TLS problem, or else the system's error.
-    pub fn explained(cause: &io::Error) -> String {
+    pub fn explain(cause: &io::Error) -> String {
         let tls = tls_error::find(cause).map(|error| tls_error::explain(error, "--ca-file"));
         tls.unwrap_or_else(|| cause.to_string())
     }
@@ -99,7 +99,7 @@ fn parse(url: &str) -> Option<(bool, Listen)> {
 }
 
 /// Creates a TLS configuration that trusts the authorities of a file, or those of this machine.
-fn trusting(ca_file: Option<&Path>) -> Result<ClientConfig, Box<dyn Error>> {
+fn tls_config(ca_file: Option<&Path>) -> Result<ClientConfig, Box<dyn Error>> {
     let mut roots = RootCertStore::empty();
     if let Some(file) = ca_file {
         let failed = |cause: &dyn std::fmt::Display| {
@@ -110,12 +110,14 @@ fn trusting(ca_file: Option<&Path>) -> Result<ClientConfig, Box<dyn Error>> {
             roots.add(cert).map_err(|cause| failed(&cause))?;
         }
         if roots.is_empty() {
-            return Err(failed(&"it has none").into());
+            return Err(failed(&"it contains no certificate").into());
         }
     } else {
         roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
         if roots.is_empty() {
-            return Err("this machine trusts no authority: name one by --ca-file".into());
+            return Err(
+                "this machine trusts no certificate authority: name one with --ca-file".into()
+            );
         }
     }
     let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()));
@@ -136,8 +138,8 @@ mod tests {
             ("https://queue.example:8443/", true, "queue.example:8443"),
             ("https://[::1]", true, "[::1]:443"),
         ] {
-            let (found, at) = parse(url).expect(url);
-            assert_eq!((found, at.to_string().as_str()), (is_https, server));
+            let (found, listen) = parse(url).expect(url);
+            assert_eq!((found, listen.to_string().as_str()), (is_https, server));
         }
         for url in [
             "",

@@ -12,25 +12,29 @@ use tokio::signal::unix::{SignalKind, signal};
 pub fn run(settings: Settings) -> Result<(), Box<dyn Error>> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     #[cfg(feature = "otlp")]
-    let export = crate::traces::Export::new(&settings.traces, runtime.handle().clone())?;
+    let export = {
+        let traces = &settings.traces;
+        let endpoint = traces.otlp_endpoint.as_deref();
+        crate::traces::Export::new(endpoint, traces.sampled, runtime.handle().clone())?
+    };
     #[cfg(feature = "otlp")]
-    let other = export.as_ref().map(crate::traces::Export::layer);
+    let export_layer = export.as_ref().map(crate::traces::Export::layer);
     #[cfg(not(feature = "otlp"))]
-    let other = None;
-    let repeated = log::start_summarising(&settings.log, other)?;
+    let export_layer = None;
+    let repeated = log::start_summarising(&settings.log, export_layer)?;
     server::raise_limit();
-    let done = runtime.block_on(async {
+    let result = runtime.block_on(async {
         tokio::select! {
-            done = serve(settings) => done,
+            result = serve(settings) => result,
             never = repeated.log_summaries_forever() => match never {},
         }
     });
     repeated.log_summaries(Duration::ZERO);
-    done
+    result
 }
 
-/// Returns whether this process ignores SIGHUP (signal 1), as under `nohup`.
-fn outlives_terminal() -> bool {
+/// Returns whether this process was started with SIGHUP (signal 1) ignored, for example by `nohup`.
+fn ignores_hang_up() -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     let ignored = ignored.and_then(|signals| u64::from_str_radix(signals.trim(), 16).ok());
@@ -40,13 +44,13 @@ fn outlives_terminal() -> bool {
 async fn serve(settings: Settings) -> Result<(), Box<dyn Error>> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
-    let outlives_terminal = outlives_terminal(); // must be read before the handler below is set
+    let ignores_hang_up = ignores_hang_up(); // must be read before the handler below is set
     let mut hang_up = signal(SignalKind::hangup())?;
     let shutdown = async move {
         tokio::select! {
             _ = terminate.recv() => {}
             _ = interrupt.recv() => {}
-            _ = hang_up.recv(), if !outlives_terminal => {}
+            _ = hang_up.recv(), if !ignores_hang_up => {}
         }
     };
     let listener = listen(&settings).await?;
@@ -54,13 +58,13 @@ async fn serve(settings: Settings) -> Result<(), Box<dyn Error>> {
 }
 
 async fn listen(settings: &Settings) -> Result<Listeners, String> {
-    let bind = async |on: &Listen, key: &str| {
-        let listener = Listener::bind(on, settings.server.unix_socket_mode).await;
-        listener.map_err(|cause| format!("failed to listen on {on} ({key}): {cause}"))
+    let bind = async |address: &Listen, key: &str| {
+        let listener = Listener::bind(address, settings.server.unix_socket_mode).await;
+        listener.map_err(|cause| format!("failed to listen on {address} ({key}): {cause}"))
     };
     let public = bind(&settings.server.listen, "server.listen").await?;
     let admin = match &settings.server.admin_listen {
-        Some(on) => Some(bind(on, "server.admin_listen").await?),
+        Some(address) => Some(bind(address, "server.admin_listen").await?),
         None => None,
     };
     Ok(Listeners { public, admin })

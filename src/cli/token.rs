@@ -1,6 +1,6 @@
 //! `delay-queue token`: manages access tokens, in the configured store or through a running server.
 
-mod ask;
+mod request;
 
 use std::{error::Error, fmt::Display};
 
@@ -23,10 +23,10 @@ use crate::{
 #[derive(Debug, Args)]
 pub struct Token {
     #[command(subcommand)]
-    act: Act,
+    action: Action,
 
-    /// Ask the server at this URL (http:// or https://host:port) instead of opening the configured
-    /// store
+    /// Send the command to the server at this URL (http:// or https://host:port) instead of opening
+    /// the configured store
     #[arg(long, global = true, value_name = "URL")]
     url: Option<String>,
 
@@ -35,7 +35,7 @@ pub struct Token {
 }
 
 #[derive(Debug, Subcommand)]
-enum Act {
+enum Action {
     /// Create a token and print it, alone, on standard output: it is shown only once
     Create {
         /// Name of the new token
@@ -45,7 +45,7 @@ enum Act {
         /// admin. Repeat the option for further scopes
         #[arg(long = "scope", required = true, value_parser = scope)]
         scopes: Vec<(Scope, Vec<TopicPattern>)>,
-        /// For how long it is valid, with a unit: 90d, 12h
+        /// Time until the token expires, with a unit: 90d, 12h [default: it never expires]
         #[arg(long)]
         expires: Option<Millis>,
     },
@@ -72,34 +72,34 @@ fn scope(text: &str) -> Result<(Scope, Vec<TopicPattern>), String> {
 }
 
 pub fn run(arguments: Token, settings: &Settings) -> Result<(), Box<dyn Error>> {
-    if let Act::Generate = arguments.act {
+    if let Action::Generate = arguments.action {
         let secret = SecretToken::generate();
         let secret = secret.map_err(|_| "the operating system gave no random numbers")?;
         return Ok(output::line(secret.reveal())?);
     }
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     match &arguments.url {
-        Some(url) => by_server(&Remote::new(url, &arguments.credentials)?, arguments.act),
-        None => runtime.block_on(by_store(settings, arguments.act)),
+        Some(url) => run_on_server(&Remote::new(url, &arguments.credentials)?, arguments.action),
+        None => runtime.block_on(run_on_store(settings, arguments.action)),
     }
 }
 
-async fn by_store(settings: &Settings, act: Act) -> Result<(), Box<dyn Error>> {
-    let opened = match act {
-        Act::Create { .. } => open_store(settings).await,
+async fn run_on_store(settings: &Settings, action: Action) -> Result<(), Box<dyn Error>> {
+    let opened = match action {
+        Action::Create { .. } => open_store(settings).await,
         // Commands that only read must not create a store.
         _ => open_existing_store(settings).await,
     };
-    let store = opened.map_err(|error| ask_the_server(error, settings))?;
+    let store = opened.map_err(|error| explain_locked_store(error, settings))?;
     let tokens = Tokens::new(store.clone(), None);
-    let done = match act {
-        Act::Create { name, scopes, expires } => {
-            match tokens.create(name, all(scopes), end(expires)).await {
-                Ok((secret, _, notice)) => print_made(secret.reveal(), notice),
+    let result = match action {
+        Action::Create { name, scopes, expires } => {
+            match tokens.create(name, merge_scopes(scopes), expiry(expires)).await {
+                Ok((secret, _, notice)) => print_token(secret.reveal(), notice),
                 Err(error) => Err(error.into()),
             }
         }
-        Act::List => match tokens.list().await {
+        Action::List => match tokens.list().await {
             Ok((tokens, unreadable)) => {
                 let rows = tokens.into_iter().map(|token| {
                     json!({
@@ -111,44 +111,46 @@ async fn by_store(settings: &Settings, act: Act) -> Result<(), Box<dyn Error>> {
             }
             Err(error) => Err(error.into()),
         },
-        Act::Revoke { name } => tokens.revoke(name).await.map_err(Into::into),
-        Act::Generate => Ok(()),
+        Action::Revoke { name } => tokens.revoke(name).await.map_err(Into::into),
+        Action::Generate => Ok(()),
     };
     store.close().await;
-    done
+    result
 }
 
-fn by_server(server: &Remote, act: Act) -> Result<(), Box<dyn Error>> {
-    match act {
-        Act::Create { name, scopes, expires } => {
-            let token = json!({"name": name, "scopes": all(scopes), "expires_at": end(expires)});
-            let made = server.ask("POST", "/tokens", Some(&token))?;
-            let text = made["token"].as_str().ok_or("the server answered no token")?;
-            print_made(text, made["notice"].as_str().unwrap_or_default())?;
+fn run_on_server(server: &Remote, action: Action) -> Result<(), Box<dyn Error>> {
+    match action {
+        Action::Create { name, scopes, expires } => {
+            let token = json!({"name": name, "scopes": merge_scopes(scopes), "expires_at": expiry(expires)});
+            let created = server.request("POST", "/tokens", Some(&token))?;
+            let text = created["token"].as_str().ok_or("the answer of the server has no token")?;
+            print_token(text, created["notice"].as_str().unwrap_or_default())?;
         }
-        Act::List => {
-            let list = server.ask("GET", "/tokens", None)?;
+        Action::List => {
+            let list = server.request("GET", "/tokens", None)?;
             let parts = ["tokens", "unreadable"].map(|part| list[part].as_array());
             print_rows(parts.into_iter().flatten().flatten())?;
         }
-        Act::Revoke { name } => drop(server.ask("DELETE", &format!("/tokens/{name}"), None)?),
-        Act::Generate => {}
+        Action::Revoke { name } => {
+            drop(server.request("DELETE", &format!("/tokens/{name}"), None)?)
+        }
+        Action::Generate => {}
     }
     Ok(())
 }
 
-fn all(scopes: Vec<(Scope, Vec<TopicPattern>)>) -> Scopes {
-    let mut all = Scopes::default();
-    scopes.into_iter().for_each(|(scope, patterns)| all.add(scope, patterns));
-    all
+fn merge_scopes(scopes: Vec<(Scope, Vec<TopicPattern>)>) -> Scopes {
+    let mut merge_scopes = Scopes::default();
+    scopes.into_iter().for_each(|(scope, patterns)| merge_scopes.add(scope, patterns));
+    merge_scopes
 }
 
-fn end(expires: Option<Millis>) -> Option<UnixMillis> {
+fn expiry(expires: Option<Millis>) -> Option<UnixMillis> {
     expires.map(|span| Clock::Own.now().ceil.after(span))
 }
 
 /// Prints the token alone on standard output, for scripts.
-fn print_made(token: &str, notice: &str) -> Result<(), Box<dyn Error>> {
+fn print_token(token: &str, notice: &str) -> Result<(), Box<dyn Error>> {
     eprintln!("{notice}");
     output::line(token).map_err(Into::into)
 }
@@ -158,15 +160,17 @@ fn print_rows(tokens: impl IntoIterator<Item = impl Display>) -> Result<(), Box<
     tokens.into_iter().try_for_each(output::line).map_err(Into::into)
 }
 
-/// Explains how to reach the running server that has locked a file store. The advice of
-/// [`OpenError::InUse`], another directory, would create a token that this server never sees.
-fn ask_the_server(error: StartError, settings: &Settings) -> Box<dyn Error> {
+/// Advises to send the command to the running server that has locked a file store. The error itself
+/// ([`OpenError::InUse`]) advises to use another directory, but the server would not see a token
+/// that was created there.
+fn explain_locked_store(error: StartError, settings: &Settings) -> Box<dyn Error> {
     let StartError::Store(OpenError::InUse { dir }) = &error else { return error.into() };
     let url = settings.server.listen.url(settings.server.tls.cert_file.is_some());
     let url = url.unwrap_or_else(|| "http://HOST:PORT".to_owned());
     format!(
-        "a running server has the store in {}: ask that server, by `delay-queue token … --url {url}` (once \
-         tokens exist, with one of the scope admin in --token-file or DELAY_QUEUE_TOKEN)",
+        "a running server has locked the store in {}: send the command to it, with `delay-queue token … \
+         --url {url}` (if tokens exist, add one with the scope admin in --token-file or \
+         DELAY_QUEUE_TOKEN)",
         dir.display()
     )
     .into()

@@ -8,11 +8,11 @@ use serde::{Deserialize, Deserializer, Serialize, de};
 use super::{
     ServerSettings,
     error::{SettingsError, refused},
-    store::secret,
+    store::read_secret,
 };
 use crate::access::SecretToken;
 
-/// A list of texts; the environment gives it as one text with commas.
+/// A list of texts; in an environment variable, one text with commas.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[serde(transparent)]
 pub struct TextList(pub Vec<String>);
@@ -46,13 +46,13 @@ impl<'de> Deserialize<'de> for TextList {
 }
 
 impl ServerSettings {
-    /// Returns the bootstrap token, if it is set; reads its file.
+    /// Returns the bootstrap token, if it is set by itself or by its file.
     ///
     /// # Errors
     /// The token is set twice, its file cannot be read, or the text is not a token.
     pub fn bootstrap_token(&self) -> Result<Option<SecretToken>, SettingsError> {
         const KEY: &str = "server.bootstrap_token_file";
-        let given = secret(KEY, &self.bootstrap_token, self.bootstrap_token_file.as_ref())?;
+        let given = read_secret(KEY, &self.bootstrap_token, self.bootstrap_token_file.as_ref())?;
         let parse = |text: crate::store::redis::Secret| {
             let key = if self.bootstrap_token.is_some() { "server.bootstrap_token" } else { KEY };
             let refused = |error: crate::access::SecretTokenError| {
@@ -73,8 +73,8 @@ impl ServerSettings {
     /// A text is neither a network nor an address.
     pub fn trusted_networks(&self) -> Result<Vec<IpNet>, SettingsError> {
         let network = |text: &String| {
-            let alone = || text.parse::<IpAddr>().map(IpNet::from);
-            text.parse::<IpNet>().or_else(|_| alone()).map_err(|_| {
+            let single_address = || text.parse::<IpAddr>().map(IpNet::from);
+            text.parse::<IpNet>().or_else(|_| single_address()).map_err(|_| {
                 let allowed = "must have networks or addresses such as \"10.0.0.0/8\" or \"::1\"";
                 refused("server.trusted_proxies", allowed, format!("{text:?}"))
             })
@@ -113,7 +113,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_list_may_be_one_text_with_commas() {
+    fn a_list_may_be_a_text_with_commas() {
         for text in [r#"["a","b"]"#, r#""a,b""#, r#"" a , b,""#] {
             let list: TextList = serde_json::from_str(text).expect(text);
             assert_eq!(list.0, ["a", "b"], "{text}");

@@ -10,7 +10,7 @@ use crate::job::Millis;
 #[derive(Debug, Error)]
 pub enum SettingsError {
     /// The sources do not combine to valid settings.
-    #[error("failed to read the settings: {}", shown(&.0.to_string()))]
+    #[error("failed to read the settings: {}", one_line(&.0.to_string()))]
     Read(#[from] config::ConfigError),
     /// The file cannot be read or is not TOML.
     #[error("failed to read the settings: {}: {cause}", file.display())]
@@ -21,14 +21,14 @@ pub enum SettingsError {
         cause: String,
     },
     /// A key or its value is invalid.
-    #[error("failed to read the settings: {key} {}{place}", shown(wrong))]
+    #[error("failed to read the settings: {key} {}{origin}", one_line(wrong))]
     Key {
         /// The key, dotted.
         key: String,
         /// The error, which completes `<key> …`.
         wrong: String,
         /// The source of the value, in brackets.
-        place: String,
+        origin: String,
     },
     /// An environment variable is invalid.
     #[error("failed to read the settings: the environment variable {name} {advice}")]
@@ -60,24 +60,25 @@ pub enum SettingsError {
 
 /// All errors in the settings, one per line.
 #[derive(Debug)]
-pub struct AllWrong(pub Vec<SettingsError>);
+pub struct SettingsErrors(pub Vec<SettingsError>);
 
-impl std::fmt::Display for AllWrong {
+impl std::fmt::Display for SettingsErrors {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let lines: Vec<String> = self.0.iter().map(SettingsError::to_string).collect();
         f.write_str(&lines.join("\n"))
     }
 }
 
-impl std::error::Error for AllWrong {}
+impl std::error::Error for SettingsErrors {}
 
-/// Joins a parser's error into one line, without quotes from the file: they may have passwords.
-fn shown(text: &str) -> String {
-    let quoted = |line: &&str| {
+/// Joins a parser's error into one line, without the lines that it quotes from the file, since they
+/// may contain passwords.
+fn one_line(text: &str) -> String {
+    let is_no_quote = |line: &&str| {
         let line = line.trim_start_matches(|c: char| c == ' ' || c.is_ascii_digit());
         !line.starts_with('|')
     };
-    let lines: Vec<&str> = text.lines().filter(quoted).map(str::trim).collect();
+    let lines: Vec<&str> = text.lines().filter(is_no_quote).map(str::trim).collect();
     without_urls(&lines.join(" ")).trim().to_owned()
 }
 
@@ -93,6 +94,7 @@ fn without_urls(text: &str) -> String {
     shown
 }
 
+/// Checks that a duration is at least `min` and at most `max`.
 pub fn between(
     key: &'static str,
     given: Millis,
@@ -106,6 +108,7 @@ pub fn between(
     Err(refused(key, &allowed, format!("{} seconds", given.as_seconds())))
 }
 
+/// Creates the error of a value that is not allowed.
 pub fn refused(key: &'static str, allowed: &str, given: impl ToString) -> SettingsError {
     SettingsError::Value { key, allowed: allowed.to_owned(), given: given.to_string() }
 }

@@ -12,8 +12,8 @@ pub type Lines = BTreeMap<String, usize>;
 /// Returns the line of each key.
 ///
 /// # Errors
-/// The text is not TOML: line, column and reason.
-pub fn lines(text: &str) -> Result<Lines, String> {
+/// The text is not TOML; the error names line, column and reason.
+pub fn key_lines(text: &str) -> Result<Lines, String> {
     let table = DeTable::parse(text).map_err(|error| {
         let (line, column) = position(text, error.span().map_or(0, |span| span.start));
         format!("line {line}, column {column}: {}", error.message())
@@ -43,19 +43,18 @@ fn position(text: &str, offset: usize) -> (usize, usize) {
     (before.matches('\n').count() + 1, line.chars().count() + 1)
 }
 
-/// Returns the rest of a message that begins with the key, for an invalid value: `must be text, got
-/// 3`.
+/// Describes an invalid value, to follow its key in a message: `must be text, got 3`.
 pub fn wrong_value(cause: &ConfigError) -> String {
     match cause {
         ConfigError::At { error, .. } => wrong_value(error),
         ConfigError::Type { unexpected, expected, .. } => {
-            format!("must be {}, got {}", in_words(expected), given(&unexpected.to_string()))
+            format!("must be {}, got {}", in_plain_words(expected), given(&unexpected.to_string()))
         }
         ConfigError::Message(text) => match text.strip_prefix("invalid type: ") {
             Some(text) => {
                 let (unexpected, expected) =
                     text.split_once(", expected ").unwrap_or((text, "something else"));
-                format!("must be {}, got {}", in_words(expected), given(unexpected))
+                format!("must be {}, got {}", in_plain_words(expected), given(unexpected))
             }
             None => text.clone(),
         },
@@ -63,7 +62,7 @@ pub fn wrong_value(cause: &ConfigError) -> String {
     }
 }
 
-fn in_words(expected: &str) -> &str {
+fn in_plain_words(expected: &str) -> &str {
     match expected {
         "an integer"
         | "an unsigned 32 bit integer"
@@ -88,7 +87,7 @@ fn given(unexpected: &str) -> &str {
     }
 }
 
-/// Returns the rest of a message that begins with the key, for a key that is not a setting.
+/// Returns the error about a key that is not a setting, to follow the key in a message.
 pub fn unknown_key(key: &str, known: &[String]) -> String {
     let section = key.split('.').next().unwrap_or_default();
     let of_section = known.iter().filter_map(|known| known.split_once('.'));

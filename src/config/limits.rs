@@ -33,9 +33,9 @@ impl Limits {
     pub(super) fn check(&self) -> Vec<Result<(), SettingsError>> {
         let time = |key, given| between(key, given, Millis::new(1_000), Millis::new(86_400_000));
         vec![
-            self.max_body_bytes(),
-            self.request_bytes(),
-            self.memory_bytes(),
+            self.check_max_body_bytes(),
+            self.check_request_bytes(),
+            self.check_memory_bytes(),
             within("limits.header_bytes", self.header_bytes, 8 << 10, 1 << 20, "bytes"),
             time("limits.header_timeout", self.header_timeout),
             time("limits.body_timeout", self.body_timeout),
@@ -53,7 +53,7 @@ impl Limits {
         ]
     }
 
-    fn max_body_bytes(&self) -> Result<(), SettingsError> {
+    fn check_max_body_bytes(&self) -> Result<(), SettingsError> {
         if (1..=64 << 20).contains(&self.max_body_bytes) {
             return Ok(());
         }
@@ -61,7 +61,7 @@ impl Limits {
         Err(refused("limits.max_body_bytes", allowed, self.max_body_bytes))
     }
 
-    fn request_bytes(&self) -> Result<(), SettingsError> {
+    fn check_request_bytes(&self) -> Result<(), SettingsError> {
         let Limits { max_body_bytes, request_bytes, .. } = *self;
         if (max_body_bytes.saturating_add(4096)..=1 << 30).contains(&request_bytes) {
             return Ok(());
@@ -70,7 +70,7 @@ impl Limits {
         Err(refused("limits.request_bytes", allowed, request_bytes))
     }
 
-    fn memory_bytes(&self) -> Result<(), SettingsError> {
+    fn check_memory_bytes(&self) -> Result<(), SettingsError> {
         let Limits { request_bytes, memory_bytes, .. } = *self;
         if memory_bytes / 4 >= request_bytes {
             return Ok(());

@@ -9,7 +9,8 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 
-/// `127.0.0.1:9277`, `[::1]:9277`, `localhost:9277`, `unix:/run/delay-queue.sock`.
+/// A listen address, such as `127.0.0.1:9277`, `[::1]:9277`, `localhost:9277` or
+/// `unix:/run/delay-queue.sock`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum Listen {
@@ -25,10 +26,10 @@ pub enum Listen {
 }
 
 impl Listen {
-    /// Returns all addresses of the host, which may take a while; a Unix socket has none.
+    /// Resolves the host to all its addresses, which may take a while.
     ///
     /// # Errors
-    /// The name cannot be resolved.
+    /// The name cannot be resolved, or this is a Unix socket.
     pub fn addresses(&self) -> Result<Vec<SocketAddr>, Error> {
         let mut addresses: Vec<SocketAddr> = Vec::new();
         for address in self.to_string().to_socket_addrs()? {
@@ -44,7 +45,7 @@ impl Listen {
 
     /// Returns the address for local clients: loopback if the server listens on all addresses.
     #[must_use]
-    pub fn reachable(&self) -> Self {
+    pub fn for_local_clients(&self) -> Self {
         let Self::Tcp { host, port } = self else { return self.clone() };
         let bare = host.trim_start_matches('[').trim_end_matches(']');
         let host = match bare.parse() {
@@ -59,7 +60,7 @@ impl Listen {
     #[must_use]
     pub fn url(&self, is_tls: bool) -> Option<String> {
         let scheme = if is_tls { "https" } else { "http" };
-        match self.reachable() {
+        match self.for_local_clients() {
             Self::Unix(_) => None,
             address => Some(format!("{scheme}://{address}")),
         }

@@ -1,4 +1,5 @@
-//! Settings: default < file < environment < flags. `config/default.toml` is the reference.
+//! Settings from four sources, each of which overrides the ones before: the defaults, a file, the
+//! environment, and flags. `config/default.toml` is the reference.
 
 mod access;
 mod environment;
@@ -16,7 +17,7 @@ use std::path::PathBuf;
 
 pub use self::{
     access::TextList,
-    error::{AllWrong, SettingsError},
+    error::{SettingsError, SettingsErrors},
     limits::Limits,
     listen::{Listen, SocketMode},
     store::StoreSettings,
@@ -32,7 +33,7 @@ use crate::{
     store::redis::Secret,
 };
 
-/// Every setting with its default and meaning.
+/// The text of `config/default.toml`: every setting with its default and meaning.
 pub const DEFAULTS: &str = include_str!("../../config/default.toml");
 
 /// All settings, with the fields of `config/default.toml`, which explains them.
@@ -104,7 +105,7 @@ pub struct LogSettings {
     pub format: LogFormat,
 }
 
-/// Format of a log line.
+/// The format of the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(try_from = "String", rename_all = "lowercase")]
 pub enum LogFormat {
@@ -126,14 +127,14 @@ impl TryFrom<String> for LogFormat {
     }
 }
 
-/// Values of the command line, which override all others.
+/// Settings of the command line, which override all others.
 #[derive(Debug, Clone, Default)]
 pub struct Flags {
-    /// `--config`
+    /// The value of `--config`.
     pub file: Option<PathBuf>,
-    /// `--listen`
+    /// The value of `--listen`.
     pub listen: Option<String>,
-    /// `--store`
+    /// The value of `--store`.
     pub store: Option<String>,
 }
 
@@ -141,27 +142,27 @@ impl Settings {
     /// Reads all sources and checks every value.
     ///
     /// # Errors
-    /// All invalid settings: the key, the given value, and what is allowed.
-    pub fn load(flags: &Flags) -> Result<Self, AllWrong> {
+    /// Lists all invalid settings, each with its key, the given value, and the allowed values.
+    pub fn load(flags: &Flags) -> Result<Self, SettingsErrors> {
         let mut wrong = Vec::new();
         let settings = match sources::read(flags, &mut wrong) {
             Ok(settings) => settings,
             Err(cause) => {
                 wrong.push(cause.into());
-                return Err(AllWrong(wrong));
+                return Err(SettingsErrors(wrong));
             }
         };
         wrong.extend(settings.check().into_iter().filter_map(Result::err));
         match wrong.is_empty() {
             true => Ok(settings),
-            false => Err(AllWrong(wrong)),
+            false => Err(SettingsErrors(wrong)),
         }
     }
 
     /// Returns the settings in effect as a settings file, with passwords hidden.
     ///
     /// # Errors
-    /// None are known: every setting can be written.
+    /// Should not occur, since TOML can represent every setting.
     pub fn shown(&self) -> Result<String, toml::ser::Error> {
         toml::to_string(self)
     }
@@ -173,7 +174,7 @@ impl Settings {
             self.store.location().map(drop),
             self.store.buckets().map(drop),
             self.server.tls.files().map(drop),
-            self.prefix(),
+            self.check_prefix(),
             self.server.bootstrap_token().map(drop),
             self.server.check_names(),
             self.server.trusted_networks().map(drop),
@@ -181,7 +182,7 @@ impl Settings {
             between("job_defaults.ttr", self.job_defaults.ttr, MIN_TTR, MAX_TTR),
             between("store.connect_timeout", self.store.connect_timeout, Millis::ZERO, day),
             between("server.shutdown_grace", self.server.shutdown_grace, Millis::ZERO, day),
-            self.filter(),
+            self.check_filter(),
         ]
         .into_iter()
         .chain(self.limits.check())
@@ -189,17 +190,17 @@ impl Settings {
         .collect()
     }
 
-    fn prefix(&self) -> Result<(), SettingsError> {
+    fn check_prefix(&self) -> Result<(), SettingsError> {
         let prefix = &self.store.prefix;
-        let fits = |b: u8| b.is_ascii_alphanumeric() || b"._:-".contains(&b);
-        if (1..=64).contains(&prefix.len()) && prefix.bytes().all(fits) {
+        let is_allowed = |b: u8| b.is_ascii_alphanumeric() || b"._:-".contains(&b);
+        if (1..=64).contains(&prefix.len()) && prefix.bytes().all(is_allowed) {
             return Ok(());
         }
         let allowed = "must be 1 to 64 characters of A-Z a-z 0-9 . _ : -";
         Err(refused("store.prefix", allowed, format!("{prefix:?}")))
     }
 
-    fn filter(&self) -> Result<(), SettingsError> {
+    fn check_filter(&self) -> Result<(), SettingsError> {
         let parsed = self.log.filter.parse::<tracing_subscriber::filter::Targets>();
         parsed.map(drop).map_err(|error| {
             let allowed = format!("must be a filter such as \"info\" ({error})");

@@ -14,7 +14,7 @@ const RENAMED: [(&str, &str); 10] = [
     ("queue.dead_retention", "job_defaults.dead_retention"),
 ];
 
-/// Returns the current name of the first setting for whose former name `is_given` returns true.
+/// Returns the current name of the first setting whose former name satisfies `is_given`.
 pub fn new_name(is_given: impl Fn(&str) -> bool) -> Option<&'static str> {
     RENAMED.iter().find(|(old, _)| is_given(old)).map(|(_, new)| *new)
 }

@@ -1,5 +1,5 @@
-//! Sources of settings: default < file < environment < flags. Each value is tried on its own, so
-//! that one run reports all invalid values.
+//! The sources of settings: defaults, file, environment, flags. Each value is first tried alone, on
+//! top of the defaults, so that one run reports all invalid values.
 
 use std::{fs, path::Path};
 
@@ -12,7 +12,7 @@ use super::{
     renamed,
 };
 
-/// Reads all sources. An invalid value stays at its default and adds an error.
+/// Reads all sources. For an invalid value, adds an error and uses the default.
 pub fn read(flags: &Flags, errors: &mut Vec<SettingsError>) -> Result<Settings, ConfigError> {
     let defaults = File::from_str(DEFAULTS, FileFormat::Toml);
     let defaults = Config::builder().add_source(defaults).build()?;
@@ -20,14 +20,14 @@ pub fn read(flags: &Flags, errors: &mut Vec<SettingsError>) -> Result<Settings, 
     let mut lines = Lines::new();
     if let Some(file) = &flags.file {
         match read_file(file) {
-            Ok((content, found)) => {
+            Ok((content, key_lines)) => {
                 flatten("", content, &mut given);
-                lines = found;
+                lines = key_lines;
             }
             Err(cause) => errors.push(SettingsError::File { file: file.clone(), cause }),
         }
     }
-    let known = serde_json::to_value(merged(&defaults, &Given::new())?).unwrap_or_default();
+    let known = serde_json::to_value(merge(&defaults, &Given::new())?).unwrap_or_default();
     let keys = keys(&known);
     environment::read(std::env::vars_os(), &keys, &mut given, errors);
     for (key, flag, value) in
@@ -42,7 +42,7 @@ pub fn read(flags: &Flags, errors: &mut Vec<SettingsError>) -> Result<Settings, 
             errors.push(SettingsError::Renamed { old: key.clone(), new });
             return false;
         }
-        let alone = || merged(&defaults, &Given::from([(key.clone(), value.clone())]));
+        let alone = || merge(&defaults, &Given::from([(key.clone(), value.clone())]));
         let within = format!("{key}.");
         let is_section = || keys.iter().any(|known| known.starts_with(&within));
         let is_table = matches!(value.kind, ValueKind::Table(_));
@@ -55,17 +55,17 @@ pub fn read(flags: &Flags, errors: &mut Vec<SettingsError>) -> Result<Settings, 
                 Some(wrong) => wrong,
             },
         };
-        let place = place(flags, &lines, key, value);
-        errors.push(SettingsError::Key { key: key.clone(), wrong, place });
+        let origin = origin(flags, &lines, key, value);
+        errors.push(SettingsError::Key { key: key.clone(), wrong, origin });
         false
     });
-    merged(&defaults, &given)
+    merge(&defaults, &given)
 }
 
 /// Returns the content of a settings file, and the line of each key.
 fn read_file(file: &Path) -> Result<(Map<String, Value>, Lines), String> {
     let text = fs::read_to_string(file).map_err(|cause| cause.to_string())?;
-    let lines = explain::lines(&text)?;
+    let lines = explain::key_lines(&text)?;
     let content = File::from_str(&text, FileFormat::Toml).collect();
     Ok((content.map_err(|cause| cause.to_string())?, lines))
 }
@@ -74,17 +74,17 @@ fn read_file(file: &Path) -> Result<(Map<String, Value>, Lines), String> {
 /// a fraction to a whole number.
 fn conversion_error(settings: &Settings, key: &str, value: &Value) -> Option<String> {
     let settings = serde_json::to_value(settings).ok()?;
-    let taken = settings.pointer(&format!("/{}", key.replace('.', "/")))?;
+    let converted = settings.pointer(&format!("/{}", key.replace('.', "/")))?;
     let must_be = match value.kind {
-        ValueKind::I64(_) | ValueKind::Float(_) if taken.is_boolean() => "true or false",
-        ValueKind::Float(given) if given.fract() != 0.0 && taken.is_u64() => "a whole number",
+        ValueKind::I64(_) | ValueKind::Float(_) if converted.is_boolean() => "true or false",
+        ValueKind::Float(given) if given.fract() != 0.0 && converted.is_u64() => "a whole number",
         _ => return None,
     };
     Some(format!("must be {must_be}, got {value}"))
 }
 
 /// Returns where a value was given: file and line, variable or flag.
-fn place(flags: &Flags, lines: &Lines, key: &str, value: &Value) -> String {
+fn origin(flags: &Flags, lines: &Lines, key: &str, value: &Value) -> String {
     match (value.origin(), &flags.file, lines.get(key)) {
         (Some(origin), ..) => format!(" ({origin})"),
         (None, Some(file), Some(line)) => format!(" ({}, line {line})", file.display()),
@@ -93,7 +93,7 @@ fn place(flags: &Flags, lines: &Lines, key: &str, value: &Value) -> String {
 }
 
 /// Builds the settings from the defaults and the given values.
-fn merged(defaults: &Config, given: &Given) -> Result<Settings, ConfigError> {
+fn merge(defaults: &Config, given: &Given) -> Result<Settings, ConfigError> {
     let mut all = Config::builder().add_source(defaults.clone());
     for (key, value) in given {
         all = all.set_override(key, value.clone())?;

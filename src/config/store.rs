@@ -48,10 +48,10 @@ impl StoreSettings {
         buckets.map_err(|_| refused("store.buckets", "must be from 1 to 1024", given))
     }
 
-    /// Returns the store that `url` names; reads the files of passwords.
+    /// Returns the store that `url` names, after reading the password files.
     ///
     /// # Errors
-    /// The URL is of no known kind, or settings contradict each other.
+    /// The URL is invalid, settings contradict each other, or a password file cannot be read.
     pub fn location(&self) -> Result<Box<dyn Location>, SettingsError> {
         let text = self.url.0.as_str();
         if let Some(path) = text.strip_prefix("file:").filter(|path| !path.is_empty()) {
@@ -66,23 +66,23 @@ impl StoreSettings {
         let url: RedisUrl =
             text.parse().map_err(|allowed| refused("store.url", allowed, scheme(text)))?;
         let login = Login {
-            user: one_of("store.username", self.username.clone(), url.user.clone())?,
-            password: one_of(
+            user: from_settings_or_url("store.username", self.username.clone(), url.user.clone())?,
+            password: from_settings_or_url(
                 "store.password",
-                secret("store.password_file", &self.password, self.password_file.as_ref())?,
+                read_secret("store.password_file", &self.password, self.password_file.as_ref())?,
                 url.password.clone(),
             )?,
         };
-        with_password("store.username", &login)?;
+        check_password("store.username", &login)?;
         let sentinel_login = Login {
             user: self.sentinel_username.clone(),
-            password: secret(
+            password: read_secret(
                 "store.sentinel_password_file",
                 &self.sentinel_password,
                 self.sentinel_password_file.as_ref(),
             )?,
         };
-        with_password("store.sentinel_username", &sentinel_login)?;
+        check_password("store.sentinel_username", &sentinel_login)?;
         let client = match (&self.cert_file, &self.key_file) {
             (Some(cert), Some(key)) => Some((cert.clone(), key.clone())),
             (None, None) => None,
@@ -108,15 +108,15 @@ impl StoreSettings {
     }
 }
 
-/// Returns a value that may be set in the settings or in the URL; refuses a value in both.
-fn one_of<T>(
+/// Returns a value that can be set either by its own setting or in the URL; refuses one in both.
+fn from_settings_or_url<T>(
     key: &'static str,
-    own: Option<T>,
-    of_url: Option<T>,
+    from_setting: Option<T>,
+    from_url: Option<T>,
 ) -> Result<Option<T>, SettingsError> {
-    match (own, of_url) {
+    match (from_setting, from_url) {
         (Some(_), Some(_)) => Err(refused(key, "must not be set if store.url has it too", "both")),
-        (own, of_url) => Ok(own.or(of_url)),
+        (from_setting, from_url) => Ok(from_setting.or(from_url)),
     }
 }
 
@@ -129,11 +129,11 @@ fn without_login<S: Serializer>(url: &Secret, serializer: S) -> Result<S::Ok, S:
         }
         Ok(url) => serializer.collect_str(&url),
         Err(_) if text.starts_with("file:") => serializer.serialize_str(text),
-        Err(_) => serializer.serialize_str("(secret)"),
+        Err(_) => serializer.serialize_str("(read_secret)"),
     }
 }
 
-/// Returns the scheme of a URL for a message, since a password may be anywhere after it.
+/// Returns the scheme of a URL for a message, without the rest, which may contain a password.
 fn scheme(url: &str) -> String {
     let is_plain = |text: &str| text.bytes().all(|b| b.is_ascii_alphabetic() || b == b'+');
     match url.split_once(':') {
@@ -144,18 +144,19 @@ fn scheme(url: &str) -> String {
 
 /// Refuses a user without a password: the user name would not be sent, and Redis would use its
 /// default user.
-fn with_password(key: &'static str, login: &Login) -> Result<(), SettingsError> {
+fn check_password(key: &'static str, login: &Login) -> Result<(), SettingsError> {
     match (&login.user, &login.password) {
         (Some(user), None) => {
-            let allowed = "must be set together with its password (\"\" for a user without one)";
+            let allowed =
+                "must be set together with a password (\"\" if the user needs no password)";
             Err(refused(key, allowed, format!("only the user {user:?}")))
         }
         _ => Ok(()),
     }
 }
 
-/// Returns a secret, or the first line of the file that contains it.
-pub fn secret(
+/// Returns the secret that is set, or reads it from the first line of its file.
+pub fn read_secret(
     key: &'static str,
     own: &Option<Secret>,
     file: Option<&PathBuf>,

@@ -1,4 +1,4 @@
-//! `[server.tls]`: the files for TLS towards clients.
+//! `[server.tls]`: the files for TLS connections of clients.
 
 use std::path::PathBuf;
 
@@ -16,7 +16,7 @@ pub struct TlsSettings {
     pub client_ca_file: Option<PathBuf>,
 }
 
-/// The files for TLS towards clients.
+/// The files for TLS connections of clients.
 #[derive(Debug, Clone)]
 pub struct TlsFiles {
     /// The certificate of the server, followed by intermediate ones.

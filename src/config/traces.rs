@@ -1,6 +1,6 @@
 //! Settings of `[traces]`: the export of OpenTelemetry spans.
 
-use axum::http::Uri;
+use axum::http::{Uri, uri::Authority};
 use serde::{Deserialize, Serialize};
 
 use super::error::{SettingsError, refused};
@@ -16,10 +16,10 @@ pub struct TracesSettings {
 
 impl TracesSettings {
     pub(super) fn check(&self) -> [Result<(), SettingsError>; 2] {
-        [self.endpoint(), self.share()]
+        [self.check_endpoint(), self.check_sampled()]
     }
 
-    fn endpoint(&self) -> Result<(), SettingsError> {
+    fn check_endpoint(&self) -> Result<(), SettingsError> {
         let (key, given) = match &self.otlp_endpoint {
             None => return Ok(()),
             Some(endpoint) => ("traces.otlp_endpoint", endpoint),
@@ -29,11 +29,11 @@ impl TracesSettings {
             return Err(refused(key, allowed, "a build without it"));
         }
         let uri = given.parse::<Uri>().ok();
-        let fits = |uri: &Uri| {
-            let user = uri.authority().is_none_or(|authority| authority.as_str().contains('@'));
-            uri.scheme_str() == Some("http") && !user
+        let is_allowed = |uri: &Uri| {
+            let has_user = |authority: &Authority| authority.as_str().contains('@');
+            uri.scheme_str() == Some("http") && !uri.authority().is_none_or(has_user)
         };
-        if uri.as_ref().is_some_and(fits) {
+        if uri.as_ref().is_some_and(is_allowed) {
             return Ok(());
         }
         // The given text is not shown, since it may contain a password.
@@ -42,10 +42,10 @@ impl TracesSettings {
         Err(refused(key, allowed, "a value that is not shown, because it may contain a password"))
     }
 
-    fn share(&self) -> Result<(), SettingsError> {
+    fn check_sampled(&self) -> Result<(), SettingsError> {
         match self.sampled {
-            share if (0.0..=1.0).contains(&share) => Ok(()),
-            share => Err(refused("traces.sampled", "must be from 0 to 1", share)),
+            sampled if (0.0..=1.0).contains(&sampled) => Ok(()),
+            sampled => Err(refused("traces.sampled", "must be from 0 to 1", sampled)),
         }
     }
 }

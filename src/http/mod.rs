@@ -35,7 +35,7 @@ pub use self::{
     },
     limits::{
         hold::Hold,
-        limit_by::{LimitBy, network},
+        limit_by::{KeyedLimit, network},
     },
     problem::Code,
     routes::pop::Delivery,

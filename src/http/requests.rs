@@ -52,8 +52,9 @@ struct Served {
     seconds: Histogram,
 }
 
-/// A request that is not answered yet. If it is dropped before, its client has gone.
-pub struct Begun {
+/// A request without an answer yet. If this value is dropped before the answer, the client has
+/// disconnected.
+pub struct UnansweredRequest {
     route: Arc<Route>,
     method: usize,
     at: Instant,
@@ -66,13 +67,18 @@ impl Requests {
         collect(registry, "http_requests", move |encoder| all.encode(encoder));
     }
 
-    /// Notes the arrival of a request.
-    pub fn begin(&self, request: &Request) -> Begun {
+    /// Records the start of a request.
+    pub fn begin(&self, request: &Request) -> UnansweredRequest {
         let path = request.extensions().get::<MatchedPath>().map_or(UNKNOWN, MatchedPath::as_str);
         // A route under `/v1` is the same as at the root.
         let path = path.strip_prefix("/v1").filter(|path| !path.is_empty()).unwrap_or(path);
         let method = method(request.method());
-        Begun { route: self.route(path), method, at: Instant::now(), is_answered: false }
+        UnansweredRequest {
+            route: self.route(path),
+            method,
+            at: Instant::now(),
+            is_answered: false,
+        }
     }
 
     fn route(&self, path: &str) -> Arc<Route> {
@@ -131,7 +137,7 @@ impl EncodeLabelSet for Labels<'_> {
     }
 }
 
-impl Begun {
+impl UnansweredRequest {
     /// Counts the request with the status of its answer.
     pub fn answered(mut self, status: StatusCode) {
         self.is_answered = true;
@@ -148,7 +154,7 @@ impl Begun {
     }
 }
 
-impl Drop for Begun {
+impl Drop for UnansweredRequest {
     fn drop(&mut self) {
         if !self.is_answered {
             self.count(CLIENT_GONE);

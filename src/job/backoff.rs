@@ -23,8 +23,8 @@ pub const MAX_FACTOR: f64 = 1000.0;
 
 /// The wait after a release without a delay and after an expired TTR.
 ///
-/// The wait depends only on the job's id and attempt, jitter included, so a store that computes it
-/// again (after a restart, on another server) gets the same.
+/// The wait depends only on the job's id and attempt, jitter included. A store that computes it
+/// again, after a restart or on another server, gets the same result.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Backoff {
     /// The wait after the first attempt, the second, and so on; the last value repeats.
@@ -55,7 +55,7 @@ struct Exponential {
     jitter: Option<f64>,
 }
 
-// Each function checks its own field, so that an error names the place of that field.
+// One function per field, so that the position in an error is that of the invalid field.
 
 fn initial<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Millis>, D::Error> {
     let initial = Option::deserialize(deserializer)?;
@@ -89,7 +89,7 @@ fn checked_jitter(jitter: f64) -> Result<f64, BackoffError> {
 /// Why a backoff is invalid.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum BackoffError {
-    /// No values, or too many.
+    /// An empty list, or more than [`MAX_VALUES`] values.
     #[error("must have 1 to {MAX_VALUES} values, got {0}")]
     Values(usize),
     /// A factor below 1 or above the maximum.
@@ -101,7 +101,7 @@ pub enum BackoffError {
     /// An initial wait of zero, which cannot grow.
     #[error("must be at least one millisecond; for no wait at all, leave `backoff` out")]
     Initial,
-    /// Stored text that this version did not write.
+    /// Stored text that does not have the form of a backoff.
     #[error("must be the text of a backoff, got {0:?}")]
     Text(String),
     /// One of the durations is invalid.

@@ -1,4 +1,4 @@
-//! Names that consumers give themselves.
+//! Names of consumers.
 
 use std::{fmt, str::FromStr};
 
@@ -9,11 +9,12 @@ use thiserror::Error;
 /// The longest name of a consumer, in bytes (all allowed characters are one byte).
 pub const MAX_CONSUMER: usize = 64;
 
-/// The name of a consumer: `[A-Za-z0-9._:@/-]{1,64}`. Shown with the jobs that it holds or held.
+/// The name of a consumer: `[A-Za-z0-9._:@/-]{1,64}`. Answers show it with each job that the
+/// consumer holds or held.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Consumer(SmolStr);
 
-/// A name that no consumer can have.
+/// Error for text that is not a name of a consumer.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("must be 1 to {MAX_CONSUMER} characters of A-Z a-z 0-9 . _ : @ / -; got {given}")]
 pub struct ConsumerError {

@@ -1,8 +1,8 @@
 //! Durations in whole milliseconds, as clients and settings write them.
 //!
-//! Text has a grammar of its own, because libraries also accept months and years, and `"1M"` is one
-//! keystroke from a minute. A value finer than a millisecond is rounded up, so that rounding can
-//! make a job later but never early.
+//! Text has its own grammar. The grammars of libraries include months and years, so a client that
+//! wrote `"1M"` instead of `"1m"` would get a month instead of a minute. A value finer than a
+//! millisecond is rounded up, so that rounding can make a job later but never early.
 
 use std::{fmt, str::FromStr};
 
@@ -33,23 +33,24 @@ pub struct Millis(u64);
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error(
     "must be a duration from 0 to ten years: a number of seconds (30, 0.25), or text with the \
-     units ms, s, m, h, d, w (\"500ms\", \"90s\", \"1h30m\", \"7d\"); got {given}{why}"
+     units ms, s, m, h, d, w (\"500ms\", \"90s\", \"1h30m\", \"7d\"); got {given}{reason}"
 )]
 pub struct DurationError {
     given: String,
-    /// The error in the text; empty if only its size is wrong.
-    why: String,
+    /// The reason, to follow the text in the message; empty if only the length of the duration is
+    /// wrong.
+    reason: String,
 }
 
 impl DurationError {
     fn number(given: impl fmt::Display) -> Self {
-        Self { given: given.to_string(), why: String::new() }
+        Self { given: given.to_string(), reason: String::new() }
     }
 
-    fn text(given: &str, why: String) -> Self {
+    fn text(given: &str, reason: String) -> Self {
         let shown: String = given.chars().take(SHOWN).collect();
         let dots = if shown.len() < given.len() { "…" } else { "" };
-        Self { given: format!("{shown:?}{dots}"), why }
+        Self { given: format!("{shown:?}{dots}"), reason }
     }
 }
 
@@ -83,11 +84,11 @@ impl Millis {
         }
     }
 
-    /// Reads a number of seconds from a body, by its shortest decimal text, so that 16.1 is 16,100
-    /// ms and not one more because of its binary fraction.
+    /// Reads a number of seconds from a body by its shortest decimal text. So 16.1 gives 16,100 ms,
+    /// although its binary fraction is slightly larger and would be rounded up to 16,101 ms.
     fn from_seconds(seconds: f64) -> Result<Self, DurationError> {
         let refused = || DurationError::number(seconds);
-        if let Some(millis) = exactly(seconds) {
+        if let Some(millis) = exact_millis(seconds) {
             return Ok(Self(millis));
         }
         let millis = scaled(&seconds.to_string(), 1_000).ok_or_else(refused)?;
@@ -107,9 +108,9 @@ impl Millis {
 
 /// Returns the milliseconds of a number of seconds with at most three decimals, within the limit.
 ///
-/// Numbers of at most 15 digits have doubles of their own, and ten years in milliseconds have 12
-/// digits. So if the nearest whole number of milliseconds gives the same double, the shortest text
-/// of both is the same.
+/// A decimal number of at most 15 digits has its own double, and ten years in milliseconds have 12
+/// digits. So if the nearest whole number of milliseconds gives the same double, both numbers have
+/// the same shortest text.
 #[expect(
     clippy::cast_precision_loss,
     clippy::cast_possible_truncation,
@@ -117,17 +118,18 @@ impl Millis {
     clippy::float_cmp,
     reason = "whole numbers of at most 39 bits, which doubles hold exactly"
 )]
-fn exactly(seconds: f64) -> Option<u64> {
+fn exact_millis(seconds: f64) -> Option<u64> {
     let millis = (seconds * 1000.0).round();
     let is_exact =
         seconds.is_sign_positive() && millis <= MAX_DURATION.0 as f64 && millis / 1000.0 == seconds;
     is_exact.then_some(millis as u64)
 }
 
-/// Returns `number` (digits, perhaps with a fraction) times `unit`, rounded up; `None` if it is no
-/// such number. A number too large for `u64` gives its maximum.
+/// Returns `number` times `unit`, rounded up; `None` if `number` is not digits with an optional
+/// fraction. A result too large for `u64` becomes the maximum of `u64`.
 fn scaled(number: &str, unit: u64) -> Option<u64> {
-    /// Digits of a fraction that are read; of further ones it only matters whether any is not zero.
+    /// Number of digits of a fraction that count. If a later digit is not zero, the result is
+    /// rounded up.
     const DIGITS: usize = 18;
 
     let (whole, fraction) = number.split_once('.').unwrap_or((number, "0"));
@@ -156,7 +158,8 @@ impl FromStr for Millis {
             let (unit, behind) = behind.split_at(behind.find(is_number).unwrap_or(behind.len()));
             let known = UNITS.iter().find(|(name, _)| *name == unit);
             let part = known.and_then(|&(_, unit)| scaled(number, unit));
-            let part = part.ok_or_else(|| DurationError::text(text, why(number, unit)))?;
+            let part =
+                part.ok_or_else(|| DurationError::text(text, describe_error(number, unit)))?;
             millis = millis.saturating_add(part);
             rest = behind;
             if rest.is_empty() {
@@ -166,8 +169,8 @@ impl FromStr for Millis {
     }
 }
 
-/// Returns the error in a part of a text.
-fn why(number: &str, unit: &str) -> String {
+/// Describes the error in one part of a text.
+fn describe_error(number: &str, unit: &str) -> String {
     let unit: String = unit.chars().take(SHOWN).collect();
     match unit.as_str() {
         _ if number.is_empty() => String::new(),

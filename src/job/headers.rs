@@ -52,11 +52,11 @@ pub enum HeadersError {
     Reserved(String),
     /// Two names that differ at most in case.
     #[error("must not have the name {0:?} twice; names that differ only in case are the same")]
-    Twice(String),
+    Duplicate(String),
     /// A value with a character that HTTP does not allow.
     #[error("must have values of visible ASCII, spaces and tabs; the value of {0:?} has others")]
     Value(String),
-    /// Stored text that this version did not write.
+    /// Stored text that does not have the form of headers.
     #[error("must be headers as this version stores them")]
     Text,
 }
@@ -87,7 +87,7 @@ impl Headers {
                 return Err(HeadersError::Reserved(shown()));
             }
             if pairs[..index].iter().any(is_same) {
-                return Err(HeadersError::Twice(shown()));
+                return Err(HeadersError::Duplicate(shown()));
             }
             if !value.bytes().all(|byte| byte == b'\t' || (b' '..=b'~').contains(&byte)) {
                 return Err(HeadersError::Value(shown()));

@@ -22,6 +22,8 @@ pub const MAX_HISTORY_ERROR_BYTES: usize = 256;
 pub enum AttemptOutcome {
     /// The consumer gave the job back.
     Released,
+    /// The consumer gave the job back, and the attempt does not count.
+    ReleasedUncounted,
     /// The TTR ended.
     Expired,
     /// The consumer made the job dead.

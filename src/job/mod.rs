@@ -13,6 +13,7 @@ mod id;
 mod list;
 pub(crate) mod name;
 mod policy;
+mod priority;
 mod record;
 mod reservation;
 mod reservation_key;
@@ -37,7 +38,8 @@ pub use id::{IdMaker, JobId};
 pub use list::List;
 pub use name::{MAX_LEN as MAX_NAME, NameError};
 pub(crate) use policy::PolicyOfSchema4;
-pub use policy::{Policy, PolicyError, PolicyFields};
+pub use policy::{Policy, PolicyError, PolicyFields, retention_text};
+pub use priority::{Priority, PriorityError};
 pub use record::{
     Change, Ending, Job, MAX_ERROR_BYTES, MAX_FINISHED_RETENTION, MAX_RESULT_BYTES, MAX_TTR,
     MIN_TTR, NewJob, OnConflict, Outcome, PoppedJob, Schedule,
@@ -48,5 +50,5 @@ pub use state::{After, Due, Event, InvalidStates, Living, Refusal, State, States
 pub use time::{TimeError, UnixMillis};
 pub use topic::Topic;
 pub use topic_pattern::{MAX_PATTERNS, PatternError, TopicPattern, Topics};
-pub use topic_settings::{Pause, SettingsChanges, TopicChange, TopicSettings};
+pub use topic_settings::{Pause, Setting, SettingKind, SettingsChanges, TopicSettings};
 pub use traceparent::{TraceParent, TraceParentError};

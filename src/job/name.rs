@@ -1,8 +1,8 @@
 //! Names made of characters from an allow-list: job ids, topics and names of tokens.
 //!
-//! Names become parts of Redis keys and of URL paths, so the list is short and closed. `.` and `..`
-//! consist of allowed characters but are refused: URL clients normalise such a path segment away,
-//! so a job or topic of that name could never be reached.
+//! Names become parts of Redis keys and of URL paths, so only a few characters are allowed. `.` and
+//! `..` are refused, although they consist of allowed characters: HTTP clients remove such a
+//! segment from the path of a URL, so no request could name this job or topic.
 
 use std::{fmt, marker::PhantomData, str::FromStr};
 
@@ -35,7 +35,7 @@ macro_rules! name {
 
         impl<'de> serde::Deserialize<'de> for $type {
             fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                deserializer.deserialize_str($crate::job::name::Parse::new())
+                deserializer.deserialize_str($crate::job::name::NameVisitor::new())
             }
         }
 
@@ -56,15 +56,15 @@ macro_rules! name {
 pub(crate) use name;
 
 /// Visitor that parses a name without copying the text first.
-pub struct Parse<T>(PhantomData<T>);
+pub struct NameVisitor<T>(PhantomData<T>);
 
-impl<T> Parse<T> {
+impl<T> NameVisitor<T> {
     pub fn new() -> Self {
         Self(PhantomData)
     }
 }
 
-impl<T: FromStr<Err = NameError>> Visitor<'_> for Parse<T> {
+impl<T: FromStr<Err = NameError>> Visitor<'_> for NameVisitor<T> {
     type Value = T;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -9,10 +9,16 @@ mod text;
 
 use serde::{Deserialize, Serialize};
 
-use super::{backoff::Backoff, duration::Millis, headers::Headers, traceparent::TraceParent};
+use super::{
+    backoff::Backoff, duration::Millis, headers::Headers, priority::Priority, time::UnixMillis,
+    topic::Topic, traceparent::TraceParent,
+};
 
 pub(crate) use self::schema_4::PolicyOfSchema4;
-pub use self::{fields::PolicyFields, text::PolicyError};
+pub use self::{
+    fields::PolicyFields,
+    text::{PolicyError, retention_text},
+};
 
 /// The fields of a put except id, topic, body and time.
 ///
@@ -38,24 +44,51 @@ pub struct Policy {
         skip_serializing_if = "Millis::is_zero"
     )]
     pub finished_retention: Millis,
+    /// Ready jobs of a higher priority are popped first.
+    #[serde(default, skip_serializing_if = "Priority::is_standard")]
+    pub priority: Priority,
+    /// How long after its due time the job expires; `None` means never. The due time is that of the
+    /// put, or of the last reschedule or kick that moved `expires_at`.
+    #[serde(
+        default,
+        rename = "expires_after_ms",
+        with = "some_millis",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub expires_after: Option<Millis>,
+    /// When the job expires, in Unix milliseconds. The store sets it, because only the store knows
+    /// the due time.
+    #[serde(default, with = "some_time", skip_serializing_if = "Option::is_none")]
+    pub expires_at: Option<UnixMillis>,
+    /// The topic to which the job moves when it dies; `None` means that it stays. Only the defaults
+    /// of a topic set it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dead_to: Option<Topic>,
+    /// The topic in which the job died before it moved. Only stores set it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dead_from: Option<Topic>,
     /// The trace that the put belongs to; consumers receive it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub traceparent: Option<TraceParent>,
-    /// Text for consumers.
+    /// Names and values that the put attaches for consumers.
     #[serde(default, skip_serializing_if = "Headers::is_empty")]
     pub headers: Headers,
 }
 
 impl Policy {
-    /// The policy that stores omit from a record. Persisted: it must never change. The defaults of
-    /// the settings have the same values, but may change without it. Mirrored in
-    /// `shared/policy.lua`.
+    /// The values that stores omit from a record, so they must never change. The defaults in the
+    /// settings are equal today, but they may change. Mirrored in `shared/policy.lua`.
     pub const STANDARD: Self = Self {
         ttr: Millis::new(60_000),
         max_attempts: 20,
         backoff: None,
         dead_retention: Millis::new(14 * 86_400_000),
         finished_retention: Millis::ZERO,
+        priority: Priority::STANDARD,
+        expires_after: None,
+        expires_at: None,
+        dead_to: None,
+        dead_from: None,
         traceparent: None,
         headers: Headers::NONE,
     };
@@ -69,8 +102,28 @@ impl Policy {
             backoff: self.backoff,
             dead_retention: self.dead_retention,
             finished_retention: self.finished_retention,
+            priority: self.priority,
+            expires_after: self.expires_after,
+            expires_at: self.expires_at,
+            dead_to: self.dead_to,
+            dead_from: self.dead_from,
             ..Self::STANDARD
         }
+    }
+
+    /// Sets when the job expires, counted from this due time.
+    pub fn expire_from(&mut self, due_at: UnixMillis) {
+        self.expires_at = self.expires_after.map(|after| due_at.after(after));
+    }
+
+    /// Returns the topic to which a job of this topic moves when it dies.
+    pub fn dead_to(&self, topic: &Topic) -> Option<&Topic> {
+        self.dead_to.as_ref().filter(|target| *target != topic)
+    }
+
+    /// Returns whether the job has expired at `time`, for instance at a new due time.
+    pub fn has_expired_by(&self, time: UnixMillis) -> bool {
+        self.expires_at.is_some_and(|expires_at| expires_at <= time)
     }
 }
 
@@ -93,6 +146,48 @@ mod millis {
 
     pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Millis, D::Error> {
         u64::deserialize(deserializer).map(Millis::new)
+    }
+}
+
+/// Optional durations in milliseconds.
+mod some_millis {
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    use crate::job::duration::Millis;
+
+    #[expect(clippy::ref_option, reason = "serde passes references")]
+    pub fn serialize<S: Serializer>(
+        span: &Option<Millis>,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        span.map(Millis::get).serialize(serializer)
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Option<Millis>, D::Error> {
+        Ok(Option::<u64>::deserialize(deserializer)?.map(Millis::new))
+    }
+}
+
+/// Optional times in Unix milliseconds, while clients use RFC 3339.
+mod some_time {
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    use crate::job::time::UnixMillis;
+
+    #[expect(clippy::ref_option, reason = "serde passes references")]
+    pub fn serialize<S: Serializer>(
+        time: &Option<UnixMillis>,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        time.map(UnixMillis::get).serialize(serializer)
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Option<UnixMillis>, D::Error> {
+        Ok(Option::<u64>::deserialize(deserializer)?.map(UnixMillis::new))
     }
 }
 

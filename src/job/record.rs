@@ -87,8 +87,10 @@ pub struct Job {
     pub body: Bytes,
     /// The current state.
     pub state: State,
-    /// Number of pops so far.
+    /// Number of pops so far that count.
     pub attempt: u32,
+    /// Whether a consumer gave the job back uncounted while it had no counted attempt.
+    pub is_snoozed: bool,
     /// When it becomes or became due.
     pub due_at: UnixMillis,
     /// When it was put, by the store's clock.
@@ -162,6 +164,11 @@ impl Job {
                 ended.after(self.policy.finished_retention)
             }
         }
+    }
+
+    /// Returns whether a consumer has got the job since it was put or kicked.
+    pub fn was_popped(&self) -> bool {
+        self.attempt > 0 || self.is_snoozed
     }
 
     /// Returns the job as it could be put again, without the traces of pops.

@@ -42,7 +42,7 @@ impl fmt::Display for Nonce {
 }
 
 impl Reservation {
-    /// Holds no job: the value of text that was never a reservation. Reservations are opaque to
+    /// A reservation that holds no job, for text that cannot be parsed. Reservations are opaque to
     /// clients, so such text gets the same refusal as a reservation that no longer holds the job.
     pub const NONE: Self = Self(0);
 
@@ -77,16 +77,16 @@ impl Reservation {
         Self(bits)
     }
 
-    /// Checks whether a caller may act on a job that was popped `attempt` times, the last time with
-    /// `last`. `given` is the caller's reservation, or `None` to act by id alone.
+    /// Checks whether a caller may act on a job whose last pop gave `last`. `given` is the caller's
+    /// reservation, or `None` to act by id alone.
     ///
     /// # Errors
     /// `ReservationLost` for any other reservation, `NeverPopped` by id alone before the first pop.
-    pub fn check(given: Option<Self>, last: Option<Self>, attempt: u32) -> Result<(), Refusal> {
+    pub fn check(given: Option<Self>, last: Option<Self>, was_popped: bool) -> Result<(), Refusal> {
         match given {
             Some(reservation) if Some(reservation) == last => Ok(()),
             Some(_) => Err(Refusal::ReservationLost),
-            None if attempt == 0 => Err(Refusal::NeverPopped),
+            None if !was_popped => Err(Refusal::NeverPopped),
             None => Ok(()),
         }
     }

@@ -21,7 +21,8 @@ pub enum State {
     Ready,
     /// Held by one consumer until the end of its TTR.
     Reserved,
-    /// Attempts spent, or buried; kept until kicked, deleted or past its retention.
+    /// Attempts spent, buried or expired, and did not move to another topic; kept until kicked,
+    /// deleted or past its retention.
     Dead,
     /// Finished, or deleted and remembered; has its id until deleted or past its retention.
     Finished,
@@ -101,8 +102,17 @@ pub enum After {
     Now,
     /// Another attempt after a delay.
     Later,
-    /// No further attempt: the attempts are spent.
+    /// No further attempt: the attempts are spent, or the job expires before the next one.
     Spent,
+    /// No further attempt, and the job moves to another topic, where it is ready.
+    Moved,
+}
+
+impl After {
+    /// Returns whether the job dies.
+    pub fn dies(self) -> bool {
+        matches!(self, Self::Spent | Self::Moved)
+    }
 }
 
 /// An event in the life of a job.
@@ -114,6 +124,11 @@ pub enum Event {
     Replace(Due),
     /// The deadline of the job has passed.
     Promote(After),
+    /// The job has expired.
+    Expire {
+        /// Whether it moves to another topic, where it is ready.
+        moves: bool,
+    },
     /// A consumer reserves it.
     Pop,
     /// A job reserved by a pop could not be delivered.
@@ -128,7 +143,10 @@ pub enum Event {
     /// The consumer extends its reservation.
     Touch,
     /// The consumer gives it up as dead.
-    Bury,
+    Bury {
+        /// Whether it moves to another topic, where it is ready.
+        moves: bool,
+    },
     /// An operator makes it ready now.
     Kick,
     /// A client deletes it.
@@ -144,7 +162,7 @@ pub enum Event {
 
 impl Event {
     /// Every event in every variant.
-    pub const ALL: [Self; 26] = [
+    pub const ALL: [Self; 31] = [
         Self::Put(Due::Now),
         Self::Put(Due::Later),
         Self::Replace(Due::Now),
@@ -152,6 +170,9 @@ impl Event {
         Self::Promote(After::Now),
         Self::Promote(After::Later),
         Self::Promote(After::Spent),
+        Self::Promote(After::Moved),
+        Self::Expire { moves: false },
+        Self::Expire { moves: true },
         Self::Pop,
         Self::Unpop,
         Self::Finish { kept: false },
@@ -159,8 +180,10 @@ impl Event {
         Self::Release(After::Now),
         Self::Release(After::Later),
         Self::Release(After::Spent),
+        Self::Release(After::Moved),
         Self::Touch,
-        Self::Bury,
+        Self::Bury { moves: false },
+        Self::Bury { moves: true },
         Self::Kick,
         Self::Delete { kept: false },
         Self::Delete { kept: true },
@@ -199,6 +222,8 @@ pub enum Refusal {
     WrongState(State),
     /// Only a ready job can be popped. Never reaches a client: a pop names a topic, not a job.
     NotReady,
+    /// The store has no room for the new body.
+    NoRoom,
     /// The due time is more than ten years ahead by the store's clock.
     DueTooFar,
     /// The stored job cannot be read, so it cannot be changed either.
@@ -232,10 +257,11 @@ pub fn next(state: Option<State>, event: Event) -> Result<Option<State>, Refusal
         Due::Later => Delayed,
     };
     let after = |after| match after {
-        After::Now => Ready,
+        After::Now | After::Moved => Ready,
         After::Later => Delayed,
         After::Spent => Dead,
     };
+    let died = |moves| if moves { Ready } else { Dead };
     let Some(state) = state else {
         return match event {
             E::Put(when) | E::Replace(when) => Ok(Some(due(when))),
@@ -247,7 +273,7 @@ pub fn next(state: Option<State>, event: Event) -> Result<Option<State>, Refusal
         (E::Put(_) | E::Restore(_), _) => return Err(Refusal::Exists(None)),
         (E::Replace(_) | E::Kick | E::Reschedule(_), Reserved) => return Err(Refusal::Reserved),
         (E::Reschedule(_), Dead) => return Err(Refusal::Dead),
-        (E::Kick | E::Reschedule(_) | E::Release(_) | E::Touch | E::Bury, Finished) => {
+        (E::Kick | E::Reschedule(_) | E::Release(_) | E::Touch | E::Bury { .. }, Finished) => {
             return Err(Refusal::Finished);
         }
         (E::Replace(when) | E::Reschedule(when), _) => due(when),
@@ -256,6 +282,9 @@ pub fn next(state: Option<State>, event: Event) -> Result<Option<State>, Refusal
         (E::Promote(_), Delayed | Ready) => Ready,
         (E::Promote(then), Reserved) => after(then),
         (E::Promote(_), Dead | Finished) => return Ok(None),
+
+        (E::Expire { moves }, Delayed | Ready) => died(moves),
+        (E::Expire { .. }, state) => state,
 
         (E::Pop, Ready) => Reserved,
         (E::Pop, _) => return Err(Refusal::NotReady),
@@ -266,9 +295,9 @@ pub fn next(state: Option<State>, event: Event) -> Result<Option<State>, Refusal
         (E::Finish { .. }, Finished) => Finished, // by its reservation: the answer was lost
         (E::Finish { kept } | E::Delete { kept }, _) if kept => Finished,
         (E::Finish { .. } | E::Delete { .. }, _) => return Ok(None),
-        (E::Release(_), Dead) => Dead,
+        (E::Release(_) | E::Bury { .. }, Dead) => Dead,
         (E::Release(then), _) => after(then),
-        (E::Bury, _) => Dead,
+        (E::Bury { moves }, _) => died(moves),
     }))
 }
 
@@ -327,8 +356,8 @@ mod tests {
             for event in Event::ALL {
                 if next(Some(state), event) == Ok(Some(State::Reserved)) {
                     let pop = (state, event) == (State::Ready, Event::Pop);
-                    let touch = (state, event) == (State::Reserved, Event::Touch);
-                    assert!(pop || touch, "{state:?} {event:?}");
+                    let stays = matches!(event, Event::Touch | Event::Expire { .. });
+                    assert!(pop || stays && state == State::Reserved, "{state:?} {event:?}");
                 }
             }
         }

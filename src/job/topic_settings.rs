@@ -2,6 +2,8 @@
 
 use std::collections::HashMap;
 
+use serde::de::DeserializeOwned;
+
 use super::{policy::PolicyFields, time::UnixMillis, topic::Topic};
 
 /// A pause of a topic: its jobs cannot be popped.
@@ -41,32 +43,81 @@ pub struct TopicSettings {
     pub defaults: HashMap<Topic, PolicyFields>,
 }
 
+/// Kind of a topic setting. A store keeps one text for each topic and kind, and does not know its
+/// form.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum SettingKind {
+    /// The pause of the topic.
+    Pause,
+    /// Defaults for new jobs.
+    Defaults,
+}
+
+impl SettingKind {
+    /// All kinds.
+    pub const ALL: [Self; 2] = [Self::Pause, Self::Defaults];
+
+    /// Returns the stored name. Must stay stable.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Pause => "paused",
+            Self::Defaults => "defaults",
+        }
+    }
+}
+
+/// A setting of a topic as a store keeps it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Setting {
+    /// The topic.
+    pub topic: Topic,
+    /// Determines the form of the text.
+    pub kind: SettingKind,
+    /// The stored text; `None` if the topic does not have the setting.
+    pub text: Option<String>,
+}
+
+impl Setting {
+    /// The pause of a topic.
+    pub fn pause(topic: Topic, pause: Option<Pause>) -> Self {
+        let text = pause.map(|pause| pause.to_stored().to_string());
+        Self { topic, kind: SettingKind::Pause, text }
+    }
+
+    /// The defaults of a topic for new jobs, stored as JSON.
+    pub fn defaults(topic: Topic, defaults: Option<&PolicyFields>) -> Self {
+        let json = |defaults| serde_json::to_string(defaults).expect("fields with plain names");
+        Self { topic, kind: SettingKind::Defaults, text: defaults.map(json) }
+    }
+}
+
 /// Changes of topic settings since some version.
 #[derive(Debug, Clone, PartialEq)]
 pub enum SettingsChanges {
     /// All settings, which replace the known ones.
     All(TopicSettings),
-    /// The current settings of these topics; all others are unchanged.
+    /// The current settings of the changed topics, one of each kind; other topics are unchanged.
     Changed {
         /// The version after these changes.
         version: u64,
-        /// The changed topics, each once.
-        topics: Vec<TopicChange>,
+        /// The settings.
+        settings: Vec<Setting>,
     },
 }
 
-/// New settings of a changed topic.
-#[derive(Debug, Clone, PartialEq)]
-pub struct TopicChange {
-    /// The topic.
-    pub topic: Topic,
-    /// Pause of the topic, if it is paused.
-    pub pause: Option<Pause>,
-    /// Defaults of the topic, if it has any.
-    pub defaults: Option<PolicyFields>,
-}
+/// Maximum length of a chain of topics, each the `dead_to` of the one before. Mirrored in
+/// `set_topic.lua`.
+const MAX_DEAD_TO: usize = 1_000;
 
 impl TopicSettings {
+    /// Returns whether the chain of `dead_to` topics that begins at `target` contains `topic`. A
+    /// chain that is too long counts as if it did.
+    pub fn leads_to(&self, target: &Topic, topic: &Topic) -> bool {
+        let next = |from: &&Topic| self.defaults.get(*from)?.dead_to.as_ref();
+        let mut row = std::iter::successors(Some(target), next).enumerate();
+        row.any(|(number, at)| at == topic || number == MAX_DEAD_TO)
+    }
+
     /// Applies changes since [`version`](Self::version); returns the topics no longer paused.
     pub fn apply(&mut self, changes: SettingsChanges) -> Vec<Topic> {
         match changes {
@@ -75,24 +126,63 @@ impl TopicSettings {
                 let is_resumed = |topic: &Topic| !self.paused.contains_key(topic);
                 old.paused.into_keys().filter(is_resumed).collect()
             }
-            SettingsChanges::Changed { version, topics } => {
+            SettingsChanges::Changed { version, settings } => {
                 self.version = version;
-                topics.into_iter().filter_map(|change| self.apply_one(change)).collect()
+                settings.into_iter().filter_map(|setting| self.apply_one(setting)).collect()
             }
         }
     }
 
     /// Applies one change; returns the topic if it is no longer paused.
-    fn apply_one(&mut self, change: TopicChange) -> Option<Topic> {
-        let TopicChange { topic, pause, defaults } = change;
-        match defaults {
-            Some(defaults) => drop(self.defaults.insert(topic.clone(), defaults)),
-            None => drop(self.defaults.remove(&topic)),
+    fn apply_one(&mut self, setting: Setting) -> Option<Topic> {
+        let was_paused = self.paused.contains_key(&setting.topic);
+        let topic = setting.topic.clone();
+        self.set(setting);
+        Some(topic).filter(|topic| was_paused && !self.paused.contains_key(topic))
+    }
+
+    /// Sets or removes a setting. An unreadable pause has no end; other unreadable texts count as
+    /// none and are logged.
+    pub fn set(&mut self, setting: Setting) {
+        let Setting { topic, kind, text } = setting;
+        match kind {
+            SettingKind::Pause => {
+                let parse =
+                    |text: String| text.parse().map_or(Some(Pause::OPEN), Pause::from_stored);
+                replace(&mut self.paused, topic, text.and_then(parse));
+            }
+            SettingKind::Defaults => {
+                let defaults = text.and_then(|text| parse(&topic, kind, &text));
+                replace(&mut self.defaults, topic, defaults);
+            }
         }
-        if let Some(pause) = pause {
-            self.paused.insert(topic, pause);
-            return None;
+    }
+
+    /// Returns a setting of a topic.
+    pub fn get(&self, topic: &Topic, kind: SettingKind) -> Setting {
+        let name = topic.clone();
+        match kind {
+            SettingKind::Pause => Setting::pause(name, self.paused.get(topic).copied()),
+            SettingKind::Defaults => Setting::defaults(name, self.defaults.get(topic)),
         }
-        self.paused.remove_entry(&topic).map(|(topic, _)| topic)
+    }
+}
+
+fn replace<T>(settings: &mut HashMap<Topic, T>, topic: Topic, value: Option<T>) {
+    match value {
+        Some(value) => drop(settings.insert(topic, value)),
+        None => drop(settings.remove(&topic)),
+    }
+}
+
+/// Parses a stored setting in JSON.
+fn parse<T: DeserializeOwned>(topic: &Topic, kind: SettingKind, text: &str) -> Option<T> {
+    match serde_json::from_str(text) {
+        Ok(value) => Some(value),
+        Err(error) => {
+            let kind = kind.name();
+            tracing::error!(%topic, kind, %error, "skipped an unreadable setting of a topic");
+            None
+        }
     }
 }

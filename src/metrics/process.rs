@@ -1,6 +1,6 @@
 //! Metrics of this process from the operating system, under the names that Prometheus defines.
 //!
-//! They are read from `/proc`; systems without it have none.
+//! A system without `/proc`, the source of these metrics, has none of them.
 
 use std::{fmt, fs};
 
@@ -37,7 +37,8 @@ impl Process {
         let stat = fs::read_to_string("/proc/self/stat").ok()?;
         // The second field, the name of the program, may contain any characters.
         let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
-        // Numbers as in proc(5), which counts from 1; the first field here is the third there.
+        // `number` is the field's number in proc(5), which counts from 1. The first of these fields
+        // has number 3.
         let field = |number: usize| fields.get(number - 3)?.parse::<u64>().ok();
         let ticks = clock_ticks_per_second() as f64;
         Some(Self {
@@ -46,7 +47,7 @@ impl Process {
             start_time: boot_time()? + field(22)? as f64 / ticks,
             virtual_bytes: field(23)?,
             resident_bytes: field(24)? * page_size() as u64,
-            // Does not count the descriptor that reads the folder.
+            // Subtracts the descriptor that reads the folder.
             open_fds: (fs::read_dir("/proc/self/fd").ok()?.count() as u64).saturating_sub(1),
             max_fds: getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX),
         })
@@ -63,11 +64,16 @@ impl Process {
         let help = "Resident memory.";
         one_gauge(encoder, "process_resident_memory_bytes", help, self.resident_bytes)?;
         one_gauge(encoder, "process_open_fds", "Open file descriptors.", self.open_fds)?;
-        one_gauge(encoder, "process_max_fds", "The most file descriptors at once.", self.max_fds)
+        one_gauge(
+            encoder,
+            "process_max_fds",
+            "Maximum number of open file descriptors.",
+            self.max_fds,
+        )
     }
 }
 
-/// Returns seconds since 1970.
+/// Returns when the machine was started, in Unix seconds.
 fn boot_time() -> Option<f64> {
     let stat = fs::read_to_string("/proc/stat").ok()?;
     stat.lines().find_map(|line| line.strip_prefix("btime "))?.trim().parse().ok()

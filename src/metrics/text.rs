@@ -1,37 +1,39 @@
 //! The two text formats of metrics.
 //!
-//! `prometheus_client` writes OpenMetrics. Monitors that do not request it get the older format of
-//! Prometheus, with the same samples; only the names in its comments differ.
+//! `prometheus_client` writes OpenMetrics. A monitor that does not request OpenMetrics gets the
+//! older format of Prometheus. Both have the same samples; only the comments differ.
 
 pub const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 pub const PROMETHEUS: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 /// Returns whether the `Accept` header of a request includes OpenMetrics.
 pub fn accepts_open_metrics(accept: &str) -> bool {
-    let is_it = |kind: &str| kind.trim_start().starts_with("application/openmetrics-text");
-    accept.split(',').any(is_it)
+    let is_open_metrics =
+        |kind: &str| kind.trim_start().starts_with("application/openmetrics-text");
+    accept.split(',').any(is_open_metrics)
 }
 
-/// Converts OpenMetrics for Prometheus: comments name counters as samples do, and infos are gauges.
+/// Converts OpenMetrics to the format of Prometheus. There, a comment names a family exactly as its
+/// samples do, such as `jobs_total`, and an info is a gauge.
 pub fn prometheus(open_metrics: &str) -> String {
     let mut text = String::with_capacity(open_metrics.len() + 1024);
     let mut help = None;
     for line in open_metrics.lines() {
-        if let Some(of) = line.strip_prefix("# HELP ") {
-            help = of.split_once(' ');
+        if let Some(rest) = line.strip_prefix("# HELP ") {
+            help = rest.split_once(' ');
         } else if let Some((name, kind)) =
-            line.strip_prefix("# TYPE ").and_then(|of| of.split_once(' '))
+            line.strip_prefix("# TYPE ").and_then(|rest| rest.split_once(' '))
         {
-            let (end, kind) = match kind {
+            let (suffix, kind) = match kind {
                 "counter" => ("_total", "counter"),
                 "info" => ("_info", "gauge"),
                 "unknown" => ("", "untyped"),
                 kind => ("", kind),
             };
             if let Some((_, help)) = help.take() {
-                text.extend(["# HELP ", name, end, " ", help, "\n"]);
+                text.extend(["# HELP ", name, suffix, " ", help, "\n"]);
             }
-            text.extend(["# TYPE ", name, end, " ", kind, "\n"]);
+            text.extend(["# TYPE ", name, suffix, " ", kind, "\n"]);
         } else if !line.starts_with("# ") {
             text.extend([line, "\n"]);
         }
@@ -44,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn open_metrics_is_for_those_who_ask_for_it() {
+    fn open_metrics_is_sent_only_on_request() {
         let prometheus = "application/openmetrics-text;version=1.0.0,\
                           application/openmetrics-text;version=0.0.1;q=0.75,text/plain;q=0.5";
         assert!(accepts_open_metrics(prometheus));
@@ -55,7 +57,7 @@ mod tests {
     }
 
     #[test]
-    fn the_format_of_prometheus_names_families_as_their_samples() {
+    fn prometheus_comments_name_families_like_their_samples() {
         let open_metrics = "# HELP a Jobs, put.\n# TYPE a counter\na_total 1\n\
                             # HELP b_seconds Time.\n# TYPE b_seconds gauge\n\
                             # UNIT b_seconds seconds\nb_seconds{x=\"# TYPE\"} 2.5\n\

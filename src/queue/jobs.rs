@@ -1,4 +1,5 @@
-//! Transitions of given jobs, except put and pop. Each job has its own result, in the given order.
+//! Transitions of jobs by their ids, except put and pop. Each job has its own result, in the order
+//! of the request.
 
 use std::time::Duration;
 
@@ -11,7 +12,10 @@ use tokio::time::{Instant, sleep_until};
 
 use crate::{
     job::{Change, Job, JobId, Refusal, State, Topic, UnixMillis},
-    store::{Bury, Clock, Delete, Finish, Release, Reply, StoreError, Target, Touch, Transitioned},
+    store::{
+        Bury, Clock, Delete, Finish, Readied, Release, Reply, StoreError, Target, Touch,
+        Transitioned,
+    },
 };
 
 /// Time between two checks of a caller that waits.
@@ -57,12 +61,12 @@ impl Queue {
         }
     }
 
-    /// Kicks jobs and returns their topics.
-    pub async fn kick(&self, jobs: Vec<Target>) -> Vec<Result<Topic, QueueError>> {
+    /// Kicks jobs and returns their topics and priorities.
+    pub async fn kick(&self, jobs: Vec<Target>) -> Vec<Result<Readied, QueueError>> {
         self.each(jobs, &self.transitions.kick).await
     }
 
-    /// Deletes jobs and returns the states they were in.
+    /// Deletes jobs and returns their former states.
     pub async fn delete(&self, jobs: Vec<Delete>) -> Vec<Result<State, QueueError>> {
         self.each(jobs, &self.transitions.delete).await
     }
@@ -113,17 +117,18 @@ impl Queue {
             let changed = watched.iter().zip(&results).filter(|(_, result)| result.is_ok());
             self.watches.changed(changed.map(|(id, _)| id));
         } else if !self.watches.is_empty() {
-            // The watch of one of these jobs may have begun meanwhile.
+            // While the answer was missing, a watch of one of these jobs may have begun.
             self.watches.all_changed();
         }
         results
     }
 
-    /// Returns a job that its caller may access, once it is dead; at `end`, or if the server stops
-    /// before, returns the job as it is then. Calls `check` at least once a second.
+    /// Waits until a job that its caller may access is dead, and returns it. At `end`, or if the
+    /// server stops before, returns the job in its current state. Calls `check` at least once a
+    /// second.
     ///
     /// # Errors
-    /// That of `check`, `NotFound` if the job is gone, or the error of the store.
+    /// The error of `check`, `NotFound` if the job is gone, or the error of the store.
     pub async fn wait_for_end<E: From<QueueError>>(
         &self,
         target: Target,
@@ -154,7 +159,7 @@ impl Queue {
     }
 }
 
-/// Returns the error texts among these jobs: index, id and text.
+/// Returns the error texts of these jobs: index, id and text.
 fn errors<J>(jobs: &[J], of: fn(&J) -> (&JobId, Option<&str>)) -> Vec<(usize, JobId, String)> {
     let each = jobs.iter().map(of).enumerate();
     each.filter_map(|(index, (id, text))| Some((index, id.clone(), text?.to_owned()))).collect()

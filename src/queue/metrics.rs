@@ -1,9 +1,10 @@
 //! Metrics of the queue and its store.
 //!
-//! Two kinds of families have a topic. Counters are those of this server (`figures/stats.rs`).
-//! Gauges come from a survey of the store and are therefore the same on each server: they show the
-//! [`SHOWN_TOPICS`] topics with the most jobs, and the others as one. Both label the others
-//! [`OTHER`]; a topic of that name always counts among them.
+//! Two kinds of families have a label for the topic. Counters belong to this server
+//! (`figures/stats.rs`). Gauges come from a survey of the store and are therefore the same on each
+//! server. They show the [`SHOWN_TOPICS`] topics with the most jobs, and all others as one. Both
+//! kinds use the label [`OTHER`] for the others. A topic with that name always counts among the
+//! others.
 
 use std::{cmp::Reverse, collections::HashSet, fmt, sync::Arc};
 
@@ -88,13 +89,16 @@ fn of_timer(registry: &mut Registry, timer: &Arc<TimerHandle>) {
 /// Name and help text of a family, and its counter of a topic.
 type OfTopic = (&'static str, &'static str, fn(&EventCounters) -> u64);
 
-const OF_TOPIC: [OfTopic; 6] = [
-    ("jobs_put", "Jobs put, new or in the place of a living one.", |counters| counters.put),
+const OF_TOPIC: [OfTopic; 7] = [
+    ("jobs_put", "Jobs put, including replacements of existing jobs.", |counters| counters.put),
     ("jobs_popped", "Jobs reserved by pops.", |counters| counters.popped),
     ("jobs_finished", "Jobs finished.", |counters| counters.finished),
     ("jobs_released", "Jobs released by their consumers.", |counters| counters.released),
     ("jobs_expired", "Jobs whose TTR expired.", |counters| counters.expired),
-    ("jobs_died", "Jobs that died: attempts spent, or buried.", |counters| counters.dead),
+    ("jobs_died", "Jobs that became dead: attempts spent, buried or expired.", |counters| {
+        counters.dead
+    }),
+    ("jobs_moved", "Jobs that died and moved to another topic.", |counters| counters.moved),
 ];
 
 fn of_jobs(registry: &mut Registry, stats: &Arc<Stats>) {
@@ -147,7 +151,7 @@ fn of_survey(
     gauges(encoder, "oldest_overdue_seconds", help, ages(|peek| peek.overdue))?;
     one_gauge(encoder, "topics", "Topics that have jobs.", survey.topics.len() as u64)?;
     if let Some(servers) = survey.servers {
-        one_gauge(encoder, "servers", "Servers that work on the store.", servers.max(1))?;
+        one_gauge(encoder, "servers", "Servers that use the store.", servers.max(1))?;
     }
     let help = "Unix time when jobs were last counted.";
     one_gauge(encoder, "survey_timestamp_seconds", help, survey.as_of.get() as f64 / 1_000.0)?;
@@ -161,8 +165,8 @@ fn seconds(span: Millis) -> f64 {
 
 /// Returns the topics with the most jobs, ordered by name, and the others as one. The choice is the
 /// same on all servers and changes rarely, because topics are ranked by the power of two of their
-/// job count, and then by name. Among the others, ready jobs of paused topics have no age, since
-/// they must not be popped.
+/// job count, and then by name. In the sum of the others, ready jobs of paused topics have no age,
+/// since they must not be popped.
 fn shown<'a>(survey: &'a Survey, paused: &HashSet<Topic>) -> Vec<(&'a str, TopicPeek)> {
     let (mut topics, rest): (Vec<_>, Vec<_>) =
         survey.topics.iter().partition(|(topic, _)| topic.as_str() != OTHER);

@@ -2,10 +2,11 @@
 //!
 //! A transition finds the bucket of each job, joins other requests to the same server of the store
 //! (`batching`), and reports its effects to the timer and to waiting pops (`transitions`). This
-//! module knows neither HTTP nor a kind of store, and no decision depends on the clock of the
+//! module knows neither HTTP nor any kind of store, and no decision depends on the clock of the
 //! server.
 
 mod batching;
+mod bulk;
 mod context;
 mod delivery;
 mod error;
@@ -25,6 +26,7 @@ mod waiters;
 mod watches;
 
 pub use batching::{coalescer::Coalescer, has_job_id::HasJobId};
+pub use bulk::{Bulk, BulkDone};
 pub use delivery::pending_delivery::PendingDelivery;
 pub use error::QueueError;
 pub use figures::{last_errors::LastError, lateness::LateMinute, stats::Counters, survey::Survey};

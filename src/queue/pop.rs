@@ -1,8 +1,8 @@
 //! Popping, with and without waiting.
 //!
-//! The task of the request serves its pop: it registers with each topic, looks for jobs, and sleeps
-//! until one of its topics is marked. Many pops that wake at once meet again in the coalescers and
-//! share one call. If the task is dropped because its client disconnected, its registration passes
+//! The task of the request serves its pop. It registers the pop with each topic, looks for jobs,
+//! and sleeps until one of the topics is marked. Many pops that wake at once meet in the coalescers
+//! and share one call. If the client disconnects, the task is dropped. Its registration then passes
 //! the wake-up on, and the jobs reserved for it are given back.
 
 use std::{collections::BTreeMap, time::Duration};
@@ -15,7 +15,8 @@ use crate::{
     store::{Applied, PopRequest, StoreError},
 };
 
-/// Additional calls for one topic, after one per bucket, while buckets give fewer jobs than wanted.
+/// Maximum number of calls for one topic in addition to one call per bucket, if buckets give fewer
+/// jobs than wanted.
 const EXTRA_CALLS: usize = 8;
 
 /// The pop that a client requests.
@@ -23,22 +24,23 @@ const EXTRA_CALLS: usize = 8;
 pub struct Pop {
     /// Topics to pop from; earlier ones first.
     pub topics: Vec<Topic>,
-    /// Maximal number of jobs.
+    /// Maximum number of jobs.
     pub count: u16,
-    /// TTR that replaces the one of each job.
+    /// TTR that replaces the TTR of each job.
     pub ttr: Option<Millis>,
-    /// Name that the consumer gave itself.
+    /// Name of the consumer, if the request gave one.
     pub consumer: Option<Consumer>,
     /// How long to wait for the first job.
     pub wait: Duration,
-    /// Size of bodies in bytes at which the pop ends; further jobs are left to the next pop.
+    /// Total size of bodies, in bytes, at which the pop ends. Further jobs are left to the next
+    /// pop.
     pub enough: usize,
 }
 
 impl Queue {
-    /// Reserves ready jobs, and waits for the first. Returns no jobs when the wait ends. An
-    /// unavailable bucket does not end the wait: jobs come from the others, and from it when it is
-    /// back.
+    /// Reserves ready jobs, and waits for the first one. Returns no jobs if the wait ends without
+    /// any. An unavailable bucket does not end the wait: other buckets may get jobs, and the bucket
+    /// may become available again.
     ///
     /// # Errors
     /// The error of the store, if no job was found and either a bucket was still unavailable at the
@@ -71,7 +73,7 @@ impl Queue {
         }
     }
 
-    /// Tries once more after a wait, since an unavailable bucket may have come back.
+    /// Tries once more after the wait, since an unavailable bucket may be available again.
     async fn last_try(
         &self,
         pop: &Pop,
@@ -89,7 +91,8 @@ impl Queue {
         error.map_or(Ok(PendingDelivery::default()), Err)
     }
 
-    /// Returns the error of a call that may have reserved jobs which are not yet given back.
+    /// Returns the error of a call that may have reserved jobs, unless these were given back
+    /// already.
     fn unsure(&self, trouble: &Trouble) -> Option<StoreError> {
         let is_open = |(bucket, error): &(&Bucket, &StoreError)| {
             matches!(error, StoreError::Unreadable { .. })
@@ -98,7 +101,7 @@ impl Queue {
         trouble.unanswered.iter().find(is_open).map(|(_, error)| error.clone())
     }
 
-    /// Pops from marked buckets, one server after another.
+    /// Pops from marked buckets, one server of the store after another.
     async fn take(&self, pop: &Pop, trouble: &mut Trouble) -> Option<PendingDelivery> {
         let mut delivery = PendingDelivery::default();
         for topic in pop.topics.iter().filter(|topic| !self.topics.is_paused(topic)) {
@@ -116,7 +119,7 @@ impl Queue {
                 }
                 let is_unavailable =
                     !self.pop_claimed(pop, topic, claims, &mut delivery, trouble).await;
-                // Jobs already reserved must not wait for a server that does not answer.
+                // Jobs that are already reserved must not wait for a server that does not answer.
                 if is_unavailable && !delivery.jobs().is_empty() {
                     return Some(delivery);
                 }

@@ -10,7 +10,8 @@ use crate::{
     store::{Applied, Clock, Placed, StoreError},
 };
 
-/// How often an id is generated anew because it exists already or its bucket is unavailable.
+/// Maximum number of ids that are generated for a job. An id that exists already, or whose bucket
+/// is unavailable, is replaced by another.
 const ID_ATTEMPTS: usize = 8;
 
 /// The put that a client requests; a field that is `None` takes its default.
@@ -83,7 +84,8 @@ impl Queue {
 
     fn fill_in(&self, put: Put, topics: &TopicSettings, part: Part) -> NewJob {
         let of_topic = topics.defaults.get(&put.topic);
-        // A generated id must not replace or return a job that has it by chance.
+        // A put with a generated id must not replace or return a job that has the same id by
+        // chance.
         let on_conflict = if put.id.is_some() { put.on_conflict } else { OnConflict::Reject };
         NewJob {
             id: put.id.unwrap_or_else(|| self.new_id(|bucket| part.has(bucket))),
@@ -95,7 +97,7 @@ impl Queue {
         }
     }
 
-    /// Generates an id of a bucket that `fits`. The clock only gives ids an order.
+    /// Generates an id whose bucket `fits`. The clock is used only to order ids.
     fn new_id(&self, fits: impl Fn(Bucket) -> bool) -> JobId {
         let buckets = self.store.buckets();
         self.ids.next(Clock::Own.now().floor, rand::random(), |id| fits(buckets.of(id)))

@@ -5,7 +5,8 @@ use std::time::Duration;
 use super::service::Queue;
 use crate::store::{Condition, StoreError, StoreResult};
 
-/// A timer whose round takes this much longer than its sleep is stuck.
+/// Maximum time that a round of a timer may take beyond its sleep. After this time, the timer is
+/// stuck.
 const STUCK_AFTER: Duration = Duration::from_secs(5);
 
 /// Result of a readiness check: the parts that do not work.
@@ -15,13 +16,13 @@ pub struct Readiness {
     pub unavailable: Vec<usize>,
     /// Indexes of buckets that have lost their jobs and refuse requests.
     pub replaced: Vec<usize>,
-    /// The store has no room: it refuses puts, but accepts requests that free room.
+    /// Whether the store has no room: it refuses puts, but accepts requests that free room.
     pub store_full: bool,
-    /// One of the store's servers refuses writes.
+    /// Whether one of the store's servers refuses writes.
     pub writes_refused: bool,
-    /// The store's clock has jumped and has not been steady long enough since.
+    /// Whether the store's clock has jumped and has not been steady for long enough since then.
     pub clock_jumped: bool,
-    /// Some jobs are in no topic, since their rows cannot be read.
+    /// Whether some jobs are in no topic, because their rows cannot be read.
     pub jobs_unreadable: bool,
 }
 
@@ -53,7 +54,7 @@ impl Queue {
         })
     }
 
-    /// Returns the indexes of unavailable buckets, by the last call of the timer to each.
+    /// Returns the indexes of the buckets that did not answer the timer's last call.
     pub fn unavailable_buckets(&self) -> Vec<usize> {
         self.timer.failing()
     }
@@ -63,7 +64,7 @@ impl Queue {
         self.timer.buckets()
     }
 
-    /// See [`Store::accept_loss`](crate::store::Store::accept_loss).
+    /// Accepts the loss of jobs; see [`Store::accept_loss`](crate::store::Store::accept_loss).
     ///
     /// # Errors
     /// Any error of the store.

@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use prometheus_client::registry::Registry;
-use tokio::runtime::Handle;
+use tokio::{runtime::Handle, sync::Semaphore};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{
@@ -29,7 +29,7 @@ use crate::{
 /// Settings of the queue.
 #[derive(Debug, Clone)]
 pub struct QueueSettings {
-    /// Policy of a job, where neither its put nor its topic sets another one.
+    /// Policy of a job, for fields that neither its put nor its topic sets.
     pub defaults: Policy,
     /// Whether finish, release, touch and bury require a reservation.
     pub require_reservation: bool,
@@ -57,6 +57,8 @@ pub struct Queue {
     pub(super) watches: Arc<Watches>,
     pub(super) surveys: Arc<Surveys>,
     pub(super) checks: StoreChecks,
+    /// Limits steps that compare jobs with a filter to one at a time.
+    pub(super) filter_turns: Semaphore,
     /// When cancelled, waiting pops return without jobs.
     pub(super) no_waiting: CancellationToken,
     /// When cancelled, timers end, and undelivered jobs are given back in one last attempt.
@@ -119,6 +121,7 @@ impl Queue {
             watches: Arc::default(),
             surveys,
             checks: StoreChecks::default(),
+            filter_turns: Semaphore::new(1),
             no_waiting: CancellationToken::new(),
             stopping,
             timers: TaskTracker::new(),
@@ -129,7 +132,7 @@ impl Queue {
     }
 
     async fn start_timers(&self) {
-        // Must come first: once the server has joined, no export or import begins.
+        // Must come first: an export or import does not begin while a server has joined.
         let hints = match self.store.shared() {
             Some(shared) => shared.join().await,
             None => None,

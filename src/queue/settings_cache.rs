@@ -1,7 +1,7 @@
 //! Cached topic settings: pauses, and defaults for new jobs.
 //!
-//! The store keeps the settings; each server asks for changes at least every `timer.poll_interval`,
-//! or every 8 times that while it is alone.
+//! The store keeps the settings. Each server asks for changes at least once per
+//! `timer.poll_interval`, or once per eight intervals while it is alone.
 
 use std::{
     sync::{Arc, RwLock, RwLockReadGuard},
@@ -12,8 +12,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::waiters::Waiters;
 use crate::{
-    job::{Millis, SettingsChanges, Topic, TopicSettings, UnixMillis},
-    store::{Hint, Store, StoreResult},
+    job::{Millis, Priority, SettingsChanges, Topic, TopicSettings, UnixMillis},
+    store::{Hint, ReadyJobs, Store, StoreResult},
 };
 
 pub struct TopicSettingsCache {
@@ -50,10 +50,11 @@ impl TopicSettingsCache {
         let known = self.current().version;
         let Some(changes) = store.settings(known).await? else { return Ok(()) };
         let resumed = self.current.write().expect(UNPOISONED).apply(changes);
-        // Waiting pops check every bucket, since any may have jobs.
+        // Waiting pops check every bucket, since any may have jobs, of any priority.
+        let jobs = ReadyJobs { count: u64::MAX, highest: Priority::MAX };
         for topic in &resumed {
             for bucket in store.buckets().all() {
-                waiters.mark(topic, bucket, u64::MAX);
+                waiters.mark(topic, bucket, jobs);
             }
         }
         Ok(())

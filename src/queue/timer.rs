@@ -1,12 +1,12 @@
-//! The timer that promotes due jobs. Each server has one, without an election: promoting is one
-//! atomic transition, so a second timer finds nothing left to do.
+//! The timer that promotes due jobs. Each server has one, without an election. Promoting is one
+//! atomic transition, so a second timer finds no due job left.
 //!
 //! The timer sleeps until the next deadline of any bucket, or until a transition of this server
-//! sets an earlier one. It promotes all due jobs on one server of the store in one call. When no
-//! server has polled a bucket for `timer.poll_interval`, the timer polls it for the jobs of other
-//! servers and publishes a hint, which saves the other servers that poll; if this server dies,
-//! another one polls. The timer never ends on an error: it logs it, backs off and tries again, and
-//! delays no bucket but the one that failed.
+//! sets an earlier one. It promotes all due jobs on one server of the store in one call. If no
+//! server has polled a bucket for `timer.poll_interval`, the timer polls it, to find the jobs of
+//! other servers. It then publishes a hint, so that the other servers need not poll. If this server
+//! dies, another one polls. The timer never ends on an error: it logs the error, backs off and
+//! tries again, and delays only the bucket that failed.
 
 mod deadlines;
 pub mod handle;
@@ -33,8 +33,8 @@ use crate::{
 
 /// Maximum number of deadlines that one promote handles.
 const DEADLINES_PER_PROMOTE: usize = 500;
-/// Last part of a sleep, which is timed exactly.
-const EXACTLY: Duration = Duration::from_millis(10);
+/// Last part of a sleep, which is timed precisely.
+const PRECISE_SLEEP: Duration = Duration::from_millis(10);
 
 pub struct Timer {
     pub store: Arc<dyn Store>,
@@ -44,13 +44,13 @@ pub struct Timer {
     pub poll_interval: Duration,
 }
 
-/// Sleeps to the microsecond with `futures-timer`, whose own thread costs two thread switches. A
-/// long sleep uses the runtime instead and returns up to [`EXACTLY`] early: the timer then sleeps
-/// again, exactly, for the rest. The sleep of the runtime is rounded up to whole milliseconds, plus
-/// one; it is used alone if the thread cannot be started.
+/// Sleeps precisely to the microsecond with `futures-timer`, whose own thread costs two thread
+/// switches. A long sleep uses the runtime instead, and returns up to [`PRECISE_SLEEP`] early; the
+/// timer then sleeps again for the rest. The runtime rounds a sleep up to whole milliseconds and
+/// adds one. Only the runtime is used if the thread cannot be started.
 async fn sleep(span: Duration) {
-    if span > 2 * EXACTLY {
-        return tokio::time::sleep(span - EXACTLY).await;
+    if span > 2 * PRECISE_SLEEP {
+        return tokio::time::sleep(span - PRECISE_SLEEP).await;
     }
     let exact = AssertUnwindSafe(async { Delay::new(span).await }).catch_unwind();
     if exact.await.is_err() {
@@ -79,7 +79,8 @@ impl Timer {
         while !stop.is_cancelled() {
             self.handle.awake();
             for bucket in self.store.buckets().all() {
-                // A running call may omit new deadlines: the handle keeps them until it ends.
+                // A running call may omit new deadlines, so the handle keeps them until the call
+                // ends.
                 if !deadlines.known[bucket.index()].is_asked
                     && let Some(at) = self.handle.take_reported(bucket)
                 {
@@ -100,8 +101,8 @@ impl Timer {
         }
     }
 
-    /// Returns when to poll a bucket: one interval after the last poll of any server, but now and
-    /// then regardless of other servers, since their hints may be lost.
+    /// Returns when to poll a bucket: one interval after the last poll of any server. From time to
+    /// time it ignores the polls of other servers, since their hints may be lost.
     fn next_poll(&self, bucket: Bucket, deadlines: &Deadlines) -> Instant {
         let known = &deadlines.known[bucket.index()];
         let Some(own) = known.last_poll else { return deadlines.began };
@@ -111,8 +112,8 @@ impl Timer {
     }
 
     /// Returns the calls to make now, to servers without a running call. A bucket that is due for a
-    /// poll is polled before it is promoted: a poll is cheaper than a promote that finds nothing,
-    /// and finds the jobs that other servers have made ready.
+    /// poll is polled before it is promoted. A poll costs less than a promote that finds nothing,
+    /// and it finds jobs that other servers have made ready.
     fn due(&self, deadlines: &mut Deadlines) -> Vec<impl Future<Output = Done> + use<>> {
         let now = Instant::now();
         let (mut polls, mut promotes) = (Vec::new(), Vec::new());
@@ -151,10 +152,10 @@ impl Timer {
         calls
     }
 
-    /// Returns whether a poll requests deadlines too, at one command per bucket. A server that is
-    /// alone knows all deadlines, since it has set them itself, with two exceptions: another server
-    /// may have set some before it left, and a call of unknown result may set some later. After
-    /// either, polls request deadlines for a while.
+    /// Returns whether a poll requests deadlines too, which costs one command per bucket. A server
+    /// that is alone knows all deadlines, because it has set them itself, with two exceptions:
+    /// another server may have set some before it left, and a call of unknown outcome may set some
+    /// later. After either, polls request deadlines for a while.
     fn wants_deadlines(&self, deadlines: &Deadlines, buckets: &[Bucket]) -> bool {
         if !self.store.shared().is_some_and(SharedStore::is_alone) {
             self.handle.doubt();
@@ -172,7 +173,7 @@ impl Timer {
         buckets.iter().map(unknown).collect()
     }
 
-    /// Returns how long to sleep until the next work at servers without a running call, and
+    /// Returns how long to sleep until the next work for servers without a running call, and
     /// publishes the known deadlines in the handle.
     fn sleep_before(&self, deadlines: &Deadlines) -> Duration {
         let mut end = Instant::now() + self.poll_interval;
@@ -183,7 +184,8 @@ impl Timer {
             }
             let next = known.next.map_or(end, |(_, when)| when);
             let work = next.min(self.next_poll(bucket, deadlines));
-            // Due deadlines wait for the retry too: no hot loop while the store is down.
+            // Due deadlines wait for the retry, too. Otherwise the timer would loop without a pause
+            // while the store is unavailable.
             let work = known.retry.map_or(work, |(when, _)| when);
             if work < end && !deadlines.busy.contains(&self.store.representative(bucket)) {
                 end = work;
@@ -212,8 +214,8 @@ impl Timer {
                         Err(error) => self.failed(deadlines, bucket, &error),
                     }
                 }
-                // The hint stands for all buckets of a server. After a poll of only some of them,
-                // or one that failed at some, the other servers must poll themselves.
+                // The hint is valid for all buckets of a server. After a poll of only some of them,
+                // or a poll that failed for some, the other servers must poll themselves.
                 if sound == self.buckets_of(server) {
                     self.store.publish(Hint::Polled(server));
                 }
@@ -256,7 +258,7 @@ impl Timer {
         let known = &mut deadlines.known[bucket.index()];
         if retry.is_some() && known.next.is_some_and(|(_, when)| when <= Instant::now()) {
             // If a promote failed, only a promote shows that the bucket has recovered. Without the
-            // pause, failing promotes and polls would alternate in a hot loop.
+            // pause, failing promotes and polls would alternate without a pause.
             known.retry = retry;
         } else {
             self.handle.succeeded(bucket);
@@ -265,17 +267,18 @@ impl Timer {
 
     fn promoted(&self, deadlines: &mut Deadlines, bucket: Bucket, promoted: &Promoted) {
         for (topic, moves) in &promoted.topics {
-            if moves.ready > 0 {
+            if moves.ready.count > 0 {
                 self.waiters.ready(topic, bucket, moves.ready);
             }
             self.stats.count([topic], |since| {
                 since.expired += moves.expired;
                 since.dead += moves.dead;
+                since.moved += moves.moved;
                 since.gone += moves.gone;
             });
-            if moves.dead + moves.gone > 0 {
-                let PromoteCounts { dead, gone, .. } = moves;
-                tracing::info!(%topic, dead, gone, "jobs died or have gone");
+            if moves.dead + moves.moved + moves.gone > 0 {
+                let PromoteCounts { dead, moved, gone, .. } = moves;
+                tracing::info!(%topic, dead, moved, gone, "jobs died, moved to another topic, or were deleted");
             }
         }
         deadlines.learn(bucket, promoted.next);
@@ -284,7 +287,7 @@ impl Timer {
 
     fn failed(&self, deadlines: &mut Deadlines, bucket: Bucket, error: &StoreError) {
         deadlines.failed(bucket);
-        // A store that does not answer now may execute earlier calls when it recovers.
+        // A store that does not answer now may execute earlier calls when it is available again.
         self.handle.doubt();
         let number = bucket.index();
         // Warns once per outage, not once per attempt.

@@ -26,11 +26,12 @@ impl Queue {
         self.set(|store| async move { store.pause_until(topic, Schedule::In(span)).await }).await
     }
 
-    /// Sets the defaults for new jobs of a topic; empty `defaults` remove them.
+    /// Sets the defaults for new jobs of a topic; empty `defaults` remove them. Returns `false` and
+    /// changes nothing if their `dead_to` leads back to the topic.
     ///
     /// # Errors
     /// Any error of the store.
-    pub async fn set_defaults(&self, topic: Topic, defaults: PolicyFields) -> StoreResult<()> {
+    pub async fn set_defaults(&self, topic: Topic, defaults: PolicyFields) -> StoreResult<bool> {
         let defaults = Some(defaults).filter(|defaults| *defaults != PolicyFields::default());
         self.set(|store| async move { store.set_defaults(topic, defaults).await }).await
     }

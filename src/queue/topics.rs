@@ -11,16 +11,13 @@ use super::{
 use crate::{
     job::{Bucket, Job, State, Topic},
     store::{
-        Applied, Clock, Damaged, JobPosition, JobRange, KickDead, Purge, Steps, StoreError,
-        StoreResult, TopicPage, TopicPeek, Usage, verb,
+        Clock, Damaged, JobPosition, JobRange, MAX_EXAMINED, Steps, StoreResult, TopicPage,
+        TopicPeek, Usage,
     },
 };
 
-/// Jobs of one step of a purge or a kick: few enough that other calls are not delayed.
-const JOBS_PER_STEP: usize = 200;
-
-/// Maximum number of passes of a purge over a bucket, so that new jobs cannot keep it running.
-const MAX_PASSES: usize = 10;
+/// Maximum number of jobs that a page compares with its filter.
+const MAX_EXAMINED_PER_PAGE: usize = 10_000;
 
 /// Size of bodies in bytes at which a page of jobs ends.
 const PAGE_BYTES: usize = 8 << 20;
@@ -80,7 +77,7 @@ impl Queue {
                 && page.after.as_ref().is_none_or(|after| *topic > after)
         };
         let mut topics: Vec<&Topic> = all.filter(on_page).collect();
-        // A topic that is both paused and has defaults is listed twice.
+        // A topic that is paused and also has defaults is listed twice.
         let most = page.limit.saturating_mul(2).saturating_add(2);
         if topics.len() > most {
             topics.select_nth_unstable(most);
@@ -170,7 +167,7 @@ impl Queue {
     }
 
     /// Lists jobs of one topic and state within a range, bucket by bucket, beginning at `from`.
-    /// Returns fewer than the limit if the jobs are large.
+    /// Returns fewer than the limit if the jobs are large, or few of those examined match.
     ///
     /// # Errors
     /// Any error of the store.
@@ -183,16 +180,20 @@ impl Queue {
     ) -> StoreResult<Listed> {
         let first = from.as_ref().map_or(0, |position| position.bucket.index());
         let mut after = from.and_then(|position| position.after);
-        let (mut listed, mut bytes) = (Listed::default(), 0);
+        let (mut listed, mut bytes, mut examined) = (Listed::default(), 0, 0);
+        let is_filtered = range.filter.examines(state);
         for bucket in self.store.buckets().all().skip(first) {
             loop {
                 let left = range.limit.saturating_sub(listed.jobs.len() + listed.damaged.len());
-                if left == 0 || bytes > PAGE_BYTES {
+                let is_enough = is_filtered && examined + MAX_EXAMINED > MAX_EXAMINED_PER_PAGE;
+                if left == 0 || bytes > PAGE_BYTES || is_enough {
                     listed.next = Some(Position { bucket, after });
                     return Ok(listed);
                 }
                 let range = JobRange { after: after.take(), limit: left, ..range.clone() };
+                let _turn = self.filter_turn(is_filtered).await;
                 let page = self.store.list(bucket, topic.clone(), state, range).await?;
+                examined += page.examined;
                 bytes += page.jobs.iter().map(Job::content_bytes).sum::<usize>();
                 listed.jobs.extend(page.jobs);
                 listed.damaged.extend(page.damaged);
@@ -205,94 +206,8 @@ impl Queue {
         Ok(listed)
     }
 
-    /// Returns the bucket with an index that a client gave.
+    /// Returns the bucket with an index from a client's cursor.
     pub fn bucket(&self, index: usize) -> Option<Bucket> {
         self.store.buckets().all().nth(index)
-    }
-
-    /// Deletes all jobs of a topic, or those of one state; returns how many. Jobs that arrive
-    /// meanwhile may stay.
-    ///
-    /// # Errors
-    /// The error of the store; some jobs may be deleted then.
-    pub async fn purge(&self, topic: &Topic, state: Option<State>) -> StoreResult<u64> {
-        let mut purged = 0;
-        for bucket in self.store.buckets().all() {
-            // Meanwhile, a job may move from a state not yet purged to one already purged. The
-            // purge ends when one count of all states finds no jobs.
-            for _ in 0..MAX_PASSES {
-                let there = self.store.topic(bucket, topic.clone()).await;
-                let counts = there.map_err(|error| in_the_middle(error, purged))?.counts;
-                let asked = |each: &State| state.is_none_or(|one| one == *each);
-                let found = State::ALL.into_iter().filter(asked).filter(|one| counts.of(*one) > 0);
-                let found: Vec<State> = found.collect();
-                if found.is_empty() {
-                    break;
-                }
-                for state in found {
-                    self.purge_state(bucket, topic, state, counts.of(state), &mut purged).await?;
-                }
-            }
-        }
-        Ok(purged)
-    }
-
-    async fn purge_state(
-        &self,
-        bucket: Bucket,
-        topic: &Topic,
-        state: State,
-        mut left: u64,
-        purged: &mut u64,
-    ) -> StoreResult<()> {
-        while left > 0 {
-            let purge = Purge { topic: topic.clone(), state, limit: JOBS_PER_STEP };
-            let step = self.store.call_in::<verb::Purge>(bucket, purge).await;
-            let gone = step.map_err(|error| in_the_middle(error, *purged))?;
-            *purged += gone;
-            left = if gone == 0 { 0 } else { left.saturating_sub(gone) };
-        }
-        Ok(())
-    }
-
-    /// Makes up to `limit` dead jobs of a topic ready, in each bucket the jobs that died first;
-    /// returns how many.
-    ///
-    /// # Errors
-    /// The error of the store; some jobs may be ready then.
-    pub async fn kick_dead(&self, topic: &Topic, limit: u64) -> StoreResult<u64> {
-        let mut kicked = 0;
-        let mut buckets: Vec<Bucket> = self.store.buckets().all().collect();
-        // One step from each bucket in turn, so that a small limit takes the oldest jobs of all.
-        while !buckets.is_empty() && kicked < limit {
-            let share = (limit - kicked).div_ceil(buckets.len() as u64).min(JOBS_PER_STEP as u64);
-            let mut rest = Vec::new();
-            for bucket in buckets {
-                let step = usize::try_from(share.min(limit - kicked)).unwrap_or(JOBS_PER_STEP);
-                if step == 0 {
-                    break;
-                }
-                let kick = KickDead { topic: topic.clone(), limit: step };
-                let call = self.store.call_in::<verb::KickDead>(bucket, kick).await;
-                let moved = call.map_err(|error| in_the_middle(error, kicked))?;
-                if moved > 0 {
-                    self.waiters.ready(topic, bucket, moved);
-                    kicked += moved;
-                }
-                if moved == step as u64 {
-                    rest.push(bucket);
-                }
-            }
-            buckets = rest;
-        }
-        Ok(kicked)
-    }
-}
-
-/// Makes the effect of an error unknown if earlier steps have changed jobs.
-fn in_the_middle(error: StoreError, done: u64) -> StoreError {
-    match error.applied() {
-        Applied::No if done > 0 => StoreError::unknown(error),
-        _ => error,
     }
 }

@@ -19,16 +19,18 @@ use super::{
 };
 use crate::{
     job::{
-        Bucket, Buckets, Change, Job, NewJob, Nonce, OnConflict, Refusal, State, Topic, UnixMillis,
+        Bucket, Buckets, Change, Job, Millis, NewJob, Nonce, OnConflict, Priority, Refusal, State,
+        Topic, UnixMillis,
     },
     store::{
         Applied, Bury, Clock, Delete, Finish, JobRef, Parts, Placed, PopRequest, Popped,
-        PutOutcome, Release, Reply, StoreError, StoreResult, StoreResults, Target, Touch,
-        Transition, Transitioned, verb,
+        PutOutcome, Readied, ReadyJobs, Release, Reply, StoreError, StoreResult, StoreResults,
+        Target, Touch, Transition, Transitioned, verb,
     },
 };
 
-/// Bytes of a body that count as much as a job: a full batch of 1,000 has about 8 MiB.
+/// Size of a part of a body, in bytes, that counts as much as a job. A full batch of 1,000 has
+/// about 8 MiB.
 const PART: usize = 8 << 10;
 
 #[derive(Debug, Clone)]
@@ -44,10 +46,13 @@ pub struct Transitions {
     pub release: Dispatcher<Release, Reply<Transitioned>>,
     pub touch: Dispatcher<Touch, Reply<UnixMillis>>,
     pub bury: Dispatcher<Bury, Reply<Transitioned>>,
-    pub kick: Dispatcher<Target, Reply<Topic>>,
+    pub kick: Dispatcher<Target, Reply<Readied>>,
     pub delete: Dispatcher<Delete, Reply<State>>,
     pub reschedule: Dispatcher<(Target, Change), Reply<Job>>,
 }
+
+/// Topic, priority and `expires_after` of a job that is put.
+type PutOf = (Topic, Priority, Option<Millis>);
 
 /// Effect of a transition on the jobs of one bucket that the store has answered for.
 type After<K, O> = fn(&Context, Bucket, &[K], &[Reply<O>]);
@@ -56,11 +61,14 @@ fn nothing<I>(_: &I) {}
 
 impl Context {
     /// Wakes a consumer for a job that is now ready, or the timer for one that is delayed.
-    fn moved(&self, bucket: Bucket, topic: &Topic, state: State, at: UnixMillis) {
-        match state {
-            State::Ready => self.waiters.ready(topic, bucket, 1),
-            State::Delayed => self.timer.wake_by(bucket, at),
-            // The time of a dead job is its former due time; the end of its retention is far off.
+    fn moved(&self, bucket: Bucket, job: &Transitioned) {
+        match job.state {
+            State::Ready => {
+                self.waiters.ready(&job.topic, bucket, ReadyJobs::one(job.priority));
+            }
+            State::Delayed => self.timer.wake_by(bucket, job.due_at),
+            // The time of a dead job is its former due time; the end of its retention is far in the
+            // future.
             State::Reserved | State::Dead | State::Finished => {}
         }
     }
@@ -104,7 +112,8 @@ impl Context {
         })
     }
 
-    /// Returns the result of a part for each of its jobs; an unknown one may have set deadlines.
+    /// Returns the result of a part for each of its jobs. A result that is unknown may have set
+    /// deadlines.
     fn of_each<O>(&self, outcome: StoreResult<Vec<O>>, count: usize) -> StoreResults<O> {
         match outcome {
             Ok(replies) => replies.into_iter().map(Ok).collect(),
@@ -117,16 +126,16 @@ impl Context {
         }
     }
 
-    /// Creates the dispatcher that gives back undelivered jobs, for other consumers to pop.
-    pub fn unpop(&self) -> Dispatcher<JobRef, Reply<Topic>> {
+    /// Creates the dispatcher that gives undelivered jobs back, so that other consumers can pop
+    /// them.
+    pub fn unpop(&self) -> Dispatcher<JobRef, Reply<Readied>> {
         self.dispatcher::<verb::Unpop, _, _, _>(
             |_| 1,
             nothing,
             |context, bucket, _, replies| {
-                context.stats.count(replies.iter().flatten(), |since| since.returned += 1);
-                for topic in replies.iter().flatten() {
-                    context.waiters.ready(topic, bucket, 1);
-                }
+                let topics = replies.iter().flatten().map(|job| &job.topic);
+                context.stats.count(topics, |since| since.returned += 1);
+                context.readied(bucket, replies);
             },
         )
     }
@@ -139,7 +148,7 @@ impl Context {
         Transitions {
             put: self.dispatcher::<verb::Put, _, _, _>(
                 weight_of_put,
-                |job| job.topic.clone(),
+                |job| (job.topic.clone(), job.policy.priority, job.policy.expires_after),
                 Self::placed,
             ),
             pop: self.pop(returner, unanswered),
@@ -150,7 +159,7 @@ impl Context {
                     context.stats.count(replies.iter().flatten(), |since| since.finished += 1)
                 },
             ),
-            // To rewrite a job's attempt takes Redis as long as two puts.
+            // Rewriting the attempt of a job takes Redis as long as two puts.
             release: self.dispatcher::<verb::Release, _, _, _>(|_| 2, nothing, Self::released),
             touch: self.dispatcher::<verb::Touch, _, _, _>(
                 |_| 1,
@@ -162,16 +171,15 @@ impl Context {
             bury: self.dispatcher::<verb::Bury, _, _, _>(
                 |_| 2,
                 nothing,
-                |context, _, _, replies| context.count_dead(replies),
+                |context, bucket, _, replies| {
+                    context.count_dead(replies);
+                    replies.iter().flatten().for_each(|job| context.moved(bucket, job));
+                },
             ),
             kick: self.dispatcher::<verb::Kick, _, _, _>(
                 |_| 1,
                 nothing,
-                |context, bucket, _, replies| {
-                    for topic in replies.iter().flatten() {
-                        context.waiters.ready(topic, bucket, 1);
-                    }
-                },
+                |context, bucket, _, replies| context.readied(bucket, replies),
             ),
             delete: self.dispatcher::<verb::Delete, _, _, _>(|_| 1, nothing, |_, _, _, _| {}),
             reschedule: self.dispatcher::<verb::Reschedule, _, _, _>(
@@ -183,19 +191,34 @@ impl Context {
     }
 
     fn released(&self, bucket: Bucket, _: &[()], replies: &[Reply<Transitioned>]) {
-        let topics = replies.iter().flatten().map(|job| &job.topic);
+        let topics = replies.iter().flatten().map(Transitioned::left);
         self.stats.count(topics, |since| since.released += 1);
         self.count_dead(replies);
-        for job in replies.iter().flatten() {
-            self.moved(bucket, &job.topic, job.state, job.due_at);
+        replies.iter().flatten().for_each(|job| self.moved(bucket, job));
+    }
+
+    /// Wakes a consumer for each job that is ready again, and the timer when the job expires.
+    fn readied(&self, bucket: Bucket, replies: &[Reply<Readied>]) {
+        for Readied { topic, priority, expires_at } in replies.iter().flatten() {
+            self.waiters.ready(topic, bucket, ReadyJobs::one(*priority));
+            self.wake_at_expiry(bucket, *expires_at);
         }
+    }
+
+    /// Wakes the timer when a ready job expires. A delayed job expires after it is due, and its
+    /// promotion returns the next deadline.
+    fn wake_at_expiry(&self, bucket: Bucket, expires_at: Option<UnixMillis>) {
+        expires_at.into_iter().for_each(|at| self.timer.wake_by(bucket, at));
     }
 
     fn rescheduled(&self, bucket: Bucket, _: &[()], replies: &[Reply<Job>]) {
         for reply in replies {
             match reply {
-                Ok(job) => self.moved(bucket, &job.topic, job.state, job.due_at),
-                // The answer lacks the new time.
+                Ok(job) => {
+                    self.moved(bucket, &Transitioned::of(job));
+                    self.wake_at_expiry(bucket, job.policy.expires_at);
+                }
+                // The answer does not contain the new time.
                 Err(Refusal::ChangedDamaged) => self.timer.doubt(),
                 Err(_) => {}
             }
@@ -205,20 +228,29 @@ impl Context {
     fn count_dead(&self, replies: &[Reply<Transitioned>]) {
         let died = replies.iter().flatten().filter(|moved| moved.died);
         self.stats.count(died.map(|moved| &moved.topic), |since| since.dead += 1);
+        let moved = replies.iter().flatten().filter_map(|moved| moved.dead_from.as_ref());
+        self.stats.count(moved, |since| since.moved += 1);
     }
 
-    fn placed(&self, bucket: Bucket, topics: &[Topic], replies: &[Reply<Placed>]) {
-        let placed = |(topic, reply)| match reply {
+    fn placed(&self, bucket: Bucket, jobs: &[PutOf], replies: &[Reply<Placed>]) {
+        let placed = |(job, reply)| match reply {
             &Ok(Placed { how: PutOutcome::Created | PutOutcome::Replaced, state, due_at }) => {
-                Some((topic, state, due_at))
+                Some((job, state, due_at))
             }
             Ok(_) | Err(_) => None,
         };
-        let placed: Vec<_> = topics.iter().zip(replies).filter_map(placed).collect();
-        self.stats.count(placed.iter().map(|&(topic, ..)| topic), |since| since.put += 1);
+        let placed: Vec<(&PutOf, _, UnixMillis)> =
+            jobs.iter().zip(replies).filter_map(placed).collect();
+        self.stats.count(placed.iter().map(|((topic, ..), ..)| topic), |since| since.put += 1);
         for same in placed.chunk_by(|a, b| (a.0, a.1) == (b.0, b.1)) {
             match same[0] {
-                (topic, State::Ready, _) => self.waiters.ready(topic, bucket, same.len() as u64),
+                ((topic, priority, expires_after), State::Ready, _) => {
+                    let jobs = ReadyJobs { count: same.len() as u64, highest: *priority };
+                    self.waiters.ready(topic, bucket, jobs);
+                    let earliest = same.iter().map(|&(.., at)| at).min();
+                    let expires_at = earliest.zip(*expires_after).map(|(at, span)| at.after(span));
+                    self.wake_at_expiry(bucket, expires_at);
+                }
                 _ => same.iter().for_each(|&(.., at)| self.timer.wake_by(bucket, at)),
             }
         }
@@ -260,7 +292,7 @@ impl Context {
             .collect();
         let parts = asked.iter().map(|(bucket, pops)| {
             let nonce = Nonce::new(rand::random());
-            (*bucket, (nonce, pops.chunk_by(alike).map(together).collect()))
+            (*bucket, (nonce, pops.chunk_by(can_merge).map(together).collect()))
         });
         let parts: Parts<(Nonce, Vec<PopRequest>)> = parts.collect();
         let nonces: Vec<Nonce> = parts.iter().map(|(_, (nonce, _))| *nonce).collect();
@@ -276,7 +308,8 @@ impl Context {
                     if error.applied() == Applied::Unknown {
                         unanswered[bucket.index()].add(nonce, topics.clone().collect());
                     }
-                    // When the bucket is back, the timer polls it for waiting pops without a mark.
+                    // When the bucket is available again, the timer polls it for waiting pops
+                    // without a mark.
                     topics.for_each(|topic| self.waiters.unmark(&topic, *bucket));
                     self.of_each(Err(error), pops.len())
                 }
@@ -292,14 +325,20 @@ impl Context {
         let now = Clock::Own.now().floor;
         self.lateness.count(now, jobs().map(|job| (job.due_at, job.popped_at())));
         let mut index = 0;
-        for (same, popped) in pops.chunk_by(alike).zip(popped) {
-            self.waiters.left(&same[0].want.topic, bucket, marks[index], popped.left);
+        for (same, popped) in pops.chunk_by(can_merge).zip(popped) {
+            let last = popped.jobs.last().map(|job| job.policy.priority);
+            let topic = &same[0].want.topic;
+            self.waiters.left(topic, bucket, marks[index], (popped.left, last));
+            for (target, jobs) in &popped.moved {
+                self.waiters.ready(target, bucket, *jobs);
+                self.stats.count([topic], |since| since.moved += jobs.count);
+            }
             index += same.len();
         }
     }
 }
 
-/// Weighs a put: to replace a job takes Redis as long as three puts.
+/// Returns the weight of a put: replacing a job takes Redis as long as three puts.
 fn weight_of_put(job: &NewJob) -> usize {
     match job.on_conflict {
         OnConflict::Replace => 3 + job.body.len() / PART,
@@ -307,8 +346,8 @@ fn weight_of_put(job: &NewJob) -> usize {
     }
 }
 
-/// Returns whether the store can serve both pops as one.
-fn alike(a: &PopFrom, b: &PopFrom) -> bool {
+/// Returns whether one request to the store can serve both pops.
+fn can_merge(a: &PopFrom, b: &PopFrom) -> bool {
     let PopRequest { topic, count: _, ttr, consumer } = &a.want;
     (topic, ttr, consumer) == (&b.want.topic, &b.want.ttr, &b.want.consumer)
 }
@@ -318,14 +357,14 @@ fn together(same: &[PopFrom]) -> PopRequest {
     PopRequest { count: counts.fold(0, u16::saturating_add), ..same[0].want.clone() }
 }
 
-/// Divides the jobs of merged pops among them.
+/// Divides the jobs of merged pops among these pops.
 fn share(
     pops: &[PopFrom],
     popped: Vec<Popped>,
     returner: &Arc<Returner>,
 ) -> StoreResults<PendingDelivery> {
     let mut all = Vec::with_capacity(pops.len());
-    for (same, popped) in pops.chunk_by(alike).zip(popped) {
+    for (same, popped) in pops.chunk_by(can_merge).zip(popped) {
         let mut jobs = popped.jobs.into_iter();
         for pop in same {
             let own = jobs.by_ref().take(pop.want.count.into()).collect();

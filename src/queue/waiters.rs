@@ -1,14 +1,17 @@
 //! Waiting pops by topic, and marks of the buckets that may have jobs for them.
 //!
-//! Both exist only in this process, and a mark is only an estimate of the number of jobs in a
-//! bucket. A pop claims jobs from a mark before it takes them, so that other pops try other
-//! buckets. The store then reports how many jobs are left; the mark is set to that number, unless a
-//! hint has changed the mark meanwhile. A lost hint costs time, never a job: the timer polls every
+//! Both exist only in this process. A mark is only an estimate of the number of jobs in a bucket
+//! and of their highest priority. Pops begin with the bucket of the highest priority. A pop claims
+//! jobs from a mark before it takes them, so that other pops try other buckets. The store then
+//! reports the number of jobs that are left. The mark is set to this number, unless a hint has
+//! changed the mark in the meantime. A lost hint costs time, but never a job: the timer polls every
 //! bucket for the topics kept here at least every `timer.poll_interval`. A topic is kept while a
-//! consumer waits for it and briefly after the last one has left, so that consumers that poll in a
-//! loop find their marks. Then it is dropped, and its next pop polls every bucket.
+//! consumer waits for it, and for a short time after the last consumer has left. So consumers that
+//! poll in a loop find their marks. After that time the topic is dropped, and its next pop polls
+//! every bucket.
 
 use std::{
+    cmp::Reverse,
     collections::HashMap,
     sync::{
         Arc, Mutex, MutexGuard,
@@ -25,12 +28,12 @@ use tokio::{
 
 use crate::queue::batching::sticky::{JOBS_PER_BUCKET, buckets_filled};
 use crate::{
-    job::{Bucket, Buckets, Topic},
-    store::Hint,
+    job::{Bucket, Buckets, Priority, Topic},
+    store::{Hint, ReadyJobs},
 };
 
-/// Maximum number of ready sets that a poll reads, over all buckets; Redis takes about 20 ms for
-/// them. If consumers wait for more topics, each poll reads the next part of them.
+/// Maximum number of ready sets that a poll reads, over all buckets. Redis takes about 20 ms for
+/// them. If consumers wait for more topics, each poll reads another part of them.
 const MAX_LISTS_PER_POLL: usize = 65_536;
 /// Minimum number of topics that a poll reads per bucket, for any number of buckets.
 const MIN_TOPICS_PER_POLL: usize = 128;
@@ -51,11 +54,13 @@ pub type Publish = Box<dyn Fn(Hint) + Send + Sync>;
 struct Entry {
     /// Indexed by bucket.
     marks: Box<[Mark]>,
-    /// Indexed by bucket: whether it has jobs that became ready through this server and were not
-    /// announced to others, since consumers here wait for them.
-    unannounced: Box<[bool]>,
+    /// Indexed by bucket: the highest priority of jobs that became ready through this server and
+    /// were not announced to other servers, because consumers wait for them here. `None` if there
+    /// are no such jobs.
+    unannounced: Box<[Option<Priority>]>,
     last_mark: u64,
-    /// Jobs requested so far, plus a random start; determines the bucket that claims begin with.
+    /// Number of jobs requested so far, plus a random start. It determines the bucket with which
+    /// claims begin.
     asked: u64,
     waiting: usize,
     left_at: Instant,
@@ -65,7 +70,7 @@ struct Entry {
 #[derive(Clone, Copy, Default)]
 struct Mark {
     /// Ready jobs that no pop has claimed.
-    count: u64,
+    jobs: ReadyJobs,
     /// Number of the hint that last changed this mark.
     number: u64,
 }
@@ -81,39 +86,42 @@ impl Waiters {
         Self { buckets, pops: AtomicUsize::new(0), topics: Mutex::default(), publish }
     }
 
-    /// Marks jobs that became ready through this server, and tells other servers if fewer consumers
+    /// Marks jobs that became ready through this server. Informs other servers if fewer consumers
     /// than jobs wait here.
-    pub fn ready(&self, topic: &Topic, bucket: Bucket, count: u64) {
-        let left = self.mark(topic, bucket, count);
+    pub fn ready(&self, topic: &Topic, bucket: Bucket, jobs: ReadyJobs) {
+        let left = self.mark(topic, bucket, jobs);
         if left > 0 {
-            (self.publish)(Hint::Ready { bucket, topic: topic.clone(), count: left });
+            let left = ReadyJobs { count: left, ..jobs };
+            (self.publish)(Hint::Ready { bucket, topic: topic.clone(), jobs: left });
         }
-        if left < count
+        if left < jobs.count
             && let Some(entry) = self.lock().get_mut(topic)
         {
-            entry.unannounced[bucket.index()] = true;
+            let unannounced = &mut entry.unannounced[bucket.index()];
+            *unannounced = (*unannounced).max(Some(jobs.highest));
         }
     }
 
-    /// Notes that `count` jobs of `topic` are ready in `bucket`, and wakes as many waiting pops;
-    /// returns the number of jobs without a waiting pop. Topics without consumers here are not
-    /// marked: their first pop polls every bucket.
-    pub fn mark(&self, topic: &Topic, bucket: Bucket, count: u64) -> u64 {
+    /// Records that jobs of `topic` are ready in `bucket`, and wakes as many waiting pops. Returns
+    /// the number of jobs without a waiting pop. Does not mark topics without consumers here,
+    /// because their first pop polls every bucket.
+    pub fn mark(&self, topic: &Topic, bucket: Bucket, jobs: ReadyJobs) -> u64 {
         let mut topics = self.lock();
-        let Some(entry) = topics.get_mut(topic) else { return count };
-        entry.add(bucket, count);
-        count - entry.wake(count)
+        let Some(entry) = topics.get_mut(topic) else { return jobs.count };
+        entry.add(bucket, jobs);
+        jobs.count - entry.wake(jobs.count)
     }
 
-    /// Marks the jobs that a poll of `bucket` found: `ready` has their number for each topic.
-    pub fn found(&self, bucket: Bucket, topics: &[Topic], ready: &[u64]) {
-        for (topic, &ready) in topics.iter().zip(ready).filter(|(_, ready)| **ready > 0) {
+    /// Marks the jobs of each topic that a poll of `bucket` has found.
+    pub fn found(&self, bucket: Bucket, topics: &[Topic], ready: &[ReadyJobs]) {
+        for (topic, &ready) in topics.iter().zip(ready).filter(|(_, ready)| ready.count > 0) {
             self.mark(topic, bucket, ready);
         }
     }
 
-    /// Claims up to `count` jobs of `topic`, beginning with the sticky bucket; returns the buckets
-    /// and the number for each. All of them are on one `server`.
+    /// Claims up to `count` jobs of `topic`, jobs of the highest priority first. Among equal
+    /// priorities, it begins with the sticky bucket. Returns the buckets and the number for each.
+    /// All buckets are on one `server`.
     pub fn claim(
         &self,
         topic: &Topic,
@@ -124,14 +132,17 @@ impl Waiters {
         let Some(entry) = topics.get_mut(topic) else { return Vec::new() };
         let all = usize::from(self.buckets.get());
         let sticky = buckets_filled(entry.asked) % all;
-        let (mut claims, mut rest, mut first) = (Vec::new(), u64::from(count), None);
-        for bucket in self.buckets.all().cycle().skip(sticky).take(all) {
-            let mark = &mut entry.marks[bucket.index()];
-            if mark.count == 0 || *first.get_or_insert_with(|| server(bucket)) != server(bucket) {
-                continue;
-            }
-            let own = mark.count.min(rest);
-            mark.count -= own;
+        let buckets = self.buckets.all().cycle().skip(sticky).take(all);
+        let mut marked: Vec<Bucket> =
+            buckets.filter(|bucket| entry.marks[bucket.index()].jobs.count > 0).collect();
+        // The sort is stable, so buckets of the same priority keep their rotation.
+        marked.sort_by_key(|bucket| Reverse(entry.marks[bucket.index()].jobs.highest));
+        let Some(first) = marked.first().map(|&bucket| server(bucket)) else { return Vec::new() };
+        let (mut claims, mut rest) = (Vec::new(), u64::from(count));
+        for bucket in marked.into_iter().filter(|&bucket| server(bucket) == first) {
+            let jobs = &mut entry.marks[bucket.index()].jobs;
+            let own = jobs.count.min(rest);
+            jobs.count -= own;
             rest -= own;
             claims.push((bucket, u16::try_from(own).unwrap_or(u16::MAX)));
             if rest == 0 {
@@ -150,16 +161,27 @@ impl Waiters {
         of.map(number).collect()
     }
 
-    /// Sets the mark to `count`, the number of jobs that a pop left in the bucket. If a hint later
-    /// than number `since` has changed the mark, keeps the larger of both numbers. Wakes up to
-    /// `count` waiting pops.
-    pub fn left(&self, topic: &Topic, bucket: Bucket, since: u64, count: u64) {
+    /// Sets the mark to `count`, the number of jobs that a pop has left in the bucket, and to the
+    /// priority of the last job that it popped, if any, because no remaining job has a higher one.
+    /// If a hint later than number `since` has changed the mark, keeps the larger numbers. Wakes up
+    /// to `count` waiting pops.
+    pub fn left(
+        &self,
+        topic: &Topic,
+        bucket: Bucket,
+        since: u64,
+        (count, last): (u64, Option<Priority>),
+    ) {
         let mut topics = self.lock();
         let Some(entry) = topics.get_mut(topic) else { return };
-        let mark = &mut entry.marks[bucket.index()];
-        mark.count = if mark.number == since { count } else { mark.count.max(count) };
-        if mark.count == 0 {
-            entry.unannounced[bucket.index()] = false;
+        let Mark { jobs, number } = &mut entry.marks[bucket.index()];
+        if *number == since {
+            *jobs = ReadyJobs { count, highest: last.unwrap_or(jobs.highest) };
+        } else {
+            jobs.count = jobs.count.max(count);
+        }
+        if jobs.count == 0 {
+            entry.unannounced[bucket.index()] = None;
         }
         entry.wake(count);
         if entry.is_idle() {
@@ -169,10 +191,10 @@ impl Waiters {
 
     pub fn unmark(&self, topic: &Topic, bucket: Bucket) {
         let since = self.last_marks(bucket, std::iter::once(topic));
-        since.into_iter().for_each(|since| self.left(topic, bucket, since, 0));
+        since.into_iter().for_each(|since| self.left(topic, bucket, since, (0, None)));
     }
 
-    /// Returns topics without a mark in `bucket`, which a poll should look for. If there are too
+    /// Returns topics without a mark in `bucket`, for which a poll should look. If there are too
     /// many, each call continues at `cursor`. Drops topics that no consumer has popped from
     /// recently.
     pub fn unmarked_in(&self, bucket: Bucket, cursor: &mut usize) -> Vec<Topic> {
@@ -180,7 +202,7 @@ impl Waiters {
         topics.retain(|_, entry| entry.waiting > 0 || entry.left_at.elapsed() < KEPT_FOR);
         let unknown: Vec<&Topic> = topics
             .iter()
-            .filter(|(_, entry)| entry.marks[bucket.index()].count == 0)
+            .filter(|(_, entry)| entry.marks[bucket.index()].jobs.count == 0)
             .map(|(topic, _)| topic)
             .collect();
         if unknown.is_empty() {
@@ -215,8 +237,9 @@ impl Waiters {
     fn entry<'a>(&self, topics: &'a mut HashMap<Topic, Entry>, topic: &Topic) -> &'a mut Entry {
         if !topics.contains_key(topic) {
             let marks = vec![Mark::default(); self.buckets.get().into()].into_boxed_slice();
-            let unannounced = vec![false; usize::from(self.buckets.get())].into_boxed_slice();
-            // Random: otherwise pops of a rarely popped topic would begin with the same bucket.
+            let unannounced = vec![None; usize::from(self.buckets.get())].into_boxed_slice();
+            // Begins with a random bucket. Otherwise the first pops of rarely popped topics would
+            // all begin with the same bucket.
             let asked = u64::from(rand::random::<u16>()) * JOBS_PER_BUCKET;
             let (left_at, marked) = (Instant::now(), Arc::default());
             let entry =
@@ -232,13 +255,14 @@ impl Waiters {
 }
 
 impl Entry {
-    fn add(&mut self, bucket: Bucket, count: u64) {
+    fn add(&mut self, bucket: Bucket, jobs: ReadyJobs) {
         self.last_mark += 1;
         let mark = &mut self.marks[bucket.index()];
-        *mark = Mark { count: mark.count.saturating_add(count), number: self.last_mark };
+        let known = if mark.jobs.count > 0 { mark.jobs } else { ReadyJobs::NONE };
+        *mark = Mark { jobs: known.plus(jobs), number: self.last_mark };
     }
 
-    /// Wakes at most one waiting pop per job; returns how many.
+    /// Wakes at most one waiting pop per job; returns the number of woken pops.
     fn wake(&self, jobs: u64) -> u64 {
         let woken = jobs.min(self.waiting as u64);
         (0..woken).for_each(|_| self.marked.notify_one());
@@ -250,13 +274,13 @@ impl Entry {
     }
 
     fn has_marks(&self) -> bool {
-        self.marks.iter().any(|mark| mark.count > 0)
+        self.marks.iter().any(|mark| mark.jobs.count > 0)
     }
 }
 
 impl Registration<'_> {
-    /// Completes when one of the topics is marked after this call, even if that happens before the
-    /// future is first polled. So call this first, then check for jobs, then wait.
+    /// Completes when one of the topics is marked after this call, even before the future is first
+    /// polled. So call this first, then look for jobs, then wait.
     pub fn marked(&self) -> impl Future<Output = ()> + use<> {
         let enabled = |(_, marked): &(Topic, Arc<Notify>)| {
             let mut notified: std::pin::Pin<Box<OwnedNotified>> =
@@ -270,8 +294,8 @@ impl Registration<'_> {
 }
 
 impl Drop for Registration<'_> {
-    /// Passes on wake-ups that this pop may have received and not used: to other pops here, or to
-    /// other servers if it was the last.
+    /// Passes on wake-ups that this pop has received and not used: to other pops here, or to other
+    /// servers if this was the last pop here.
     fn drop(&mut self) {
         self.waiters.pops.fetch_sub(1, Ordering::Relaxed);
         let mut left = Vec::new();
@@ -287,8 +311,8 @@ impl Drop for Registration<'_> {
                 topics.remove(topic);
             } else {
                 for bucket in self.waiters.buckets.all() {
-                    if std::mem::take(&mut entry.unannounced[bucket.index()]) {
-                        left.push((topic.clone(), bucket));
+                    if let Some(highest) = entry.unannounced[bucket.index()].take() {
+                        left.push((topic.clone(), bucket, ReadyJobs::one(highest)));
                     }
                 }
                 if is_crowded && entry.waiting == 0 {
@@ -297,8 +321,8 @@ impl Drop for Registration<'_> {
             }
         }
         drop(topics);
-        for (topic, bucket) in left {
-            (self.waiters.publish)(Hint::Ready { bucket, topic, count: 1 });
+        for (topic, bucket, jobs) in left {
+            (self.waiters.publish)(Hint::Ready { bucket, topic, jobs });
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Requests that wait until a job is dead or gone.
 //!
-//! A transition of this server wakes the requests that wait for its job. The transitions of other
-//! servers and of timers show in the states of these jobs, which are read once a second.
+//! A transition of this server wakes the requests that wait for its job. Transitions by other
+//! servers and by timers are found by reading the states of these jobs once a second.
 
 use std::{
     collections::HashMap,
@@ -23,15 +23,15 @@ use crate::{
 
 /// Time between two readings of the watched jobs.
 const INTERVAL: Duration = Duration::from_secs(1);
-/// Maximum number of jobs in a reading, so that other calls of the store wait for a short one.
+/// Maximum number of jobs that one call reads, so that it delays other calls only briefly.
 const MAX_JOBS: usize = 250;
 
 /// The watched jobs.
 #[derive(Default)]
 pub struct Watches {
     jobs: Mutex<HashMap<JobId, watch::Sender<()>>>,
-    /// Whether `jobs` may have some, so that a transition without a watch takes no lock.
-    may_have_some: AtomicBool,
+    /// Whether `jobs` may contain any, so that a transition takes no lock while no job is watched.
+    may_have_jobs: AtomicBool,
 }
 
 /// Watch of one job, until dropped.
@@ -40,7 +40,7 @@ pub struct Watch(watch::Receiver<()>);
 impl Watch {
     /// Waits until the job may have changed since the last call, or since the watch began.
     pub async fn changed(&mut self) {
-        // The sender stays as long as there are receivers.
+        // The sender is kept as long as there are receivers.
         let _ = self.0.changed().await;
     }
 }
@@ -48,12 +48,12 @@ impl Watch {
 impl Watches {
     pub fn watch(&self, id: JobId) -> Watch {
         let mut jobs = self.lock();
-        self.may_have_some.store(true, Ordering::SeqCst);
+        self.may_have_jobs.store(true, Ordering::SeqCst);
         Watch(jobs.entry(id).or_default().subscribe())
     }
 
     pub fn is_empty(&self) -> bool {
-        !self.may_have_some.load(Ordering::SeqCst)
+        !self.may_have_jobs.load(Ordering::SeqCst)
     }
 
     /// Wakes the requests that wait for these jobs.
@@ -67,11 +67,11 @@ impl Watches {
         self.lock().values().for_each(|job| job.send_replace(()));
     }
 
-    /// Returns the jobs that are still watched, and forgets the others.
+    /// Returns the jobs that are still watched, and forgets all others.
     fn watched(&self) -> Vec<JobId> {
         let mut jobs = self.lock();
         jobs.retain(|_, job| job.receiver_count() > 0);
-        self.may_have_some.store(!jobs.is_empty(), Ordering::SeqCst);
+        self.may_have_jobs.store(!jobs.is_empty(), Ordering::SeqCst);
         jobs.keys().cloned().collect()
     }
 
@@ -87,7 +87,7 @@ pub struct Watcher {
 }
 
 impl Watcher {
-    /// Runs until `stop`. After an error, the next reading finds what this one has missed.
+    /// Runs until `stop`. After an error, the next reading finds the missed changes.
     pub async fn run(self, stop: CancellationToken) {
         loop {
             tokio::select! {

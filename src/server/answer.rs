@@ -1,8 +1,8 @@
 //! The body of an answer until its bytes are written.
 //!
-//! An answer may hold jobs, which are given back if the client has disconnected, and a share of the
-//! memory budget, until its bytes are written. Handlers pass both in the extensions of the
-//! response, since the bodies of axum carry only bytes.
+//! Until then, an answer may hold reserved jobs and a share of the memory budget. The jobs are
+//! returned to the queue if the client has disconnected. Handlers pass both in the extensions of
+//! the response, since the bodies of axum carry only bytes.
 
 use std::{
     io::{self, ErrorKind},
@@ -25,7 +25,7 @@ pub struct AnswerBody {
     body: Body,
     peer: Peer,
     held: Arc<Held>,
-    /// Held until hyper has taken the whole body, for HTTP/1.1.
+    /// For HTTP/1.1. Dropping this guard records that hyper has taken the whole body.
     _answering: Option<Answering>,
 }
 
@@ -78,7 +78,7 @@ impl hyper::body::Body for AnswerBody {
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<AnswerBytes>, axum::Error>>> {
         if self.held.delivery.is_some() && self.peer.is_gone() {
-            // No byte may be sent, since the jobs go to another consumer.
+            // Sends no byte, since the jobs go to another consumer.
             return Poll::Ready(Some(Err(axum::Error::new(io::Error::from(
                 ErrorKind::ConnectionAborted,
             )))));

@@ -1,6 +1,6 @@
 //! One connection, from its first byte to its last.
 //!
-//! Handles TLS if the listener has it, then HTTP/1.1 or HTTP/2, as the client negotiates in TLS.
+//! Handles TLS if the listener has it, then HTTP/1.1, or HTTP/2 if the TLS handshake selected it.
 
 use std::{convert::Infallible, sync::Arc, time::Duration};
 
@@ -34,7 +34,7 @@ where
     }
     let Some(tls) = &all.tls else { return };
     let accepting = async {
-        match tls::begins(&link.socket).await {
+        match tls::starts_handshake(&link.socket).await {
             true => Ok(TlsAcceptor::from(tls.config()).accept(wire).await),
             false => Err(wire),
         }
@@ -60,6 +60,7 @@ where
     }
 }
 
+/// Completes when the server has been stopping for `span`.
 async fn stopped_for(all: &Connections, span: Duration) {
     all.stop.cancelled().await;
     sleep(span).await;

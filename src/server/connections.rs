@@ -24,18 +24,18 @@ use super::{
     link::{Link, Times},
     tls::Tls,
 };
-use crate::{config::Limits, http::LimitBy};
+use crate::{config::Limits, http::KeyedLimit};
 
 /// Idle time after which a connection closes at shutdown; a request that arrives earlier is
 /// answered.
 pub const CLOSE_GRACE: Duration = Duration::from_secs(1);
-/// How long a connection must have been idle before it may be closed to make room.
-const IDLE: Duration = Duration::from_millis(100);
-/// Divisor for closing idle connections when there is no room: closes up to 1/16 of all
-/// connections.
+/// Minimum time that a connection must have been idle before it may be closed to make room.
+const MIN_IDLE: Duration = Duration::from_millis(100);
+/// Divisor for the number of idle connections that are closed when there is no room: at most 1/16
+/// of all connections.
 const CLOSED_FRACTION: usize = 16;
 /// Interval of the check for connections that have been idle or slow for too long.
-const SWEEP: Duration = Duration::from_secs(1);
+const SWEEP_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Limits of the connections of one listener.
 #[derive(Debug, Clone, Copy)]
@@ -87,11 +87,12 @@ pub struct Connections {
     pub tls: Option<Tls>,
     /// Maximum number of open connections.
     max: usize,
-    by_address: LimitBy<IpAddr>,
+    by_address: KeyedLimit<IpAddr>,
     open: TaskTracker,
-    /// When cancelled, no connection is accepted, and open ones take one more request at most.
+    /// When cancelled, no connection is accepted, and each open connection takes at most one more
+    /// request.
     pub stop: CancellationToken,
-    /// When cancelled, open connections are cut.
+    /// When cancelled, open connections are closed, even if they have requests in flight.
     pub abort: CancellationToken,
     shared: Arc<Shared>,
 }
@@ -99,10 +100,12 @@ pub struct Connections {
 #[derive(Default)]
 struct Shared {
     links: Mutex<Slab<Arc<Link>>>,
-    /// Whether there was no room for the last connection.
+    /// Whether the last accept failed for lack of room.
     crowded: AtomicBool,
-    began: Notify,
-    ended: Notify,
+    /// Notified when a connection has been accepted.
+    opened: Notify,
+    /// Notified when a connection has been closed.
+    closed: Notify,
 }
 
 impl Connections {
@@ -113,7 +116,7 @@ impl Connections {
             max_head_bytes: limits.max_head_bytes,
             tls,
             max: limits.max.min(descriptors::for_connections()),
-            by_address: LimitBy::new(limits.max_per_address),
+            by_address: KeyedLimit::new(limits.max_per_address),
             open: TaskTracker::new(),
             stop: CancellationToken::new(),
             abort: CancellationToken::new(),
@@ -130,9 +133,9 @@ impl Connections {
                 links.is_empty()
             };
             if is_empty {
-                self.shared.began.notified().await;
+                self.shared.opened.notified().await;
             }
-            sleep(SWEEP).await;
+            sleep(SWEEP_INTERVAL).await;
         }
     }
 
@@ -162,13 +165,13 @@ impl Connections {
         self.lock().len() >= self.max
     }
 
-    /// Closes the connections that have been idle for longest; returns how many.
+    /// Closes the connections that have been idle for longest; returns their number.
     fn close_idle(&self) -> usize {
         let links = self.lock();
         let mut idle: Vec<(Instant, &Arc<Link>)> = links
             .iter()
             .filter_map(|(_, link)| Some((link.idle_since()?, link)))
-            .filter(|(since, link)| since.elapsed() >= IDLE && link.is_quiet())
+            .filter(|(since, link)| since.elapsed() >= MIN_IDLE && link.is_quiet())
             .collect();
         idle.sort_unstable_by_key(|&(since, _)| since);
         idle.truncate((links.len() / CLOSED_FRACTION).max(1));
@@ -191,6 +194,6 @@ impl Drop for ConnectionPermit<'_> {
     fn drop(&mut self) {
         // The socket closes with this entry, or as soon as the connection drops it.
         drop(self.all.lock().remove(self.slot));
-        self.all.shared.ended.notify_one();
+        self.all.shared.closed.notify_one();
     }
 }

@@ -20,15 +20,15 @@ use tower::{Service, ServiceExt};
 use super::{
     answer::AnswerBody,
     connections::{CLOSE_GRACE, Connections},
-    link::{Answering, End, Link, Phase},
+    link::{Answering, CloseReason, Link, Phase},
     stream::Stream,
     wire::Transport,
 };
 use crate::http::{ConnectionError, Peer};
 
-/// Longest pause of a client that keeps sending after its answer. The server reads and discards
-/// these bytes: if it closed the socket earlier, the kernel would reset the connection, and the
-/// answer could be lost.
+/// How long the server waits for more input of a client that keeps sending after its answer. The
+/// server discards this input: if it closed the socket earlier, the kernel would reset the
+/// connection, and the answer could be lost.
 const LINGER: Duration = Duration::from_secs(1);
 /// Maximum number of bytes that the server discards from such a client.
 const MAX_DISCARDED: usize = 64 << 20;
@@ -76,9 +76,9 @@ pub async fn serve<W, S>(
                 refusal(&error, &link)
             }
         },
-        last = until_closing(all, &link) => match last {
+        error = until_closing(all, &link) => match error {
             None => return,
-            last => last,
+            error => error,
         },
     };
     tokio::select! {
@@ -113,7 +113,7 @@ fn refusal(error: &hyper::Error, link: &Link) -> Option<ConnectionError> {
 async fn until_closing(all: &Connections, link: &Link) -> Option<ConnectionError> {
     tokio::select! {
         () = all.stop.cancelled() => {}
-        end = link.ending() => return (end == End::TooSlow).then_some(ConnectionError::TooSlow),
+        end = link.ending() => return (end == CloseReason::TooSlow).then_some(ConnectionError::TooSlow),
     }
     loop {
         let idle = link.idle_since().map_or(Duration::ZERO, |since| since.elapsed());
@@ -123,9 +123,9 @@ async fn until_closing(all: &Connections, link: &Link) -> Option<ConnectionError
         if idle >= CLOSE_GRACE && link.phase() == Phase::Reading {
             return Some(ConnectionError::Stopping { handled: false });
         }
-        let rest = CLOSE_GRACE.saturating_sub(idle).max(Duration::from_millis(1));
+        let remaining = CLOSE_GRACE.saturating_sub(idle).max(Duration::from_millis(1));
         tokio::select! {
-            () = sleep(rest) => {}
+            () = sleep(remaining) => {}
             () = all.abort.cancelled() => {
                 let handled = link.phase() == Phase::Handling;
                 return handled.then_some(ConnectionError::Stopping { handled });
@@ -141,9 +141,9 @@ async fn close<W: Transport>(
     error: Option<ConnectionError>,
     write_timeout: Duration,
 ) {
-    let text = error.map(ConnectionError::text).unwrap_or_default();
+    let answer = error.map(ConnectionError::http1_bytes).unwrap_or_default();
     let written = async {
-        wire.write_all(&text).await?;
+        wire.write_all(&answer).await?;
         wire.shutdown().await
     };
     if !matches!(timeout(write_timeout, written).await, Ok(Ok(()))) {
@@ -157,10 +157,10 @@ async fn close<W: Transport>(
 
 /// Discards input until the client closes its side, pauses too long, or has sent too much.
 async fn discard_input(link: &Link) {
-    let mut left = MAX_DISCARDED;
+    let mut budget = MAX_DISCARDED;
     while let Ok(Ok(())) = timeout(LINGER, link.socket.readable()).await {
         // `try_reading` also resets the readiness of the socket in the runtime.
-        let more = link.socket.try_reading(|| match link.discard_input(&mut left) {
+        let more = link.socket.try_reading(|| match link.discard_input(&mut budget) {
             true => Err(ErrorKind::WouldBlock.into()),
             false => Ok(()),
         });

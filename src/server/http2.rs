@@ -27,12 +27,13 @@ use crate::http::{ConnectionError, Peer};
 
 /// Maximum number of requests in flight on a connection.
 const MAX_STREAMS: u32 = 128;
-/// Maximum number of bytes that a client may send before a handler reads them: in one request, and
-/// on the connection.
+/// Maximum number of bytes of one request that a client may send before a handler reads them.
 const STREAM_WINDOW: u32 = 128 << 10;
+/// Maximum number of bytes of all requests of a connection that a client may send before handlers
+/// read them.
 const CONNECTION_WINDOW: u32 = 256 << 10;
-/// Maximum number of bytes of an answer that wait in a stream, in addition to its share of
-/// `limits.memory_bytes`.
+/// Maximum number of bytes of an answer that hyper buffers for a stream; `limits.memory_bytes` does
+/// not include them.
 const SEND_BUFFER: usize = 64 << 10;
 
 /// Serves a connection until either side closes it.

@@ -14,7 +14,7 @@ use tokio::{sync::Notify, time::Instant};
 
 use super::socket::Socket;
 
-/// One connection.
+/// A connection with its state.
 pub struct Link {
     pub socket: Arc<Socket>,
     state: Mutex<State>,
@@ -23,7 +23,7 @@ pub struct Link {
 
 struct State {
     phase: Phase,
-    /// Start of this phase; for `Reading`, when the last bytes arrived.
+    /// When this phase began; for `Reading`, when the last bytes arrived.
     since: Instant,
     /// For `Reading`, when the first bytes of the request arrived.
     began: Instant,
@@ -32,13 +32,15 @@ struct State {
     /// The requests of HTTP/2 in flight: `None` until answered, then the time by which the client
     /// must have read the answer.
     streams: Slab<Option<Instant>>,
-    /// Number of HTTP/2 requests that were answered, and that the client cancelled.
+    /// Number of HTTP/2 requests that the server answered.
     answered: usize,
-    called_off: usize,
-    end: Option<End>,
+    /// Number of HTTP/2 requests that the client cancelled before the answer.
+    cancelled: usize,
+    end: Option<CloseReason>,
 }
 
-/// Phase of a connection. HTTP/2 is `Handling` with any request in flight, and `Waiting` with none.
+/// Phase of a connection. With HTTP/2 it is `Handling` while any request is in flight, else
+/// `Waiting`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Phase {
     /// TLS is not established yet.
@@ -57,8 +59,8 @@ pub enum Phase {
 
 /// Why a connection is closed although the server is not shutting down.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum End {
-    /// Another connection needs its room.
+pub enum CloseReason {
+    /// The server had no room for another connection.
     NoRoom,
     /// It was idle for too long.
     Idle,
@@ -67,7 +69,7 @@ pub enum End {
     /// The client does not read its answers.
     Unread,
     /// The client cancels too many of its requests.
-    CalledOff,
+    TooManyCancelled,
 }
 
 /// Timeouts of clients.
@@ -81,10 +83,10 @@ pub struct Times {
     pub write: Duration,
 }
 
-/// How many more requests a client may cancel than were answered.
-const CALLED_OFF: usize = 200;
-/// Bytes of an answer that an HTTP/2 client must read in each span of `Times::write`.
-const BYTES_A_SPAN: u64 = 1 << 20;
+/// Maximum number of HTTP/2 requests that a client may cancel in excess of the answered ones.
+const MAX_EXCESS_CANCELLED: usize = 200;
+/// Number of bytes of an answer that an HTTP/2 client must read in each span of `Times::write`.
+const BYTES_PER_SPAN: u64 = 1 << 20;
 
 impl Link {
     pub fn new(socket: Socket, phase: Phase) -> Self {
@@ -96,7 +98,7 @@ impl Link {
             refused: None,
             streams: Slab::new(),
             answered: 0,
-            called_off: 0,
+            cancelled: 0,
             end: None,
         };
         Self { socket: Arc::new(socket), state: Mutex::new(state), ending: Notify::new() }
@@ -111,7 +113,7 @@ impl Link {
         self.lock().refused
     }
 
-    /// Returns since when no request has been in flight; `None` while one is.
+    /// Returns the time since which no request has been in flight; `None` while one is.
     pub fn idle_since(&self) -> Option<Instant> {
         let state = self.lock();
         matches!(state.phase, Phase::Handshake | Phase::Waiting | Phase::Reading)
@@ -123,7 +125,7 @@ impl Link {
         (state.phase, state.since) = (Phase::Waiting, Instant::now());
     }
 
-    pub fn has_read(&self) {
+    pub fn bytes_arrived(&self) {
         let mut state = self.lock();
         if matches!(state.phase, Phase::Waiting | Phase::Reading) {
             state.since = Instant::now();
@@ -158,12 +160,12 @@ impl Link {
         }
     }
 
-    /// Notes that hyper has taken the whole answer.
+    /// Records that hyper has taken the whole answer.
     fn end_answer(&self) {
         self.lock().phase = Phase::Flushing;
     }
 
-    /// Notes that hyper has flushed its writes.
+    /// Records that hyper has flushed its writes.
     pub fn flushed(&self) {
         let mut state = self.lock();
         if state.phase == Phase::Flushing {
@@ -175,14 +177,14 @@ impl Link {
     pub fn check(&self, times: Times) {
         let mut state = self.lock();
         let end = match state.phase {
-            Phase::Handshake if state.since.elapsed() >= times.header => End::TooSlow,
-            Phase::Reading if state.began.elapsed() >= times.header => End::TooSlow,
-            Phase::Waiting if state.since.elapsed() >= times.idle => End::Idle,
+            Phase::Handshake if state.since.elapsed() >= times.header => CloseReason::TooSlow,
+            Phase::Reading if state.began.elapsed() >= times.header => CloseReason::TooSlow,
+            Phase::Waiting if state.since.elapsed() >= times.idle => CloseReason::Idle,
             Phase::Handling => {
                 let now = Instant::now();
                 let is_over = |(_, end): (usize, &Option<Instant>)| end.is_some_and(|e| e <= now);
                 match state.streams.iter().any(is_over) {
-                    true => End::Unread,
+                    true => CloseReason::Unread,
                     false => return,
                 }
             }
@@ -194,19 +196,19 @@ impl Link {
 
     /// Requests that the connection is closed to make room, unless a request arrives first.
     pub fn discard(&self) {
-        self.lock().end = Some(End::NoRoom);
+        self.lock().end = Some(CloseReason::NoRoom);
         self.ending.notify_one();
     }
 
     /// Completes when the connection must be closed and the reason still holds.
-    pub async fn ending(&self) -> End {
+    pub async fn ending(&self) -> CloseReason {
         loop {
             self.ending.notified().await;
             let Some(end) = self.lock().end.take() else { continue };
             let holds = match end {
-                End::NoRoom | End::Idle => self.is_quiet(),
-                End::TooSlow => matches!(self.phase(), Phase::Handshake | Phase::Reading),
-                End::Unread | End::CalledOff => true,
+                CloseReason::NoRoom | CloseReason::Idle => self.is_quiet(),
+                CloseReason::TooSlow => matches!(self.phase(), Phase::Handshake | Phase::Reading),
+                CloseReason::Unread | CloseReason::TooManyCancelled => true,
             };
             if holds {
                 return end;
@@ -223,16 +225,17 @@ impl Link {
         self.phase() == Phase::Waiting && empty()
     }
 
-    /// Discards the bytes in the socket, at most `left`; returns whether more may arrive.
-    pub fn discard_input(&self, left: &mut usize) -> bool {
+    /// Discards the bytes in the socket and subtracts their number from `budget`. Returns `false`
+    /// if the client has closed its side or the budget is spent, otherwise `true`.
+    pub fn discard_input(&self, budget: &mut usize) -> bool {
         let socket = SockRef::from(&*self.socket);
         let mut socket: &socket2::Socket = &socket;
         let mut scratch = [0; 8192];
         loop {
             match socket.read(&mut scratch) {
                 Ok(0) => return false,
-                Ok(read) if read >= *left => return false,
-                Ok(read) => *left -= read,
+                Ok(read) if read >= *budget => return false,
+                Ok(read) => *budget -= read,
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) => return error.kind() == ErrorKind::WouldBlock,
             }
@@ -266,12 +269,13 @@ impl InFlight {
         Self { link: Arc::clone(link), key: state.streams.insert(None) }
     }
 
-    /// Notes an answer of `bytes` bytes: the client has `span` to read it, and again for each MiB.
+    /// Records an answer of `bytes` bytes. The client must read it within `span`, plus one `span`
+    /// for each full MiB.
     pub fn answered(&self, bytes: u64, span: Duration) {
-        let spans = u32::try_from(bytes / BYTES_A_SPAN).unwrap_or(u32::MAX).saturating_add(1);
+        let spans = u32::try_from(bytes / BYTES_PER_SPAN).unwrap_or(u32::MAX).saturating_add(1);
         let mut state = self.link.lock();
         state.answered += 1;
-        // A time too far to represent means no limit.
+        // `checked_add` returns `None`, which means no limit, if the end is too far to represent.
         state.streams[self.key] = Instant::now().checked_add(span.saturating_mul(spans));
     }
 }
@@ -280,9 +284,9 @@ impl Drop for InFlight {
     fn drop(&mut self) {
         let mut state = self.link.lock();
         if state.streams.remove(self.key).is_none() {
-            state.called_off += 1;
-            if state.called_off > state.answered.saturating_add(CALLED_OFF) {
-                state.end = Some(End::CalledOff);
+            state.cancelled += 1;
+            if state.cancelled > state.answered.saturating_add(MAX_EXCESS_CANCELLED) {
+                state.end = Some(CloseReason::TooManyCancelled);
                 self.link.ending.notify_one();
             }
         }

@@ -23,7 +23,8 @@ use crate::{
     config::{Listen, SocketMode},
 };
 
-/// Connections that the kernel queues until they are accepted, at most net.core.somaxconn.
+/// Maximum number of connections that the kernel queues until they are accepted; the kernel lowers
+/// it to `net.core.somaxconn`.
 const BACKLOG: i32 = 4_096;
 
 /// A listening socket.
@@ -35,7 +36,7 @@ pub enum Listener {
     Unix(UnixSocket),
 }
 
-/// A Unix socket and its file, which is removed with it.
+/// A Unix socket. Dropping it removes its file.
 #[derive(Debug)]
 pub struct UnixSocket {
     listener: UnixListener,
@@ -51,12 +52,12 @@ impl Listener {
     /// # Errors
     /// No address can be used. For a Unix socket: the path is a file that is not a socket, or the
     /// socket of a running server.
-    pub async fn bind(on: &Listen, mode: SocketMode) -> io::Result<Self> {
-        if let Listen::Unix(path) = on {
+    pub async fn bind(listen: &Listen, mode: SocketMode) -> io::Result<Self> {
+        if let Listen::Unix(path) = listen {
             return UnixSocket::bind(path, mode).map(Self::Unix);
         }
         let mut unavailable = io::Error::from(ErrorKind::AddrNotAvailable);
-        for address in on.addresses()? {
+        for address in listen.addresses()? {
             match TcpListener::bind(address).await {
                 Ok(listener) => {
                     SockRef::from(&listener).listen(BACKLOG)?;
@@ -90,7 +91,8 @@ impl Listener {
         })
     }
 
-    /// Returns who can reach the listener; an unknown address counts as open to the network.
+    /// Returns which machines can reach the listener. Treats an unknown address as open to the
+    /// network.
     pub fn exposure(&self) -> Exposure {
         match self {
             Self::Tcp(listener) => listener
@@ -150,7 +152,7 @@ impl fmt::Display for Listener {
 
 impl UnixSocket {
     fn bind(path: &Path, mode: SocketMode) -> io::Result<Self> {
-        let _alone = lock_folder(path)?;
+        let _guard = lock_folder(path)?;
         match fs::symlink_metadata(path) {
             Err(error) if error.kind() == ErrorKind::NotFound => {}
             Err(error) => return Err(error),
@@ -167,7 +169,8 @@ impl UnixSocket {
             // A former server has ended without removing its socket.
             Ok(_) => fs::remove_file(path)?,
         }
-        // The file must have its mode when it is created: clients could connect before a chmod.
+        // Sets the umask before it creates the file, because a client could connect between the
+        // creation and a chmod.
         let before = umask(Mode::from_bits_truncate(!mode.bits() & 0o777));
         let bound = UnixListener::bind(path);
         umask(before);
@@ -179,7 +182,7 @@ impl UnixSocket {
 
 impl Drop for UnixSocket {
     fn drop(&mut self) {
-        let Ok(_alone) = lock_folder(&self.path) else { return };
+        let Ok(_guard) = lock_folder(&self.path) else { return };
         // Another server may have created its own socket there.
         let now = fs::symlink_metadata(&self.path).map(|file| (file.dev(), file.ino()));
         if now.is_ok_and(|now| now == self.file)
@@ -190,7 +193,8 @@ impl Drop for UnixSocket {
     }
 }
 
-/// Locks the folder of a socket, so that no other server checks or changes the path meanwhile.
+/// Locks the folder of a socket, so that no other server checks or changes the path until the lock
+/// is dropped.
 fn lock_folder(path: &Path) -> io::Result<OwnedFd> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     let folder = folder.unwrap_or(Path::new("."));

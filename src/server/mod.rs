@@ -31,7 +31,7 @@ pub use self::{
     listener::{Listener, Listeners, UnixSocket},
 };
 
-use self::tls::Tls;
+use self::{startup_log::log_startup, tls::Tls};
 use crate::{
     access::{self, Access, Exposure, Tokens},
     config::{Listen, ServerSettings, Settings, SettingsError},
@@ -51,7 +51,7 @@ pub enum StartError {
     /// The store could not be opened.
     #[error(transparent)]
     Store(#[from] OpenError),
-    /// The open store failed.
+    /// A read from the store failed after it was opened.
     #[error(transparent)]
     Reading(#[from] StoreError),
     /// Other machines can reach the server, but it has no tokens.
@@ -62,7 +62,7 @@ pub enum StartError {
          everything"
     )]
     Open {
-        /// The address that it would listen on.
+        /// The address that other machines can reach.
         listen: Listen,
     },
     /// The listener failed after it was opened.
@@ -74,7 +74,7 @@ pub enum StartError {
 /// `shutdown` completes, and finishes requests in flight for at most `server.shutdown_grace`.
 ///
 /// # Errors
-/// See [`StartError`]. Once this serves, only `shutdown` ends it.
+/// See [`StartError`]. After a successful start, the server runs until `shutdown` completes.
 pub async fn run(
     listeners: impl Into<Listeners>,
     settings: Settings,
@@ -89,18 +89,18 @@ pub async fn run(
     };
     let mut registry = metrics::registry();
     let store: Arc<dyn Store> = Arc::new(Measured::new(store, &mut registry));
-    let exposed = exposed(&public, admin.as_ref(), &settings.server);
+    let exposed = find_exposed(&public, admin.as_ref(), &settings.server);
     let access = Arc::new(read_tokens(&settings, &*store, exposed).await?);
     let stopping = CancellationToken::new();
-    let _ends = stopping.clone().drop_guard();
-    tokio::spawn(access::follow(Arc::clone(&access), Arc::clone(&store), stopping));
+    let _stop_on_return = stopping.clone().drop_guard();
+    tokio::spawn(access::keep_in_sync(Arc::clone(&access), Arc::clone(&store), stopping));
     let tokens = Tokens::new(Arc::clone(&store), Some(Arc::clone(&access)));
     let queue = Queue::start(store, queue_settings(&settings), &mut registry).await?;
     let queue = Arc::new(queue);
     let app = App::new(Arc::clone(&queue), settings.limits, Arc::new(tokens), registry);
     let body_deadline = RequestBodyDeadlineLayer::new(settings.limits.body_timeout.into());
     let proxies = TrustedProxies::new(settings.server.trusted_networks()?);
-    let serve = |listener: &Listener, limits: ConnectionLimits, offer: Offer| {
+    let assemble = |listener: &Listener, limits: ConnectionLimits, offer: Offer| {
         let tls = tls.clone().filter(|_| listener.is_tcp());
         let (hosts, cors) = (&settings.server.hosts, &settings.server.cors_origins);
         let origins = Origins::new(listener.exposure(), &hosts.0, &cors.0);
@@ -110,11 +110,10 @@ pub async fn run(
     };
     let limits = ConnectionLimits::from(&settings.limits);
     let offer = if admin.is_some() { Offer::Queue } else { Offer::Everything };
-    let (connections, service) = serve(&public, limits, offer);
+    let (connections, service) = assemble(&public, limits, offer);
     let (admins, operations) =
-        serve(admin.as_ref().unwrap_or(&public), limits.for_admins(), Offer::Operations);
-    startup_log::log_startup(&public, admin.as_ref(), &settings, &queue, access.is_closed())
-        .await?;
+        assemble(admin.as_ref().unwrap_or(&public), limits.for_admins(), Offer::Operations);
+    log_startup(&public, admin.as_ref(), &settings, &queue, access.requires_token()).await?;
     let serving = async {
         let admin = async {
             match admin {
@@ -127,7 +126,7 @@ pub async fn run(
     let mut serving = std::pin::pin!(serving);
     tokio::select! {
         ended = serving.as_mut() => ended?,
-        never = follow_files(tls.as_ref()) => match never {},
+        never = reload_files(tls.as_ref()) => match never {},
         () = &mut shutdown => {}
     }
     tracing::info!("shutting down");
@@ -137,8 +136,11 @@ pub async fn run(
     all.iter().for_each(|connections| connections.stop.cancel());
     let grace = settings.server.shutdown_grace.into();
     if tokio::time::timeout(grace, serving).await.is_err() {
-        let left: usize = all.iter().map(|connections| connections.count()).sum();
-        tracing::warn!(left, "cut connections that did not finish in time");
+        let open: usize = all.iter().map(|connections| connections.count()).sum();
+        tracing::warn!(
+            connections = open,
+            "closing connections that did not finish within server.shutdown_grace"
+        );
         for connections in all {
             connections.abort.cancel();
             connections.ended().await;
@@ -148,7 +150,8 @@ pub async fn run(
     Ok(())
 }
 
-/// Reads the tokens; there must be one if other machines can reach the address `exposed`.
+/// Creates the access control and reads the tokens. Fails if there is no token although other
+/// machines can reach the server, at the address `exposed`.
 async fn read_tokens(
     settings: &Settings,
     store: &dyn Store,
@@ -165,7 +168,7 @@ async fn read_tokens(
 
 /// Returns the first address that other machines can reach, so that requests need a token. `None`
 /// if there is no such address, or if `server.insecure` allows requests without a token.
-fn exposed<'a>(
+fn find_exposed<'a>(
     public: &Listener,
     admin: Option<&Listener>,
     server: &'a ServerSettings,
@@ -180,9 +183,9 @@ fn exposed<'a>(
     }
 }
 
-async fn follow_files(tls: Option<&Tls>) -> Infallible {
+async fn reload_files(tls: Option<&Tls>) -> Infallible {
     match tls {
-        Some(tls) => tls.follow_files().await,
+        Some(tls) => tls.reload_files().await,
         None => std::future::pending().await,
     }
 }

@@ -70,8 +70,8 @@ impl Socket {
     /// Reads up to `limit` of the bytes that have arrived; returns whether more may have arrived.
     ///
     /// A read that returns fewer bytes than requested has emptied the socket, so it also clears the
-    /// readiness that the runtime has recorded. Otherwise the next read would be a useless system
-    /// call, unless the client has sent more.
+    /// readiness that the runtime has recorded. This saves a system call: the next read would
+    /// usually find no bytes.
     pub fn try_read_buf(&self, buffer: &mut ReadBuf<'_>, limit: usize) -> io::Result<bool> {
         let mut count = 0;
         let room = buffer.initialize_unfilled_to(limit.min(buffer.remaining()));

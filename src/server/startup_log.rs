@@ -1,4 +1,4 @@
-//! Startup log of a server: its settings, and who can reach it.
+//! Startup log of a server: its settings, and which machines can reach it.
 
 use std::time::Duration;
 
@@ -12,10 +12,10 @@ use crate::{
 };
 
 /// Number of topics per page in the count of jobs.
-const TOPICS: usize = 1_000;
+const TOPICS_PER_PAGE: usize = 1_000;
 /// Maximum number of pages in the count of jobs.
-const PAGES: usize = 10;
-/// Longest time of the count, which must not delay the start.
+const MAX_PAGES: usize = 10;
+/// Maximum duration of the count, so that it does not delay the start.
 const COUNT_TIMEOUT: Duration = Duration::from_secs(1);
 
 pub async fn log_startup(
@@ -29,8 +29,8 @@ pub async fn log_startup(
     let (store, ack) = (location.name(), location.ack());
     let jobs = tokio::time::timeout(COUNT_TIMEOUT, count(queue)).await.ok().flatten();
     let tls = settings.server.tls.cert_file.is_some();
-    let at = Listen::try_from(listener.to_string()).ok();
-    let dashboard = at.and_then(|at| at.url(tls)).map(|url| format!("{url}/"));
+    let address = Listen::try_from(listener.to_string()).ok();
+    let dashboard = address.and_then(|address| address.url(tls)).map(|url| format!("{url}/"));
     tracing::info!(
         version = env!("CARGO_PKG_VERSION"),
         address = %listener,
@@ -52,19 +52,19 @@ pub async fn log_startup(
     if !open.is_empty() {
         tracing::warn!(
             addresses = open.join(", "),
-            "insecure: other machines can reach this server, and it asks for no token, so each of \
-             them may do everything; create tokens (`delay-queue token create`) and remove \
+            "insecure: other machines can reach this server, and it requires no token, so each of \
+             them has full access; create tokens (`delay-queue token create`) and remove \
              server.insecure, or set server.listen and server.admin_listen to 127.0.0.1"
         );
     }
     Ok(())
 }
 
-/// Counts all jobs; returns `None` on an error, or if there are too many topics.
+/// Counts all jobs; returns `None` on an error, or if the topics need more than [`MAX_PAGES`].
 async fn count(queue: &Queue) -> Option<u64> {
-    let mut page = TopicPage { limit: TOPICS, ..TopicPage::default() };
+    let mut page = TopicPage { limit: TOPICS_PER_PAGE, ..TopicPage::default() };
     let mut jobs = 0;
-    for _ in 0..PAGES {
+    for _ in 0..MAX_PAGES {
         let (topics, more) = queue.topics(page.clone()).await.ok()?;
         for (_, peek) in &topics {
             jobs += State::ALL.iter().map(|&state| peek.counts.of(state)).sum::<u64>();

@@ -11,8 +11,8 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::link::Link;
 
-/// A stream over `wire`, plain or with TLS. Hyper's shutdown does not close the stream, because
-/// `http1` closes the connection according to the reason for its end.
+/// A stream over `wire`, plain or with TLS. When hyper shuts the stream down, the connection stays
+/// open, because `http1` may still send an error and discard input before it closes it.
 pub struct Stream<W> {
     pub wire: W,
     pub link: Arc<Link>,
@@ -27,7 +27,7 @@ impl<W: AsyncRead + Unpin> AsyncRead for Stream<W> {
         let before = buffer.filled().len();
         ready!(Pin::new(&mut self.wire).poll_read(context, buffer))?;
         if buffer.filled().len() > before {
-            self.link.has_read();
+            self.link.bytes_arrived();
         }
         Poll::Ready(Ok(()))
     }

@@ -26,10 +26,10 @@ use crate::{
 pub const HTTP2: &[u8] = b"h2";
 const HTTP1: &[u8] = b"http/1.1";
 /// Interval of the check for changed files.
-const RELOAD: Duration = Duration::from_secs(1);
+const RELOAD_INTERVAL: Duration = Duration::from_secs(1);
 /// Interval of the warning that new files cannot be used.
-const REMIND: Duration = Duration::from_secs(3600);
-/// First byte of TLS: a handshake record.
+const REMINDER_INTERVAL: Duration = Duration::from_secs(3600);
+/// First byte that a TLS client sends: the type of a handshake record.
 const HANDSHAKE: u8 = 22;
 
 /// The TLS configuration of new connections.
@@ -68,19 +68,19 @@ impl Tls {
 
     /// Applies changed files while the server runs; logs invalid files and keeps the last valid
     /// configuration.
-    pub async fn follow_files(&self) -> std::convert::Infallible {
+    pub async fn reload_files(&self) -> std::convert::Infallible {
         let Inner { files, config, loaded } = &*self.0;
         let mut tried: Result<Contents, String> = Ok(loaded.clone());
         let mut seen = None;
         let mut warned_at: Option<Instant> = None;
         loop {
-            sleep(RELOAD).await;
+            sleep(RELOAD_INTERVAL).await;
             let read = Contents::read(files);
             let now = read.as_ref().map(Clone::clone).map_err(ToString::to_string);
-            // Files are replaced one after another, so a change counts when two readings agree.
+            // Files are replaced one after another: a change counts once two readings agree.
             let is_settled = seen.as_ref() == Some(&now);
             seen = Some(now.clone());
-            let is_due = warned_at.is_some_and(|at| at.elapsed() >= REMIND);
+            let is_due = warned_at.is_some_and(|at| at.elapsed() >= REMINDER_INTERVAL);
             if !is_settled || (now == tried && !is_due) {
                 continue;
             }
@@ -117,18 +117,20 @@ impl Contents {
     fn config(&self, files: &TlsFiles) -> Result<ServerConfig, SettingsError> {
         let chain = certificates(CERT, &files.cert, &self.cert)?;
         let key = PrivateKeyDer::from_pem_slice(&self.key)
-            .map_err(|why| unusable(KEY, "must name a private key (PEM)", &files.key, why))?;
-        check_dates(&chain).map_err(|why| {
-            unusable(CERT, "must name a valid certificate", &files.cert, explain(&why, CERT))
+            .map_err(|error| unusable(KEY, "must name a private key (PEM)", &files.key, error))?;
+        check_dates(&chain).map_err(|error| {
+            unusable(CERT, "must name a valid certificate", &files.cert, explain(&error, CERT))
         })?;
         let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
             .with_protocol_versions(&[&rustls::version::TLS13, &rustls::version::TLS12])
-            .map_err(|why| unusable(CERT, "must be usable for TLS", &files.cert, why))?;
+            .map_err(|error| unusable(CERT, "must be usable for TLS", &files.cert, error))?;
         let config = match (&self.client_ca, &files.client_ca) {
             (Some(pem), Some(path)) => {
                 let mut roots = RootCertStore::empty();
                 for ca in certificates(CLIENT_CA, path, pem)? {
-                    roots.add(ca).map_err(|why| unusable(CLIENT_CA, CERTIFICATES, path, why))?;
+                    roots
+                        .add(ca)
+                        .map_err(|error| unusable(CLIENT_CA, CERTIFICATES, path, error))?;
                 }
                 let verifier = WebPkiClientVerifier::builder_with_provider(
                     Arc::new(roots),
@@ -136,17 +138,17 @@ impl Contents {
                 );
                 let verifier = verifier.build();
                 config.with_client_cert_verifier(
-                    verifier.map_err(|why| unusable(CLIENT_CA, CERTIFICATES, path, why))?,
+                    verifier.map_err(|error| unusable(CLIENT_CA, CERTIFICATES, path, error))?,
                 )
             }
             _ => config.with_no_client_auth(),
         };
-        let mut config = config.with_single_cert(chain, key).map_err(|why| {
+        let mut config = config.with_single_cert(chain, key).map_err(|error| {
             unusable(
                 KEY,
                 "must name the key of server.tls.cert_file",
                 &files.key,
-                explain(&why, CERT),
+                explain(&error, CERT),
             )
         })?;
         config.alpn_protocols = vec![HTTP2.to_vec(), HTTP1.to_vec()];
@@ -160,7 +162,8 @@ const CLIENT_CA: &str = "server.tls.client_ca_file";
 const CERTIFICATES: &str = "must name certificates (PEM)";
 
 fn read(key: &'static str, path: &Path) -> Result<Vec<u8>, SettingsError> {
-    std::fs::read(path).map_err(|why| unusable(key, "must name a file that can be read", path, why))
+    std::fs::read(path)
+        .map_err(|error| unusable(key, "must name a file that can be read", path, error))
 }
 
 fn certificates(
@@ -169,9 +172,9 @@ fn certificates(
     pem: &[u8],
 ) -> Result<Vec<CertificateDer<'static>>, SettingsError> {
     let all: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
-    let all = all.map_err(|why| unusable(key, CERTIFICATES, path, why))?;
+    let all = all.map_err(|error| unusable(key, CERTIFICATES, path, error))?;
     match all.is_empty() {
-        true => Err(unusable(key, CERTIFICATES, path, "the file contains none")),
+        true => Err(unusable(key, CERTIFICATES, path, "the file contains no certificate")),
         false => Ok(all),
     }
 }
@@ -212,7 +215,7 @@ fn unusable(
     SettingsError::Value { key, allowed: allowed.to_owned(), given }
 }
 
-/// Waits for the first byte; returns `false` if it does not begin TLS.
-pub async fn begins(socket: &Socket) -> bool {
+/// Waits for the first byte; returns `false` if it does not begin a TLS handshake.
+pub async fn starts_handshake(socket: &Socket) -> bool {
     !matches!(socket.first_byte().await, Ok(Some(byte)) if byte != HANDSHAKE)
 }

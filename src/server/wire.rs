@@ -24,35 +24,37 @@ impl<W: AsyncRead + AsyncWrite + Unpin + Send> Transport for W {}
 /// A socket whose writes fail when the client stops reading.
 pub struct Wire {
     socket: Arc<Socket>,
-    /// How long a client may leave an answer unread.
+    /// Maximum time in which a client reads nothing of an answer.
     write_timeout: Duration,
-    /// Runs while the client reads nothing.
+    /// Timer of `write_timeout`; `None` while the client reads.
     stalled: Option<Pin<Box<Sleep>>>,
     /// Maximum number of bytes of the next read.
-    most: usize,
+    read_limit: usize,
 }
 
-/// Maximum number of bytes of the first read of a request: room for most requests, and quickly
-/// filled with the zeros that a safe read needs. Each read that fills it doubles the next one.
+/// Maximum number of bytes of the first read of a request. Most requests fit, and the buffer, which
+/// a safe read must fill with zeros first, is small. Each read that fills the buffer doubles the
+/// limit of the next one.
 const FIRST_READ: usize = 4 << 10;
 
 impl Wire {
     pub fn new(socket: Arc<Socket>, write_timeout: Duration) -> Self {
-        Self { socket, write_timeout, stalled: None, most: FIRST_READ }
+        Self { socket, write_timeout, stalled: None, read_limit: FIRST_READ }
     }
 
-    /// Retries until the socket is ready for `act`, since its known readiness may be outdated.
+    /// Calls `write` until it succeeds or the socket is not writable. One call is not enough,
+    /// because the runtime may have recorded an outdated readiness.
     fn write_with(
         &mut self,
         context: &mut Context<'_>,
-        act: impl Fn(&Socket) -> io::Result<usize>,
+        write: impl Fn(&Socket) -> io::Result<usize>,
     ) -> Poll<io::Result<usize>> {
         loop {
             match self.socket.poll_write_ready(context) {
                 Poll::Ready(ready) => ready?,
                 Poll::Pending => return self.stall(context),
             }
-            match act(&self.socket) {
+            match write(&self.socket) {
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {}
                 done => {
                     self.stalled = None;
@@ -82,11 +84,12 @@ impl AsyncRead for Wire {
     ) -> Poll<io::Result<()>> {
         loop {
             ready!(self.socket.poll_read_ready(context))?;
-            match self.socket.try_read_buf(buffer, self.most) {
+            match self.socket.try_read_buf(buffer, self.read_limit) {
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {}
                 Err(error) => return Poll::Ready(Err(error)),
                 Ok(has_more) => {
-                    self.most = if has_more { self.most.saturating_mul(2) } else { FIRST_READ };
+                    self.read_limit =
+                        if has_more { self.read_limit.saturating_mul(2) } else { FIRST_READ };
                     return Poll::Ready(Ok(()));
                 }
             }

@@ -20,8 +20,8 @@ pub enum Clock {
     Set(Arc<AtomicU64>),
 }
 
-/// A reading of the clock, rounded both ways: deadlines are compared with `floor`, and new ones
-/// count from `ceil`. So a delay is never shorter than requested, not even by part of a
+/// A reading of the clock, rounded both ways. Deadlines are compared with `floor`, and new
+/// deadlines count from `ceil`. So a delay is never shorter than requested, not even by a part of a
 /// millisecond.
 #[derive(Debug, Clone, Copy)]
 pub struct Now {
@@ -88,8 +88,8 @@ impl Now {
         Self { floor, ceil: UnixMillis::new(ceil), micros, believed: floor }
     }
 
-    /// Returns the due time of `schedule`, now instead of a past one, and whether the job is due. A
-    /// delay counts from this clock; an absolute time is compared with the believed time.
+    /// Returns the due time of `schedule`, and whether the job is due. A time in the past becomes
+    /// now. A delay counts from this clock; an absolute time is compared with the believed time.
     ///
     /// # Errors
     /// `DueTooFar` for a time more than ten years ahead.
@@ -113,7 +113,7 @@ impl Now {
         }
     }
 
-    /// Returns whether `time` has come.
+    /// Returns whether `time` has been reached.
     pub fn reached(self, time: UnixMillis) -> Due {
         if time <= self.floor { Due::Now } else { Due::Later }
     }

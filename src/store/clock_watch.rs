@@ -1,11 +1,12 @@
 //! Detects jumps of a store's clock: compares it with this process's monotonic clock.
 //!
-//! A wall clock can jump: a wrong time server, a virtual machine that was suspended, a failover to
-//! a machine with another time. A forward jump would promote jobs long before their time and delete
-//! dead ones for good. So promotion uses the store's clock or the expected time, whichever is
-//! earlier. The expected time is the last reading of the store's clock plus the monotonic time that
-//! has passed since. After a jump, it follows the old clock until the new one has been steady for
-//! [`STEADY_FOR`]. A jump back needs no such care: it makes jobs late, never early.
+//! A wall clock can jump, for example because of a wrong time server, a virtual machine that was
+//! suspended, or a failover to a machine with another time. A forward jump would promote jobs long
+//! before their time, and delete dead jobs too early. So promotion uses the store's clock or the
+//! expected time, whichever is earlier. The expected time is the last reading of the store's clock
+//! plus the monotonic time that has passed since then. After a jump, the expected time follows the
+//! old clock until the new one has been steady for [`STEADY_FOR`]. A jump back needs no such care,
+//! because it makes jobs late, never early.
 
 use std::{
     sync::{Mutex, MutexGuard, PoisonError},
@@ -35,8 +36,8 @@ struct State {
 #[derive(Clone, Copy)]
 struct Source {
     seen: Reading,
-    /// Trusted reading: the last one, or the last one before a jump. The expected time is computed
-    /// from this reading and from `seen`; the earlier result counts.
+    /// Trusted reading: the last one, or the last one before a jump. One expected time is computed
+    /// from this reading and one from `seen`; the earlier one counts.
     trusted: Reading,
     jumped_at: Option<Instant>,
 }
@@ -51,12 +52,12 @@ struct Reading {
     slack: Duration,
 }
 
-/// Time that a clock should show.
+/// The time that a clock should show.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Believed {
     /// Latest time that the clock may show without a jump.
     pub latest: UnixMillis,
-    /// Time to use if the clock shows more than `latest`. Does not include the tolerance, which
+    /// Time to use if the clock shows more than `latest`. It does not include the tolerance, which
     /// would make jobs early.
     pub expected: UnixMillis,
 }
@@ -68,7 +69,7 @@ struct Jump {
     by: i64,
 }
 
-/// Jumps of a store's clock that this process has seen.
+/// Jumps of a store's clock that this process has noticed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ClockJumps {
     /// Number of jumps.
@@ -107,9 +108,10 @@ impl ClockWatch {
 
     /// Takes a reading of a source that was requested at `asked` and has just arrived. Returns how
     /// far the clock was moved since the previous reading, in microseconds; 0 if latency may
-    /// explain the difference. Latency makes the amount uncertain, so this returns the greatest
-    /// possible value: reservations that move with the clock end late rather than early.
-    pub fn saw(&self, source: usize, micros: u64, asked: Instant) -> i64 {
+    /// explain the difference. Because of latency, the amount is uncertain. This returns the
+    /// greatest possible amount, so that reservations that move with the clock end late rather than
+    /// early.
+    pub fn add_reading(&self, source: usize, micros: u64, asked: Instant) -> i64 {
         let at = Instant::now();
         self.take(source, Reading { micros, at, slack: at.saturating_duration_since(asked) })
     }

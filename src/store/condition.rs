@@ -5,18 +5,18 @@ use super::ClockJumps;
 /// Conditions that a process has noticed about its store since it opened it.
 #[derive(Debug, Clone, Default)]
 pub struct Condition {
-    /// Whether the store has no room: puts are refused, calls that free room go on.
+    /// Whether the store has no room. It then refuses puts, but accepts calls that free room.
     pub is_full: bool,
-    /// Whether one of the store's servers takes no writes: its buckets refuse them.
+    /// Whether one of the store's servers accepts no writes; its buckets refuse them.
     pub refuses_writes: bool,
-    /// Number of times that a bucket had lost its jobs: the store was emptied or replaced.
+    /// Number of times that a bucket has lost its jobs, because the store was emptied or replaced.
     pub data_losses: u64,
     /// Numbers of the buckets that have lost their jobs and refuse all calls until the jobs are
     /// restored or the loss is accepted.
     pub replaced: Vec<usize>,
     /// Jumps of the store's clock.
     pub clock_jumps: ClockJumps,
-    /// Number of unreadable rows and pages whose jobs are not known.
+    /// Number of unreadable rows and pages. The jobs on them are unknown.
     pub unreadable: u64,
 }
 

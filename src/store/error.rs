@@ -13,7 +13,8 @@ pub enum Applied {
     Unknown,
 }
 
-/// Error of a whole batch, which then has no replies. Clients get the kind; the log gets the cause.
+/// Error of a whole batch, which then has no replies. Clients get the kind of the error; the log
+/// gets the cause.
 #[derive(Debug, Clone, Error)]
 pub enum StoreError {
     /// The store is unavailable.
@@ -63,7 +64,7 @@ impl StoreError {
         Self::Unavailable { applied: Applied::Unknown, cause: cause.to_string().into() }
     }
 
-    /// Returns the error of an answer or record that cannot be read.
+    /// Returns the error of an answer or a record that this version cannot read.
     pub fn unreadable(cause: impl ToString) -> Self {
         Self::Unreadable { cause: cause.to_string().into() }
     }
@@ -105,19 +106,19 @@ pub enum OpenError {
         dir: PathBuf,
     },
     /// The store does not exist, and the command does not create one.
-    #[error("failed to open the store: there is none in {what}; check store.url")]
+    #[error("failed to open the store: there is none in {subject}; check store.url")]
     Missing {
         /// Data directory, or address of the server.
-        what: String,
+        subject: String,
     },
     /// The store has another layout.
     #[error(
-        "failed to open the store: it was created with {what} = {found}, but this start needs \
+        "failed to open the store: it was created with {part} = {found}, but this start needs \
          {asked} and would not find its jobs. {advice}"
     )]
     Layout {
         /// Part of the layout that differs.
-        what: &'static str,
+        part: &'static str,
         /// Value in the store.
         found: String,
         /// Value that this start would use.
@@ -129,10 +130,10 @@ pub enum OpenError {
     #[error("failed to open the store: this Redis does not meet the requirements: {0}")]
     Unfit(String),
     /// The store is unavailable; it may become available in a moment.
-    #[error("failed to open {what}: {cause}")]
+    #[error("failed to open {subject}: {cause}")]
     Unavailable {
         /// Address, or the resource requested.
-        what: String,
+        subject: String,
         /// The error of the connection or the server.
         cause: String,
     },
@@ -150,10 +151,10 @@ pub enum OpenError {
         cause: String,
     },
     /// The engine failed.
-    #[error("failed to open {what}: {cause}")]
+    #[error("failed to open {subject}: {cause}")]
     Engine {
         /// File or address.
-        what: String,
+        subject: String,
         /// The error of the engine.
         cause: String,
     },

@@ -4,6 +4,7 @@
 
 use tokio::sync::mpsc;
 
+use super::ReadyJobs;
 use crate::job::{Bucket, Topic};
 
 /// A message to the other servers of a store.
@@ -17,8 +18,8 @@ pub enum Hint {
         bucket: Bucket,
         /// Topic of the jobs.
         topic: Topic,
-        /// Number of ready jobs.
-        count: u64,
+        /// The ready jobs.
+        jobs: ReadyJobs,
     },
     /// Topic settings have changed.
     Settings,

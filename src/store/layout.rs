@@ -39,7 +39,7 @@ impl Layout {
         format!("schema={} hash={} buckets={}", self.schema, self.hash, self.buckets)
     }
 
-    /// Inverts [`text`](Self::text).
+    /// Parses the text that [`text`](Self::text) returns.
     fn parse(text: &str) -> Option<Self> {
         let mut fields = text.split(' ');
         let mut field = |name: &str| fields.next()?.strip_prefix(name)?.strip_prefix('=');
@@ -51,13 +51,13 @@ impl Layout {
     }
 
     /// Parses `found`, the layout text of a store. Checks that this program can use the store, and
-    /// that `asked`, the configured number of buckets, is that of the store.
+    /// that the configured number of buckets, `asked`, equals the store's.
     ///
     /// # Errors
     /// [`OpenError::Layout`] names the part that differs and says what to do.
     pub fn agree(found: &str, asked: Option<Buckets>) -> Result<Agreed, OpenError> {
-        let differs = |what, found: String, asked: String, advice| {
-            Err(OpenError::Layout { what, found, asked, advice })
+        let differs = |part, found: String, asked: String, advice| {
+            Err(OpenError::Layout { part, found, asked, advice })
         };
         let Some(layout) = Self::parse(found) else {
             let asked = Self::new(asked.unwrap_or(Buckets::ONE)).text();
@@ -82,7 +82,7 @@ impl Layout {
             return differs("hash", layout.hash, HASH_NAME.to_owned(), advice);
         }
         let buckets = Buckets::try_from(layout.buckets).map_err(|error| OpenError::Layout {
-            what: "buckets",
+            part: "buckets",
             found: layout.buckets.to_string(),
             asked: error.to_string(),
             advice: "The recorded layout is damaged: restore it from a backup.",

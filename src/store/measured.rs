@@ -14,15 +14,15 @@ use prometheus_client::{
 use tracing::Instrument;
 
 use super::{
-    Command, Condition, DiskRoom, JobPage, JobRange, JobReads, JobTransitions, Outcome, Parts,
-    Peek, ReservedPage, SharedStore, Steps, Store, StoreError, StoreResult, StoreResults,
-    StoredTokens, Target, TokenChange, TokenChanged, TokenStore, TopicPage, TopicPeek,
-    TopicSettingsStore, Usage, Verb,
+    Command, Condition, DiskRoom, JobPage, JobRange, JobReads, JobTransitions, Matched, Outcome,
+    Parts, Peek, ReservedPage, Selection, SettingCondition, SharedStore, Steps, Store, StoreError,
+    StoreResult, StoreResults, StoredTokens, Target, TokenChange, TokenChanged, TokenStore,
+    TopicPage, TopicPeek, TopicSettingsStore, Usage, Verb,
 };
 use crate::{
     job::{
-        Bucket, Buckets, Job, JobId, Millis, PolicyFields, ReservationKey, Schedule,
-        SettingsChanges, State, Topic, UnixMillis,
+        Bucket, Buckets, Job, JobId, Millis, ReservationKey, Schedule, Setting, SettingsChanges,
+        State, Topic, UnixMillis,
     },
     metrics::SECONDS,
     traces,
@@ -55,15 +55,15 @@ impl Measured {
         let jobs = || Histogram::new(JOBS);
         let jobs = Family::<Labels, Histogram, _>::new_with_constructor(jobs);
         let errors = Family::<Labels, Counter>::default();
-        let meter = |name, of_jobs: bool| {
+        let meter = |name, counts_jobs: bool| {
             let labels = [("call", name)];
             Meter {
                 seconds: seconds.get_or_create_owned(&labels),
                 errors: errors.get_or_create_owned(&labels),
-                jobs: of_jobs.then(|| jobs.get_or_create_owned(&labels)),
+                jobs: counts_jobs.then(|| jobs.get_or_create_owned(&labels)),
             }
         };
-        let transitions = Verb::ALL.iter().map(|&verb| meter(verb.name(), is_of_jobs(verb)));
+        let transitions = Verb::ALL.iter().map(|&verb| meter(verb.name(), counts_jobs(verb)));
         let transitions = transitions.collect();
         let others = OTHERS.iter().flat_map(|names| names.iter());
         let others = others.map(|&name| (name, meter(name, false))).collect();
@@ -130,10 +130,18 @@ impl Meter {
     }
 }
 
-/// Returns whether the jobs per call of this transition are measured: only where clients choose
-/// their number.
-fn is_of_jobs(verb: Verb) -> bool {
-    !matches!(verb, Verb::Restore | Verb::Promote | Verb::Purge | Verb::KickDead)
+/// Returns whether the number of jobs per call of this transition is measured. It is measured only
+/// if clients choose this number.
+fn counts_jobs(verb: Verb) -> bool {
+    !matches!(
+        verb,
+        Verb::Restore
+            | Verb::Promote
+            | Verb::Purge
+            | Verb::KickDead
+            | Verb::KickMatching
+            | Verb::PurgeMatching
+    )
 }
 
 impl JobTransitions for Measured {
@@ -153,7 +161,7 @@ impl JobTransitions for Measured {
 }
 
 /// Implements traits by forwarding each method. The word before a method's name is the function
-/// that measures it: `read`, `one` or `each`.
+/// that measures the method: `read`, `one` or `each`.
 macro_rules! measured {
     ($($Trait:ident {
         $($measure:ident $method:ident($($argument:ident: $type:ty),*) -> $reply:ty;)+
@@ -184,12 +192,12 @@ measured! {
         read usage() -> StoreResult<Usage>;
         read due_counts(bucket: Bucket, topic: Topic, steps: Steps) -> StoreResult<Vec<u64>>;
         read list(bucket: Bucket, topic: Topic, state: State, range: JobRange) -> StoreResult<JobPage>;
+        read count_matching(bucket: Bucket, selection: Selection) -> StoreResult<Matched<u64>>;
     }
     TopicSettingsStore {
-        one set_paused(topic: Topic, paused: bool) -> StoreResult<()>;
+        one change_setting(setting: Setting, condition: SettingCondition) -> StoreResult<bool>;
         one pause_until(topic: Topic, end: Schedule) -> StoreResult<UnixMillis>;
         one end_pause(topic: Topic, until: UnixMillis) -> StoreResult<Millis>;
-        one set_defaults(topic: Topic, defaults: Option<PolicyFields>) -> StoreResult<()>;
         read settings(known: u64) -> StoreResult<Option<SettingsChanges>>;
     }
     TokenStore {

@@ -1,11 +1,11 @@
 //! The contract between the queue and the stores that keep its jobs.
 //!
 //! Each method that writes is one *transition* for a batch of jobs of one bucket. The batch is
-//! atomic: crashes and other callers never see part of it. It is a script on Redis and a
-//! transaction in the file store. A single job is a batch of one. Replies have the order of the
-//! batch. A refused job stays unchanged without affecting the rest of its batch; a [`StoreError`]
-//! concerns the whole batch and says whether it was applied. Sending a transition twice is harmless
-//! or refused.
+//! atomic: neither a crash nor another caller sees a part of it. A transition is a script on Redis
+//! and a transaction in the file store. A single job is a batch of one job. Replies have the order
+//! of the batch. A refused job stays unchanged and does not affect the rest of its batch. A
+//! [`StoreError`] concerns the whole batch, and says whether the batch was applied. A transition
+//! that is sent twice has the same effect as one, or is refused the second time.
 //!
 //! One call takes the batches of several buckets ([`Parts`]), preferably of buckets on one server
 //! ([`SharedStore::representative`]), and each batch has its own result. An error in one bucket
@@ -24,6 +24,7 @@ mod clock;
 mod clock_watch;
 mod condition;
 mod error;
+mod filter;
 mod hint;
 mod layout;
 mod location;
@@ -48,18 +49,22 @@ pub use clock::{Clock, Now};
 pub use clock_watch::ClockJumps;
 pub use condition::{Condition, DiskRoom};
 pub use error::{Applied, OpenError, StoreError};
+pub use filter::{JobFilter, MAX_EXAMINED, Matched, Period, Selection};
 pub use hint::{Hint, Subscription};
 pub use layout::{Agreed, Layout};
 pub use location::Location;
 pub use measured::Measured;
 pub use reads::JobReads;
-pub use replies::{Next, Peek, Placed, Popped, PromoteCounts, Promoted, PutOutcome, Transitioned};
+pub use replies::{
+    Next, Peek, Placed, Popped, PromoteCounts, Promoted, PutOutcome, Readied, ReadyJobs,
+    Transitioned, add_ready,
+};
 pub use report::Report;
 pub use requests::{
     Bury, Delete, Finish, Guarded, JobRef, KickDead, PopRequest, Promote, Purge, Release, Target,
     Touch,
 };
-pub use settings::TopicSettingsStore;
+pub use settings::{SettingCondition, TopicSettingsStore};
 pub use shared::{Lease, Servers, SharedStore};
 pub use tokens::{StoredToken, StoredTokens, TokenChange, TokenChanged, TokenStore};
 pub use topics::{
@@ -77,7 +82,8 @@ pub type Reply<T> = Result<T, Refusal>;
 /// Options for opening a store of any kind.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Number of buckets; none for that of the existing store, or the default of its kind.
+    /// Number of buckets; `None` means the number of the existing store, or the default for its
+    /// kind.
     pub buckets: Option<Buckets>,
     /// Source of the store's time.
     pub clock: Clock,
@@ -98,10 +104,10 @@ impl Options {
     }
 }
 
-/// Result of a whole batch: its replies, or one error for the whole batch.
+/// Result of a whole batch: its replies, or one error.
 pub type StoreResult<T> = Result<T, StoreError>;
 
-/// Parts of one call, each for one bucket; no bucket twice.
+/// Parts of one call, each for another bucket.
 pub type Parts<T> = Vec<(Bucket, T)>;
 
 /// Results of the parts of a call, in their order.
@@ -113,8 +119,8 @@ pub trait Store: JobTransitions + JobReads + TopicSettingsStore + TokenStore + '
     /// Returns the number of buckets that the store was created with.
     fn buckets(&self) -> Buckets;
 
-    /// Returns the secret key for the tags that are part of the reservations given to clients.
-    /// Every server of the store has the same key. The store itself keeps no tags.
+    /// Returns the secret key that authenticates reservations: clients get each reservation with a
+    /// tag computed from this key. All servers of the store have the same key.
     fn reservation_key(&self) -> Arc<ReservationKey>;
 
     /// Returns the maximum number of jobs that one call should have. A larger call would delay
@@ -127,7 +133,7 @@ pub trait Store: JobTransitions + JobReads + TopicSettingsStore + TokenStore + '
     /// server to open the new files.
     async fn accept_loss(&self) -> StoreResult<u64>;
 
-    /// Checks that the store is available and takes writes.
+    /// Checks that the store is available and accepts writes.
     async fn check(&self) -> StoreResult<()>;
 
     /// Returns the conditions that this process has noticed so far, without a call to the store.
@@ -138,7 +144,7 @@ pub trait Store: JobTransitions + JobReads + TopicSettingsStore + TokenStore + '
         None
     }
 
-    /// Returns the methods of a store that several servers share; none for others.
+    /// Returns further methods if several servers can share this kind of store, otherwise `None`.
     fn shared(&self) -> Option<&dyn SharedStore>;
 
     /// Ends the store's own tasks. Acknowledged writes are safe without it.

@@ -3,8 +3,8 @@
 use async_trait::async_trait;
 
 use super::{
-    JobPage, JobRange, Parts, Peek, ReservedPage, Steps, StoreResult, StoreResults, Target,
-    TopicPage, TopicPeek, Usage,
+    JobPage, JobRange, Matched, Parts, Peek, ReservedPage, Selection, Steps, StoreResult,
+    StoreResults, Target, TopicPage, TopicPeek, Usage,
 };
 use crate::job::{Bucket, Job, JobId, State, Topic};
 
@@ -24,10 +24,10 @@ pub trait JobReads: Send + Sync {
     /// deadline.
     async fn peek(&self, parts: Parts<Vec<Topic>>, deadlines: bool) -> StoreResults<Peek>;
 
-    /// Reads one job. Returns none, even for a damaged job, if the caller may not reach its topic.
+    /// Reads one job. Returns none, even for a damaged job, if the caller may not access its topic.
     async fn get(&self, bucket: Bucket, target: Target) -> StoreResult<Option<Job>>;
 
-    /// Reads the states of jobs; none if there is no such job, or it is in no set of a topic.
+    /// Reads the states of jobs; none for a job that does not exist or is in no set of a topic.
     async fn states(&self, parts: Parts<Vec<JobId>>) -> StoreResults<Vec<Option<State>>>;
 
     /// Reads topics that have jobs in this bucket, ordered by name.
@@ -52,7 +52,7 @@ pub trait JobReads: Send + Sync {
 
     /// Reads jobs of one topic and state, in order. Pages neither skip nor repeat a job whose place
     /// does not change. A page may be incomplete: `next` says whether more may follow. Damaged jobs
-    /// are reported with the reason.
+    /// are reported with the reason. With a filter, examines a bounded number of jobs.
     async fn list(
         &self,
         bucket: Bucket,
@@ -60,4 +60,11 @@ pub trait JobReads: Send + Sync {
         state: State,
         range: JobRange,
     ) -> StoreResult<JobPage>;
+
+    /// Counts the jobs that match a filter, among a bounded number of jobs.
+    async fn count_matching(
+        &self,
+        bucket: Bucket,
+        selection: Selection,
+    ) -> StoreResult<Matched<u64>>;
 }

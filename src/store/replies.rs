@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::job::{PoppedJob, State, Topic, UnixMillis};
+use crate::job::{Job, PoppedJob, Priority, State, Topic, UnixMillis};
 
 /// Result of a put.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -26,6 +26,59 @@ pub enum PutOutcome {
     Replaced,
 }
 
+/// Number of ready jobs of a topic in a bucket, and the highest priority among them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ReadyJobs {
+    /// Number of jobs.
+    pub count: u64,
+    /// Upper bound of the priorities of these jobs.
+    pub highest: Priority,
+}
+
+impl ReadyJobs {
+    /// No jobs.
+    pub const NONE: Self = Self { count: 0, highest: Priority::MIN };
+
+    /// Returns one job of this priority.
+    pub fn one(priority: Priority) -> Self {
+        Self { count: 1, highest: priority }
+    }
+
+    /// Returns the sum of both counts, and the higher priority.
+    #[must_use]
+    pub fn plus(self, other: Self) -> Self {
+        Self {
+            count: self.count.saturating_add(other.count),
+            highest: self.highest.max(other.highest),
+        }
+    }
+}
+
+/// Adds ready jobs to those of their topic.
+pub fn add_ready(all: &mut Vec<(Topic, ReadyJobs)>, topic: &Topic, jobs: ReadyJobs) {
+    match all.iter_mut().find(|(name, _)| name == topic) {
+        Some((_, known)) => *known = known.plus(jobs),
+        None => all.push((topic.clone(), jobs)),
+    }
+}
+
+impl Default for ReadyJobs {
+    fn default() -> Self {
+        Self::NONE
+    }
+}
+
+/// A job that a transition made ready.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Readied {
+    /// Topic of the job.
+    pub topic: Topic,
+    /// Priority of the job.
+    pub priority: Priority,
+    /// When the job expires.
+    pub expires_at: Option<UnixMillis>,
+}
+
 /// Result of one pop request.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Popped {
@@ -33,6 +86,8 @@ pub struct Popped {
     pub jobs: Vec<PoppedJob>,
     /// Number of jobs of the topic that are still ready in this bucket.
     pub left: u64,
+    /// Jobs that had expired and are ready in other topics now, by topic.
+    pub moved: Vec<(Topic, ReadyJobs)>,
 }
 
 /// A living job after a transition.
@@ -46,6 +101,29 @@ pub struct Transitioned {
     pub due_at: UnixMillis,
     /// Whether this transition made the job dead.
     pub died: bool,
+    /// Priority of the job.
+    pub priority: Priority,
+    /// Topic in which this transition ended the job, if the job then moved to `topic`.
+    pub dead_from: Option<Topic>,
+}
+
+impl Transitioned {
+    /// Returns the topic that the job had before the transition.
+    pub fn left(&self) -> &Topic {
+        self.dead_from.as_ref().unwrap_or(&self.topic)
+    }
+
+    /// Returns the place of a living job after a transition that did not make it dead.
+    pub fn of(job: &Job) -> Self {
+        Self {
+            topic: job.topic.clone(),
+            state: job.state,
+            due_at: job.due_at,
+            died: false,
+            priority: job.policy.priority,
+            dead_from: None,
+        }
+    }
 }
 
 /// Result of a promote in one bucket.
@@ -57,15 +135,17 @@ pub struct Promoted {
     pub next: Option<Next>,
 }
 
-/// Counts of jobs that a promote has moved.
+/// Counts of jobs that a promote has acted on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct PromoteCounts {
     /// Jobs that became ready.
-    pub ready: u64,
+    pub ready: ReadyJobs,
     /// Reservations whose TTR expired.
     pub expired: u64,
-    /// Expired jobs that became dead.
+    /// Jobs that became dead: expired, or their attempts were spent.
     pub dead: u64,
+    /// Jobs that died in the same ways and moved to another topic.
+    pub moved: u64,
     /// Dead jobs deleted after their retention.
     pub gone: u64,
 }
@@ -74,9 +154,10 @@ impl Promoted {
     /// Sums the counts of all topics.
     pub fn total(&self) -> PromoteCounts {
         self.topics.iter().fold(PromoteCounts::default(), |sum, (_, moves)| PromoteCounts {
-            ready: sum.ready + moves.ready,
+            ready: sum.ready.plus(moves.ready),
             expired: sum.expired + moves.expired,
             dead: sum.dead + moves.dead,
+            moved: sum.moved + moves.moved,
             gone: sum.gone + moves.gone,
         })
     }
@@ -87,8 +168,8 @@ impl Promoted {
 pub struct Peek {
     /// The bucket's next deadline. May be too early, never too late. None if it was not requested.
     pub next: Option<Next>,
-    /// Number of ready jobs of each requested topic.
-    pub ready: Vec<u64>,
+    /// Ready jobs of each requested topic.
+    pub ready: Vec<ReadyJobs>,
 }
 
 /// A deadline, and the time until it by the store's clock.
@@ -109,7 +190,7 @@ impl Next {
     }
 
     /// Returns whether the deadline has passed.
-    pub fn has_come(self) -> bool {
+    pub fn has_passed(self) -> bool {
         self.wait.is_zero()
     }
 }

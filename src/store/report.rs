@@ -16,8 +16,8 @@ pub struct Report {
 
 impl Report {
     /// Adds a line with a name in its first column.
-    pub fn line(&mut self, name: &str, what: impl Display) {
-        let _ = writeln!(self.text, "{name:<12}{what}"); // never fails for a String
+    pub fn line(&mut self, name: &str, text: impl Display) {
+        let _ = writeln!(self.text, "{name:<12}{text}"); // never fails for a String
     }
 
     /// Adds the last lines, advice and problems, and keeps the problems.

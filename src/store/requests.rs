@@ -17,14 +17,15 @@ pub struct PopRequest {
     pub consumer: Option<Consumer>,
 }
 
-/// A job, and the reservation by which a caller acts on it; without one, the id suffices.
+/// A job, and the reservation with which a caller acts on it; without a reservation, the caller
+/// acts by the id alone.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct JobRef {
     /// Id of the job.
     pub id: JobId,
     /// Reservation that the pop returned.
     pub reservation: Option<Reservation>,
-    /// Topics that the caller may reach.
+    /// Topics that the caller may access.
     pub topics: Topics,
 }
 
@@ -33,7 +34,7 @@ pub struct JobRef {
 pub struct Target {
     /// Id of the job.
     pub id: JobId,
-    /// Topics that the caller may reach.
+    /// Topics that the caller may access.
     pub topics: Topics,
 }
 
@@ -59,7 +60,8 @@ pub struct Finish {
 
 /// A request for a job whose topic the caller does not name.
 pub trait Guarded {
-    /// Returns the topics that the caller may reach: jobs of other topics do not exist for it.
+    /// Returns the topics that the caller may access. For this caller, jobs of other topics do not
+    /// exist.
     fn topics(&self) -> &Topics;
 }
 
@@ -93,6 +95,18 @@ pub struct Release {
     pub delay: Option<Millis>,
     /// Error text: why the job was not finished.
     pub error: Option<String>,
+    /// Whether the attempt does not count. Such an attempt is never the last one, and its default
+    /// delay is that of the previous attempt.
+    pub is_uncounted: bool,
+    /// JSON text that replaces the body.
+    pub body: Option<Bytes>,
+}
+
+impl Release {
+    /// Returns a counted release without an error, after the delay of the job's backoff.
+    pub fn of(held: JobRef) -> Self {
+        Self { held, delay: None, error: None, is_uncounted: false, body: None }
+    }
 }
 
 /// A reservation to be extended.

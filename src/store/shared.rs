@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use super::{Hint, Store, StoreResult, Subscription};
 use crate::job::Bucket;
 
-/// The servers at work on a store.
+/// The running servers of a store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Servers {
     /// Ids of the servers, in order.
@@ -28,16 +28,17 @@ pub struct Lease {
 /// A store that several processes use at once, and that may consist of several nodes.
 #[async_trait]
 pub trait SharedStore: Send + Sync {
-    /// Returns the first bucket on the same node as `bucket`: both are available or neither, and
-    /// one call may serve both. Changes when buckets move.
+    /// Returns the first bucket on the same node as `bucket`. Buckets on one node are all available
+    /// or all unavailable, and one call may serve several of them. The result changes when buckets
+    /// move.
     fn representative(&self, bucket: Bucket) -> Bucket;
 
-    /// Joins the servers at work, until [`Store::close`]. Returns the hints of other servers; a
+    /// Joins the running servers, until [`Store::close`]. Returns the hints of other servers; a
     /// second call returns none.
     async fn join(&self) -> Option<Subscription>;
 
-    /// Returns the servers at work, as of the last few seconds. None if this process has not joined
-    /// them, or cannot read their leases.
+    /// Returns the servers that were running within the last few seconds. None if this process has
+    /// not joined, or cannot read the leases.
     fn servers(&self) -> Option<Servers>;
 
     /// Returns whether this process is the only server and therefore knows all deadlines and

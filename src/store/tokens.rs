@@ -11,12 +11,13 @@ pub trait TokenStore: Send + Sync {
     /// Reads the access tokens; none if their version is still `known`.
     async fn tokens(&self, known: Option<u64>) -> StoreResult<Option<StoredTokens>>;
 
-    /// Creates or revokes an access token. An applied change has raised the version, even if the
-    /// caller has gone or its outcome is unknown.
+    /// Creates or revokes an access token. An applied change raises the version, even if the caller
+    /// has disconnected or gets no answer.
     async fn change_token(&self, change: TokenChange) -> StoreResult<TokenChanged>;
 
-    /// Notes when access tokens were last used, by their names, at most
-    /// [`MAX_BATCH`](super::MAX_BATCH) per call. Ignores names without a token. Keeps the version.
+    /// Records when access tokens were last used, by their names, at most
+    /// [`MAX_BATCH`](super::MAX_BATCH) per call. Ignores names without a token. Does not change the
+    /// version.
     async fn note_token_uses(&self, uses: Vec<(String, UnixMillis)>) -> StoreResult<()>;
 }
 
@@ -27,7 +28,7 @@ pub struct StoredToken {
     pub name: String,
     /// Scopes, times and the hash of the secret, as JSON.
     pub text: String,
-    /// Last use that was noted.
+    /// Last recorded use; `None` if there is none.
     pub used_at: Option<UnixMillis>,
 }
 

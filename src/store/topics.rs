@@ -1,6 +1,6 @@
 //! Requests and replies about topics and their jobs.
 
-use super::JobRef;
+use super::{JobFilter, JobRef};
 use crate::job::{Job, JobId, Millis, State, Topic, UnixMillis};
 
 /// Number of jobs of a topic in each state.
@@ -100,7 +100,7 @@ pub struct TopicPeek {
     pub counts: Counts,
     /// Earliest due time of a delayed job.
     pub next_due_at: Option<UnixMillis>,
-    /// Time since the earliest ready job fell due, by the store's clock.
+    /// Time since the oldest ready job became due, by the store's clock.
     pub oldest_ready_age: Option<Millis>,
     /// Time since the earliest delayed job should have become ready, by the store's clock; `None`
     /// if no job is overdue.
@@ -128,10 +128,8 @@ impl TopicPeek {
 /// Selection of jobs of one topic and state.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct JobRange {
-    /// Only jobs whose time in the state's sorted set is this or later.
-    pub from: Option<UnixMillis>,
-    /// Only jobs whose time there is earlier than this.
-    pub before: Option<UnixMillis>,
+    /// Only jobs that match.
+    pub filter: JobFilter,
     /// Only jobs after this position.
     pub after: Option<JobPosition>,
     /// Maximum number of jobs.
@@ -150,7 +148,7 @@ pub struct Steps {
 }
 
 impl Steps {
-    /// Returns the start of step `n`, counted from 0, which is the end of the step before.
+    /// Returns the start of step `n`, counted from 0, which is also the end of the previous step.
     pub fn begin(&self, n: usize) -> UnixMillis {
         let length = self.step.get().saturating_mul(n as u64);
         self.from.after(Millis::new(length))
@@ -160,7 +158,7 @@ impl Steps {
 /// Position in the order of a topic's jobs of one state: by time, then by the store's tie-breaker.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct JobPosition {
-    /// Time in the state's sorted set.
+    /// Time by which the state's jobs are sorted.
     pub at: UnixMillis,
     /// Tie-breaker of jobs of the same time, in the store's own format.
     pub tie: String,
@@ -173,7 +171,9 @@ pub struct JobPage {
     pub jobs: Vec<Job>,
     /// Damaged jobs.
     pub damaged: Vec<Damaged>,
-    /// Position of the last job of the page; `None` if no more jobs follow.
+    /// Number of jobs that were compared with the filter.
+    pub examined: usize,
+    /// Position of the last examined job; `None` if no more jobs follow.
     pub next: Option<JobPosition>,
 }
 

@@ -1,17 +1,17 @@
 //! Transitions as values: commands to a store, and their outcomes.
 //!
 //! The table at the end of this file has one row for each transition. A row becomes a variant of
-//! [`Command`], one of [`Outcome`], a type in [`verb`] that ties the two together, and a function
-//! of `dyn Store`. So a store is one function from commands to outcomes, and code for all
-//! transitions (measuring, tracing, dispatching) exists once. Callers see only the types of their
-//! row, and never the outcome of another command.
+//! [`Command`], a variant of [`Outcome`], a type in [`verb`] that connects the two, and a function
+//! of `dyn Store`. So a store is one function from commands to outcomes, and code that serves all
+//! transitions (measuring, tracing, dispatching) exists once. Callers use only the types of their
+//! row, and never see the outcome of another command.
 
 use futures::future::{BoxFuture, FutureExt};
 
 use super::{
-    Bury, Delete, Finish, JobRef, KickDead, Parts, Placed, PopRequest, Popped, Promote, Promoted,
-    Purge, Release, Reply, Store, StoreError, StoreResult, StoreResults, Target, Touch,
-    Transitioned,
+    Bury, Delete, Finish, JobRef, KickDead, Matched, Parts, Placed, PopRequest, Popped, Promote,
+    Promoted, Purge, Readied, ReadyJobs, Release, Reply, Selection, Store, StoreError, StoreResult,
+    StoreResults, Target, Touch, Transitioned,
 };
 use crate::job::{Bucket, Change, Job, NewJob, Nonce, State, Topic, UnixMillis};
 
@@ -34,7 +34,7 @@ pub trait Transition: Sized + Send + 'static {
     /// Wraps results as an outcome.
     fn outcome(results: StoreResults<Self::Reply>) -> Outcome;
 
-    /// Returns the results of an outcome; none if it is that of another transition.
+    /// Returns the results in an outcome; `None` if the outcome belongs to another transition.
     fn results(outcome: Outcome) -> Option<StoreResults<Self::Reply>>;
 }
 
@@ -56,7 +56,8 @@ impl<T: Transition> Call<T> {
 
 /// Request to one bucket.
 pub trait Part: Send + Sync + 'static {
-    /// Returns the number of jobs that it names or requests; none if that is not known in advance.
+    /// Returns the number of jobs that the request names or asks for; `None` if it is unknown in
+    /// advance.
     fn jobs(&self) -> Option<usize>;
 }
 
@@ -79,6 +80,12 @@ impl Part for Promote {
 }
 
 impl Part for Purge {
+    fn jobs(&self) -> Option<usize> {
+        None
+    }
+}
+
+impl Part for Selection {
     fn jobs(&self) -> Option<usize> {
         None
     }
@@ -148,8 +155,8 @@ macro_rules! transitions {
                 }
             }
 
-            /// Returns the number of jobs that the call names or requests; none if that is not
-            /// known in advance.
+            /// Returns the number of jobs that the call names or asks for; `None` if it is unknown
+            /// in advance.
             pub fn jobs(&self) -> Option<usize> {
                 match self {
                     $(Self::$Verb(call) => call.parts.iter().map(|(_, part)| part.jobs()).sum()),+
@@ -226,15 +233,20 @@ transitions! {
     /// of the batch.
     restore, Restore(Vec<Job>) -> Vec<Reply<()>>;
 
-    /// ready → reserved, for up to `count` jobs of each request, in due order. The same transition
-    /// counts the attempt and writes the reservation. Deadline: now + TTR.
+    /// ready → reserved, for up to `count` jobs of each request, by priority and then due time. The
+    /// same transition counts the attempt and writes the reservation. Deadline: now + TTR. An
+    /// expired job dies and is not handed out.
+    ///
+    /// Wherever a transition makes a job dead, the job may instead be ready in the `dead_to` of its
+    /// policy, with attempt 0, due now, without reservation and expiry, and with its error and its
+    /// history. It then has a `dead_from` and no `dead_to`. A damaged job stays.
     pop, Pop((Nonce, Vec<PopRequest>)) -> Vec<Popped>;
 
     /// reserved → ready with the old due time: undoes the pop of a job that reached no consumer, so
     /// that its attempt does not count. Refused with `ReservationLost` unless the reservation still
     /// holds the job. Applied even while writes are not confirmed, since the attempt would be spent
     /// otherwise.
-    unpop, Unpop(Vec<JobRef>) -> Vec<Reply<Topic>>;
+    unpop, Unpop(Vec<JobRef>) -> Vec<Reply<Readied>>;
 
     /// popped → gone, or finished if its policy keeps it. The last reservation is valid in any
     /// state, also after its TTR expired, unless a reschedule ended it; see
@@ -246,8 +258,10 @@ transitions! {
     finish, Finish(Vec<Finish>) -> Vec<Reply<Topic>>;
 
     /// popped → ready or delayed by the given delay, else by the job's backoff; dead if the
-    /// attempts are spent. The reservation ends. A dead job stays dead. Without a reservation, a
-    /// job that is not reserved is refused with `NotReserved`.
+    /// attempts are spent, or the job would expire before its next attempt. The reservation ends. A
+    /// dead job stays dead. Without a reservation, a job that is not reserved is refused with
+    /// `NotReserved`. The attempt may be uncounted, and the body replaced; a store without room for
+    /// the new body refuses with `NoRoom`.
     release, Release(Vec<Release>) -> Vec<Reply<Transitioned>>;
 
     /// reserved → reserved, deadline now + TTR. A reservation past its end is `ReservationLost`.
@@ -256,9 +270,9 @@ transitions! {
     /// popped → dead, with an error text. The reservation ends.
     bury, Bury(Vec<Bury>) -> Vec<Reply<Transitioned>>;
 
-    /// delayed, dead → ready now; a dead job's attempts start from zero. A reserved job is refused
-    /// with `Reserved`.
-    kick, Kick(Vec<Target>) -> Vec<Reply<Topic>>;
+    /// delayed, dead → ready now. A dead job's attempts start from zero, and its `expires_after`
+    /// starts now. A reserved job is refused with `Reserved`.
+    kick, Kick(Vec<Target>) -> Vec<Reply<Readied>>;
 
     /// any → gone, or finished if the request asks to remember the id. Returns the state that the
     /// job had.
@@ -267,20 +281,29 @@ transitions! {
     /// delayed, ready → delayed, ready: changes due time, policy or body. Ends the reservation of a
     /// consumer whose TTR expired. A reserved job is refused with `Reserved`, a dead one with
     /// `Dead`, and a due time beyond ten years with `DueTooFar`. A new backoff may change
-    /// `max_attempts`; see [`Policy::set`](crate::job::Policy::set). Returns the changed job.
+    /// `max_attempts`; see [`Policy::set`](crate::job::Policy::set). A new due time or
+    /// `expires_after` sets anew when the job expires. Returns the changed job.
     reschedule, Reschedule(Vec<(Target, Change)>) -> Vec<Reply<Job>>;
 
-    /// Acts on overdue deadlines, those of finished jobs last: delayed → ready; reserved → ready,
-    /// delayed (backoff) or dead (attempts spent); dead, finished → gone (retention over). The
-    /// result follows from the deadline, not from now: it does not matter when, where or how often
-    /// this runs. For a while after a forward jump of the store's clock, deadlines are compared
-    /// with the clock before the jump ([`ClockJumps`](crate::store::ClockJumps)).
+    /// Acts on overdue deadlines, those of finished jobs last: delayed → ready; delayed, ready →
+    /// dead (expired); reserved → ready, delayed (backoff) or dead (attempts spent, or the job
+    /// would expire before the next one); dead, finished → gone (retention over). The result
+    /// follows from the deadline, not from now: it does not matter when, where or how often this
+    /// runs. For a while after a forward jump of the store's clock, deadlines are compared with the
+    /// clock before the jump ([`ClockJumps`](crate::store::ClockJumps)).
     promote, Promote(Promote) -> Promoted;
 
     /// any → gone, for the first jobs of one topic and state. Returns their number.
     purge, Purge(Purge) -> u64;
 
-    /// dead → ready now, attempts from zero, for the jobs of a topic that died first. Returns their
-    /// number.
-    kick_dead, KickDead(KickDead) -> u64;
+    /// dead → ready now, attempts from zero, for the jobs of a topic that died first.
+    kick_dead, KickDead(KickDead) -> ReadyJobs;
+
+    /// delayed, dead → ready now, like a kick of each, for the jobs of a topic that match a filter,
+    /// in the order of their set. Examines a bounded number of them.
+    kick_matching, KickMatching(Selection) -> Matched<ReadyJobs>;
+
+    /// any → gone, for the jobs of one topic and state that match a filter. Examines a bounded
+    /// number of them.
+    purge_matching, PurgeMatching(Selection) -> Matched<u64>;
 }

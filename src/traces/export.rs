@@ -24,39 +24,41 @@ use tracing_opentelemetry::OpenTelemetrySpanExt;
 use tracing_subscriber::{Layer, Registry, filter::Targets};
 
 use super::TARGET;
-use crate::{config::TracesSettings, job::TraceParent};
+use crate::job::TraceParent;
 
-/// Longest time for the collector to answer; then the batch is lost.
+/// Maximum time that the collector may take to answer a batch; after it, the batch is lost.
 const TIMEOUT: Duration = Duration::from_secs(10);
-/// Longest time to send the last spans at the end of the server.
-const END: Duration = Duration::from_secs(5);
+/// Maximum time to send the last spans when the server stops.
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(5);
 
+/// The export of spans, which ends when this value is dropped.
 pub struct Export {
     provider: SdkTracerProvider,
 }
 
 impl Export {
-    /// Makes the exporter of the settings; `None` if they name no collector. Its requests run on
-    /// `runtime`.
+    /// Creates the export of spans to `endpoint`, of a part `sampled` of all traces, from 0 to 1;
+    /// `None` without an endpoint. Its HTTP requests run on `runtime`.
     ///
     /// # Errors
-    /// The endpoint is no URL.
+    /// The endpoint is not a URL.
     pub fn new(
-        settings: &TracesSettings,
+        endpoint: Option<&str>,
+        sampled: f64,
         runtime: Handle,
     ) -> Result<Option<Self>, ExporterBuildError> {
-        let Some(endpoint) = &settings.otlp_endpoint else { return Ok(None) };
+        let Some(endpoint) = endpoint else { return Ok(None) };
         let client = Arc::new(HyperClient::with_default_connector(TIMEOUT, None));
         let exporter = SpanExporter::builder()
             .with_http()
-            .with_http_client(OnRuntime { runtime, client })
+            .with_http_client(RuntimeClient { runtime, client })
             .with_protocol(Protocol::HttpBinary)
             .with_endpoint(endpoint)
             .with_timeout(TIMEOUT)
             .build()?;
         let version = KeyValue::new("service.version", env!("CARGO_PKG_VERSION"));
         let resource = Resource::builder().with_service_name("delay-queue");
-        let root = Sampler::TraceIdRatioBased(settings.sampled);
+        let root = Sampler::TraceIdRatioBased(sampled);
         let provider = SdkTracerProvider::builder()
             .with_batch_exporter(exporter)
             .with_sampler(Sampler::ParentBased(Box::new(root)))
@@ -69,28 +71,29 @@ impl Export {
         let tracer = self.provider.tracer("delay-queue");
         let layer = tracing_opentelemetry::layer().with_tracer(tracer);
         let layer = layer.with_location(false).with_threads(false).with_target(false);
-        let own = Targets::new().with_target(TARGET, LevelFilter::DEBUG);
-        layer.with_tracked_inactivity(false).with_filter(own).boxed()
+        let own_spans = Targets::new().with_target(TARGET, LevelFilter::DEBUG);
+        layer.with_tracked_inactivity(false).with_filter(own_spans).boxed()
     }
 }
 
 impl Drop for Export {
     fn drop(&mut self) {
-        if let Err(error) = self.provider.shutdown_with_timeout(END) {
+        if let Err(error) = self.provider.shutdown_with_timeout(SHUTDOWN_TIMEOUT) {
             tracing::warn!(%error, "failed to export the last spans");
         }
     }
 }
 
-/// HTTP client on our runtime: the thread of the SDK has none, but the client needs one.
+/// HTTP client that runs on the server's tokio runtime: the client needs a runtime, and the SDK
+/// calls it from a thread without one.
 #[derive(Debug)]
-struct OnRuntime {
+struct RuntimeClient {
     runtime: Handle,
     client: Arc<HyperClient>,
 }
 
 #[async_trait]
-impl HttpClient for OnRuntime {
+impl HttpClient for RuntimeClient {
     async fn send_bytes(&self, request: Request<Bytes>) -> Result<Response<Bytes>, HttpError> {
         let client = Arc::clone(&self.client);
         self.runtime.spawn(async move { client.send_bytes(request).await }).await?
@@ -100,7 +103,7 @@ impl HttpClient for OnRuntime {
 /// Makes the span a part of its caller's trace.
 pub fn continues(span: &Span, caller: TraceParent) {
     let parent = Context::new().with_remote_span_context(remote(caller));
-    // Fails if no collector is set, and then nothing needs to be done.
+    // Fails only without a collector; then the parent does not matter.
     let _ = span.set_parent(parent);
 }
 

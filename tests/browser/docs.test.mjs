@@ -1,4 +1,4 @@
-// The reference at /docs in a real Chromium: readable without scripts, by keyboard, on a phone, in both themes.
+// Tests of the reference at /docs in a real Chromium: without scripts, by keyboard, on a phone, in both themes.
 
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
@@ -21,23 +21,23 @@ describe("the reference", () => {
     await server?.stop();
   });
 
-  /** Opens the page for `use`. The page may log no error and send no request to another host. */
+  /** Opens the page and calls `use` with it. The page must log no error and send no request to another host. */
   async function visit(options, use) {
     const context = await browser.newContext({ viewport: { width: 1280, height: 900 }, ...options });
     const page = await context.newPage();
-    const [errors, asked] = [[], []];
+    const [errors, requests] = [[], []];
     page.on("pageerror", (error) => errors.push(String(error)));
     page.on("console", (message) => ["error", "warning"].includes(message.type()) && errors.push(message.text()));
-    page.on("request", (request) => asked.push(request.url()));
+    page.on("request", (request) => requests.push(request.url()));
     page.on("response", (response) => response.status() >= 400 && errors.push(`${response.status()} ${response.url()}`));
     await page.goto(`${server.base}/docs`);
     await use(page);
     assert.deepEqual(errors, [], "errors");
-    assert.deepEqual(asked.filter((url) => !url.startsWith(server.base)), [], "other hosts");
+    assert.deepEqual(requests.filter((url) => !url.startsWith(server.base)), [], "requests to other hosts");
     await context.close();
   }
 
-  test("it shows every route without a script", async () => {
+  test("shows every route without a script", async () => {
     const { paths } = await server.call("GET", "/openapi.json");
     await visit({ javaScriptEnabled: false }, async (page) => {
       const shown = await page.locator("main code").allInnerTexts();
@@ -52,7 +52,7 @@ describe("the reference", () => {
     });
   });
 
-  test("its links lead to what they name", async () => {
+  test("has a heading for every link", async () => {
     await visit({}, async (page) => {
       const links = await page.locator('a[href^="#"]').evaluateAll((all) => all.map((link) => link.getAttribute("href")));
       assert.ok(links.length > 40, `${links.length} links`);
@@ -69,20 +69,20 @@ describe("the reference", () => {
 
   for (const colorScheme of ["light", "dark"]) {
     for (const [device, viewport] of [["a screen", { width: 1280, height: 900 }], ["a phone", { width: 375, height: 700 }]]) {
-      test(`axe finds nothing on ${device}, ${colorScheme}`, async () => {
+      test(`has no violation by axe on ${device}, ${colorScheme}`, async () => {
         await visit({ colorScheme, viewport }, async (page) => {
           await page.evaluate(axe);
           const { violations } = await page.evaluate(() => globalThis.axe.run());
           const found = violations.map(({ id, nodes }) => `${id}: ${nodes.slice(0, 3).map((node) => node.html).join(" ")}`);
           assert.deepEqual(found, []);
           const wide = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
-          assert.equal(wide, 0, "it scrolls sideways");
+          assert.equal(wide, 0, "the page is wider than the screen");
         });
       });
     }
   }
 
-  test("the keyboard skips to the content, reaches the routes and scrolls wide tables", async () => {
+  test("can be read with the keyboard: skipping to the content, reaching routes, scrolling wide tables", async () => {
     await visit({}, async (page) => {
       await page.keyboard.press("Tab");
       await page.keyboard.press("Enter");

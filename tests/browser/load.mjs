@@ -1,5 +1,5 @@
-// Fills a queue for the pictures of the documentation: 20 topics, many delayed jobs, some dead ones, a slow consumer
-// and a paused topic.
+// Fills a queue for tests and screenshots: 20 topics, many delayed jobs, some dead ones, a slow consumer and a paused
+// topic.
 
 const TOPICS = [
   "orders.close", "orders.remind", "payments.callback", "payments.refund", "mail.reminder", "mail.digest", "sms.otp",
@@ -21,18 +21,18 @@ export function client(base, token) {
   };
 }
 
-// The same every time, so that two pictures can be compared.
+// The seed is fixed: every run fills in the same numbers, so that two screenshots can be compared.
 let state = 42;
 const random = () => (state = (state * 48271) % 2147483647) / 2147483647;
 
-/** Most jobs are due soon, some within a day, few within a week. */
+/** Returns a random delay in seconds: within an hour (30 %), a day (50 %) or a week (20 %). */
 const delay = () => {
   const kind = random();
   const most = kind < 0.3 ? 3600 : kind < 0.8 ? 86_400 : 604_800;
   return 60 + Math.floor(random() * most);
 };
 
-/** Fills the queue with about this many delayed jobs. */
+/** Fills the queue with about `jobs` delayed jobs. */
 export async function fill(call, jobs) {
   for (let done = 0; done < jobs; done += BATCH) {
     const some = Array.from({ length: Math.min(BATCH, jobs - done) }, () => ({
@@ -42,7 +42,7 @@ export async function fill(call, jobs) {
     }));
     await call("POST", "/batch/jobs", { jobs: some });
   }
-  for (const [topic, dead] of [["payments.callback", 42], ["webhooks.retry", 17], ["mail.digest", 3]]) await die(call, topic, dead);
+  for (const [topic, dead] of [["payments.callback", 42], ["webhooks.retry", 17], ["mail.digest", 3]]) await putDead(call, topic, dead);
   await call("POST", "/jobs", {
     topic: "payments.callback", id: "callback:7741", backoff: ["2m", "10m", "1h"],
     body: { payment: 7741, shop: 7, url: "https://shop.example.com/paid", amount: { value: "129.00", currency: "EUR" }, tries: [] },
@@ -55,8 +55,8 @@ export async function fill(call, jobs) {
   await call("POST", "/batch/jobs", { jobs: Array.from({ length: 40 }, () => ({ topic: "invoices.dunning" })) });
 }
 
-/** Fills the queue with delayed jobs, spread evenly over the topics, and a ready one in each. */
-export async function many(call, jobs, topics) {
+/** Fills the queue with delayed jobs, spread evenly over the topics, and a ready job in each topic. */
+export async function fillEvenly(call, jobs, topics) {
   for (let done = 0; done < jobs; done += BATCH) {
     const some = Array.from({ length: Math.min(BATCH, jobs - done) }, (_, n) => ({
       topic: `topic-${(done + n) % topics}`, delay: done + n < topics ? 0 : delay(), body: done + n,
@@ -65,7 +65,7 @@ export async function many(call, jobs, topics) {
   }
 }
 
-async function die(call, topic, jobs) {
+async function putDead(call, topic, jobs) {
   await call("POST", "/batch/jobs", { jobs: Array.from({ length: jobs }, (_, n) => ({ topic, max_attempts: 1, body: { n } })) });
   for (let left = jobs; left > 0; ) {
     const popped = (await call("GET", `/topics/${topic}/pop?count=100`)).jobs;
@@ -75,7 +75,7 @@ async function die(call, topic, jobs) {
   }
 }
 
-/** Puts, pops and finishes until `stopped` says so; one topic gets a consumer that is too slow. */
+/** Puts, pops and finishes jobs until `stopped` returns true. One topic has a consumer that is too slow. */
 export async function traffic(call, stopped) {
   while (!stopped()) {
     const soon = Array.from({ length: 40 }, () => ({ topic: TOPICS[Math.floor(random() * 6)], delay: random() }));
@@ -98,7 +98,7 @@ export const traceback = (n) => `Traceback (most recent call last):
     return self.request("POST", url, data=data, json=json, **kwargs)
 requests.exceptions.ConnectTimeout: HTTPSConnectionPool(host='10.0.3.${n}', port=443): <urllib3.connection.HTTPSConnection object at 0x7f${(n * 7919).toString(16).padStart(10, "0")}> of request 5f2c1a${(n + 16).toString(16)}-93b1-4e0a-8c57-2f6f9d1b0c${(n + 16).toString(16)} timed out after ${1000 + n} ms`;
 
-/** Fills the queue with trouble: dead jobs with tracebacks, a topic without consumers, a flood of errors, long bodies, text that hides. */
+/** Fills the queue with trouble: dead jobs with tracebacks, a topic without consumers, many errors, long bodies, invisible characters. */
 export async function fillWithTrouble(call) {
   const put = (topic, jobs, properties) => call("POST", "/batch/jobs", { jobs: Array.from({ length: jobs }, (_, n) => ({ topic, ...properties(n) })) });
   const failed = async (topic, jobs, error, properties = () => ({})) => {
@@ -117,4 +117,27 @@ export async function fillWithTrouble(call) {
   await put("customers.europe-west.subscriptions.renewal-reminder", 2, () => ({ delay: 90_000 }));
   await put("reports.nightly", 120, () => ({}));
   await call("POST", "/topics/reports.nightly/pause", { for: "8h" });
+}
+
+/** Fills a topic with 300 dead jobs, whose errors are in 4 groups, with settings, and with a finished job after failed attempts. */
+export async function fillWithDead(call) {
+  const errors = [
+    (n) => `connection to 10.0.3.${n % 250}:8443 refused after ${100 + n} ms`,
+    (n) => `no customer 'C-${n}' in shop "${["Berlin", "Paris", "Rome"][n % 3]}"`,
+    traceback,
+    () => undefined,
+  ];
+  const jobs = Array.from({ length: 300 }, (_, n) => ({ topic: "payments.capture", id: `capture:${7000 + n}`, max_attempts: 1, body: { payment: 7000 + n } }));
+  await call("POST", "/batch/jobs", { jobs });
+  for (let done = 0; done < 300; done += 100) {
+    const popped = (await call("GET", "/topics/payments.capture/pop?count=100&consumer=worker-7")).jobs;
+    const error = (n) => errors[n < 140 ? 0 : n < 240 ? 1 : n < 290 ? 2 : 3](n);
+    await call("POST", "/batch/release", { jobs: popped.map(({ id, reservation, body }) => ({ id, reservation, error: error(body.payment - 7000) })) });
+  }
+  await call("PUT", "/topics/payments.capture", { ttr: "2m", backoff: ["0s", "0s", "1m", "1h30m"], dead_retention: "30d", finished_retention: "7d", priority: 6 });
+  await call("POST", "/jobs", { topic: "payments.capture", id: "capture:finished", body: { payment: 9 } });
+  for (const [verb, change] of [["release", { error: traceback(3) }], ["release", { error: "429 from the bank", count_attempt: false, delay: 0 }], ["finish", { result: { captured: true, amount: "129.00" } }]]) {
+    const { jobs: [{ reservation }] } = await call("GET", `/topics/payments.capture/pop?wait=10s&consumer=worker-${verb.length}`);
+    await call("POST", `/jobs/capture:finished/${verb}`, { reservation, ...change });
+  }
 }

@@ -3,29 +3,29 @@
 
 import { chromium } from "playwright-core";
 import { launch } from "./chromium.mjs";
-import { client, fill, many } from "./load.mjs";
+import { client, fill, fillEvenly } from "./load.mjs";
 
 const [base, jobs, topics] = process.argv.slice(2);
 const ROUNDS = 7;
 const call = client(base);
-if (topics) await many(call, Number(jobs), Number(topics));
+if (topics) await fillEvenly(call, Number(jobs), Number(topics));
 else if (jobs) await fill(call, Number(jobs));
 
 const sorted = (values) => [...values].sort((a, b) => a - b);
-const told = (values) => `median ${Math.round(sorted(values)[values.length >> 1] * 10) / 10}, worst ${Math.round(Math.max(...values) * 10) / 10}`;
+const stats = (values) => `median ${Math.round(sorted(values)[values.length >> 1] * 10) / 10}, worst ${Math.round(Math.max(...values) * 10) / 10}`;
 
-/** Calls a route repeatedly, with a pause in milliseconds. The first call may have to count jobs. */
+/** Calls a route `times` times, with a pause of `every` milliseconds, and prints how long the calls took. The first call may have to count jobs. */
 async function time(path, times, every) {
-  const took = [];
+  const durations = [];
   let size = 0;
   for (let n = 0; n < times; n += 1) {
-    const began = performance.now();
+    const start = performance.now();
     size = (await (await fetch(base + path)).text()).length;
-    took.push(performance.now() - began);
+    durations.push(performance.now() - start);
     await new Promise((resume) => setTimeout(resume, every));
   }
-  const [first, ...rest] = took;
-  console.log(`GET ${path}: first ${Math.round(first)} ms, then ${told(rest)} ms of ${times - 1} calls, ${(size / 1024).toFixed(1)} KB`);
+  const [first, ...rest] = durations;
+  console.log(`GET ${path}: first ${Math.round(first)} ms, then ${stats(rest)} ms of ${times - 1} calls, ${(size / 1024).toFixed(1)} KB`);
 }
 
 await time("/overview", 30, 300);
@@ -42,7 +42,7 @@ for (const [id, body] of Object.entries(large)) {
 const browser = await launch(chromium);
 const first = (await call("GET", "/overview")).most_delayed[0].topic;
 for (const hash of ["#/", `#/topic/${first}/delayed`, ...Object.keys(large).map((id) => `#/job/${id}`)]) {
-  const seen = { paint: [], shown: [], kilobytes: [], requests: [], longest: [] };
+  const results = { paint: [], shown: [], kilobytes: [], requests: [], longest: [] };
   let [errors, others] = [0, 0];
   for (let round = 0; round < ROUNDS; round += 1) {
     // A new context has nothing in its cache.
@@ -64,23 +64,23 @@ for (const hash of ["#/", `#/topic/${first}/delayed`, ...Object.keys(large).map(
     });
     await page.goto(`${base}/${hash}`);
     await page.locator(hash.startsWith("#/job") ? "pre.body .block" : ".figure").filter({ hasText: /[^–]/ }).first().waitFor();
-    seen.shown.push(await page.evaluate(() => performance.now()));
+    results.shown.push(await page.evaluate(() => performance.now()));
     if (hash.startsWith("#/job")) {
       const all = page.getByRole("button", { name: "Show all" });
       if (await all.isVisible()) await all.click();
     }
-    await page.waitForTimeout(1000); // for the charts and tables
-    seen.paint.push(await page.evaluate(() => performance.getEntriesByName("first-contentful-paint")[0].startTime));
-    seen.longest.push(await page.evaluate(() => window.longest));
-    seen.requests.push(requests);
-    seen.kilobytes.push(bytes / 1024);
+    await page.waitForTimeout(1000); // until the charts and tables are drawn
+    results.paint.push(await page.evaluate(() => performance.getEntriesByName("first-contentful-paint")[0].startTime));
+    results.longest.push(await page.evaluate(() => window.longest));
+    results.requests.push(requests);
+    results.kilobytes.push(bytes / 1024);
     await context.close();
   }
   console.log(`${hash}`);
-  console.log(`  first paint (ms)        ${told(seen.paint)}`);
-  console.log(`  figures shown (ms)      ${told(seen.shown)}`);
-  console.log(`  longest task (ms)       ${told(seen.longest)}   (0: none above 50)`);
-  console.log(`  requests in 1 s, KB     ${told(seen.requests)}; ${told(seen.kilobytes)}`);
+  console.log(`  first paint (ms)        ${stats(results.paint)}`);
+  console.log(`  figures shown (ms)      ${stats(results.shown)}`);
+  console.log(`  longest task (ms)       ${stats(results.longest)}   (0: none above 50)`);
+  console.log(`  requests in 1 s, KB     ${stats(results.requests)}; ${stats(results.kilobytes)}`);
   console.log(`  to other hosts, errors  ${others}, ${errors}`);
 }
 await browser.close();

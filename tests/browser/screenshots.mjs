@@ -1,4 +1,4 @@
-// Takes the pictures of docs/images from a running server.
+// Takes the screenshots of docs/images from a running server.
 // node screenshots.mjs BASE FOLDER [JOBS]: fills the server first if JOBS is given.
 
 import { mkdir } from "node:fs/promises";
@@ -25,7 +25,7 @@ await browser.close();
 done = true;
 await load;
 
-/** Takes one picture; `wait` lets rates and sparklines gather some polls. */
+/** Takes one screenshot after `wait` milliseconds, in which rates and sparklines get some polls. */
 async function take(name, { theme, width, height }, hash, wait, click) {
   const page = await browser.newPage({ viewport: { width, height }, colorScheme: theme, reducedMotion: "reduce" });
   await page.goto(`${base}/${hash}`);

@@ -20,12 +20,12 @@ async function freePort() {
 
 const pause = (ms) => new Promise((resume) => setTimeout(resume, ms));
 
-/** Repeats the check until it holds; fails after 30 seconds. `what` may be a function that returns the message. */
+/** Repeats the check `holds` until it returns true; fails after 30 seconds. `what` is the condition in words, or a function that returns it. */
 export async function until(what, holds) {
   const end = Date.now() + 30_000;
   while (!(await holds().catch(() => false))) {
     if (Date.now() > end) throw new Error(`${typeof what === "function" ? what() : what}: not within 30 seconds`);
-    await pause(20); // No event tells.
+    await pause(20); // There is no event to wait for.
   }
 }
 
@@ -36,7 +36,7 @@ const answers = (port) =>
     socket.on("error", () => resolve(false));
   });
 
-/** Stops a process that we started, and waits for its end. */
+/** Sends a signal to a process that these tests started, and waits for its end. */
 async function end(child, signal) {
   if (child.exitCode !== null || child.signalCode !== null) return;
   const ended = once(child, "exit");
@@ -44,7 +44,7 @@ async function end(child, signal) {
   await ended;
 }
 
-// If this process is killed, its servers are killed too.
+// If this process is killed, setpriv kills the server too.
 const run = (command, folder) =>
   spawn("setpriv", ["--pdeathsig", "KILL", ...command], { cwd: folder, stdio: ["ignore", "ignore", "inherit"] });
 
@@ -57,15 +57,15 @@ function crc32(text) {
   return ~crc >>> 0;
 }
 
-/** Returns a token like those of `delay-queue token`. */
-export function madeToken() {
+/** Returns a new token in the format of `delay-queue token`. */
+export function newToken() {
   const body = `dq_${randomBytes(32).toString("hex")}`;
   return body + crc32(body).toString(16).padStart(8, "0");
 }
 
 /**
- * Starts a server on a store of this kind ("file" or "redis"), with its data in a new folder. With `token` it requires
- * tokens, and this is the first one, which may create others.
+ * Starts a server on a store of this kind ("file" or "redis"), with its data in a new folder. With `token`, the server
+ * requires tokens, and `token` may create others.
  */
 export async function start(kind, { token } = {}) {
   const environment = token ? { DELAY_QUEUE__SERVER__BOOTSTRAP_TOKEN: token } : {};

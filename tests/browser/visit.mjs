@@ -1,4 +1,4 @@
-// A visit to the dashboard in Chromium that may log no error and send no request to another host.
+// Opens pages of the dashboard in Chromium. A page must log no error and send no request to another host.
 
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
@@ -7,33 +7,33 @@ import { createRequire } from "node:module";
 const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 
 export async function checkWithAxe(page, what) {
-  // The page's policy forbids foreign scripts: the debugger injects this one.
+  // Injects axe through the debugger, since the page's policy forbids foreign scripts.
   await page.evaluate(axe);
   const { violations } = await page.evaluate(() => window.axe.run(document, { resultTypes: ["violations"] }));
   assert.deepEqual(violations.map(({ id, nodes }) => [id, nodes.map((node) => [node.html, node.failureSummary])]), [], what);
 }
 
 /**
- * Opens a page for `use`. `refused` are statuses that the console may report; with `away`, the server may not answer
- * at times.
+ * Opens a page for `use`. `refused` lists the statuses that the console may report. With `unreachable`, the console may
+ * also report requests without an answer.
  */
-export async function visit(browser, base, hash, use, { refused = [], away = false, prepare, ...options } = {}) {
+export async function visit(browser, base, hash, use, { refused = [], unreachable = false, prepare, ...options } = {}) {
   const context = await browser.newContext({ viewport: { width: 1280, height: 900 }, reducedMotion: "reduce", ...options });
   const page = await context.newPage();
   page.setDefaultTimeout(20_000);
   const errors = [];
-  const asked = [];
+  const requests = [];
   page.on("pageerror", (error) => errors.push(String(error)));
   page.on("console", (message) => {
     if (message.type() !== "error" && message.type() !== "warning") return;
-    const expected = refused.some((status) => message.text().includes(`status of ${status}`)) || (away && message.text().includes("net::ERR"));
+    const expected = refused.some((status) => message.text().includes(`status of ${status}`)) || (unreachable && message.text().includes("net::ERR"));
     if (!expected) errors.push(message.text());
   });
-  page.on("request", (request) => asked.push(request.url()));
+  page.on("request", (request) => requests.push(request.url()));
   await prepare?.(page);
   await page.goto(`${base}/${hash}`);
-  await use(page, asked);
-  assert.deepEqual(errors, [], "errors in the console");
-  assert.deepEqual(asked.filter((url) => !url.startsWith(base)), [], "other hosts");
+  await use(page, requests);
+  assert.deepEqual(errors, [], "errors in the browser's console");
+  assert.deepEqual(requests.filter((url) => !url.startsWith(base)), [], "requests to other hosts");
   await context.close();
 }

@@ -1,5 +1,5 @@
-//! The real binary under `kill -9`, on both stores: no acknowledged job is lost, and finished and
-//! deleted jobs stay gone.
+//! The real binary under `kill -9`, on both stores: no acknowledged job is lost, and no finished or
+//! deleted job returns.
 
 use std::{
     collections::HashSet,
@@ -17,21 +17,21 @@ use tokio::{sync::Mutex, task::JoinSet};
 use crate::support::patience::scaled;
 use crate::support::{Redis, process::Process};
 
-/// Storage of a server's jobs; outlives the server.
-struct Home {
+/// The store of a server, and its folder. It outlives the server.
+struct Storage {
     dir: TempDir,
     store: String,
     redis: Option<Redis>,
 }
 
-impl Home {
+impl Storage {
     fn file() -> Self {
         let dir = tempfile::tempdir().expect("a temporary folder");
         Self { dir, store: "file:./data".to_owned(), redis: None }
     }
 
     fn redis() -> Self {
-        // With everysec a Redis that is killed while the disk is busy loses acknowledged writes.
+        // With `everysec`, a Redis that is killed while the disk is busy loses acknowledged writes.
         let redis = Redis::with(&["--appendonly", "yes", "--appendfsync", "always"]);
         let dir = tempfile::tempdir().expect("a temporary folder");
         Self { dir, store: redis.url(), redis: Some(redis) }
@@ -42,7 +42,8 @@ impl Home {
     }
 }
 
-/// Pops and finishes until no job comes for `idle`. Returns the ids in their order.
+/// Pops and finishes jobs until none arrives for the time `idle`. Returns the ids in the order of
+/// delivery.
 async fn drain(server: &Process, topic: &str, idle: &str) -> Vec<String> {
     let mut all = Vec::new();
     loop {
@@ -51,8 +52,8 @@ async fn drain(server: &Process, topic: &str, idle: &str) -> Vec<String> {
         if jobs.is_empty() {
             return all;
         }
-        let held = |job: &Value| json!({"id": job["id"], "reservation": job["reservation"]});
-        let finishes: Vec<Value> = jobs.iter().map(held).collect();
+        let item = |job: &Value| json!({"id": job["id"], "reservation": job["reservation"]});
+        let finishes: Vec<Value> = jobs.iter().map(item).collect();
         let (status, done) =
             server.post("/batch/finish", json!({"jobs": finishes})).await.expect("an answer");
         assert_eq!(status, 200);
@@ -63,8 +64,8 @@ async fn drain(server: &Process, topic: &str, idle: &str) -> Vec<String> {
     }
 }
 
-/// Puts 10,000 jobs from 8 clients; kills the server once 3,000 are acknowledged, which breaks off
-/// all calls under way; then calls `crash`. Returns the acknowledged ids.
+/// Puts 10,000 jobs from 8 clients. Kills the server once 3,000 are acknowledged, which aborts all
+/// calls in progress, and then calls `crash`. Returns the acknowledged ids.
 async fn puts_until(server: Process, crash: impl FnOnce()) -> HashSet<String> {
     const JOBS: usize = 10_000;
     let server = Arc::new(server);
@@ -77,7 +78,7 @@ async fn puts_until(server: Process, crash: impl FnOnce()) -> HashSet<String> {
         clients.spawn(async move {
             for number in 0..JOBS / 8 {
                 let id = format!("{client}:{number}");
-                // Some jobs are due at once, some later, some have a longer body.
+                // Some jobs are due at once, and others later. Their bodies have different lengths.
                 let delay = if number % 3 == 0 { 0.0 } else { 0.2 };
                 let body = "x".repeat(number % 500);
                 let put = json!({"topic": "t", "id": id, "delay": delay, "body": body});
@@ -98,24 +99,28 @@ async fn puts_until(server: Process, crash: impl FnOnce()) -> HashSet<String> {
     while clients.join_next().await.is_some() {}
     crash();
     let acknowledged = std::mem::take(&mut *acknowledged.lock().await);
-    assert!((3_000..JOBS).contains(&acknowledged.len()), "the crash came too late");
+    assert!(
+        (3_000..JOBS).contains(&acknowledged.len()),
+        "{} jobs were acknowledged before the crash; expected 3,000 to 10,000",
+        acknowledged.len()
+    );
     acknowledged
 }
 
-async fn nothing_acknowledged_is_lost(home: Home) {
-    let acknowledged = puts_until(home.server().await, || {}).await;
-    let server = home.server().await;
+async fn acknowledged_jobs_survive_a_crash(storage: Storage) {
+    let acknowledged = puts_until(storage.server().await, || {}).await;
+    let server = storage.server().await;
     let drained = drain(&server, "t", "1s").await;
     let unique: HashSet<String> = drained.iter().cloned().collect();
-    assert_eq!(unique.len(), drained.len(), "each job once");
+    assert_eq!(unique.len(), drained.len(), "a job was delivered twice");
     let lost: Vec<_> = acknowledged.difference(&unique).collect();
     assert!(lost.is_empty(), "lost {} of {}: {lost:?}", lost.len(), acknowledged.len());
-    // Each client's last put may have been made without an acknowledgement.
+    // The last put of each client may have been carried out without an acknowledgement.
     assert!(unique.len() <= acknowledged.len() + 8);
 }
 
-async fn what_was_finished_or_deleted_stays_gone(home: Home) {
-    let mut server = home.server().await;
+async fn finished_and_deleted_jobs_do_not_return_after_a_crash(storage: Storage) {
+    let mut server = storage.server().await;
     let jobs: Vec<_> = (0..300).map(|n| json!({"topic": "t", "id": format!("job:{n}")})).collect();
     server.post("/batch/jobs", json!({"jobs": jobs})).await.expect("an answer");
     let mut gone = HashSet::new();
@@ -130,32 +135,36 @@ async fn what_was_finished_or_deleted_stays_gone(home: Home) {
         gone.insert(id);
     }
     let (_, popped) = server.get("/topics/t/pop?ttr=1h").await;
-    let held = popped["jobs"][0].clone();
+    let item = popped["jobs"][0].clone();
     let left: Vec<String> =
         (0..300).map(|n| format!("job:{n}")).filter(|id| !gone.contains(id)).collect();
-    let deletes: Vec<_> = left.iter().filter(|id| **id != held["id"]).take(50).collect();
+    let deletes: Vec<_> = left.iter().filter(|id| **id != item["id"]).take(50).collect();
     let bodies: Vec<_> = deletes.iter().map(|id| json!({"id": id})).collect();
     server.post("/batch/delete", json!({"jobs": bodies})).await.expect("an answer");
     gone.extend(deletes.into_iter().cloned());
     server.kill();
 
-    let server = home.server().await;
+    let server = storage.server().await;
     let drained: HashSet<String> = drain(&server, "t", "200ms").await.into_iter().collect();
-    assert_eq!(drained.len(), 300 - 150 - 1, "all but the gone and the held");
+    assert_eq!(
+        drained.len(),
+        300 - 150 - 1,
+        "finished, deleted or reserved jobs were delivered, or others are missing"
+    );
     assert!(drained.is_disjoint(&gone));
     // The reservation survives the crash too.
-    let path = format!("/jobs/{}/finish", held["id"].as_str().expect("an id"));
-    let finish = json!({"reservation": held["reservation"]});
+    let path = format!("/jobs/{}/finish", item["id"].as_str().expect("an id"));
+    let finish = json!({"reservation": item["reservation"]});
     assert_eq!(server.post(&path, finish).await.expect("an answer").0, 204);
 }
 
-async fn a_held_job_comes_back_after_a_crash(home: Home) {
-    let mut server = home.server().await;
+async fn a_reserved_job_is_ready_again_after_a_crash(storage: Storage) {
+    let mut server = storage.server().await;
     server.post("/jobs", json!({"topic": "t", "id": "a", "ttr": 1})).await.expect("an answer");
     let (_, popped) = server.get("/topics/t/pop").await;
     assert_eq!(popped["jobs"][0]["attempt"], 1);
     server.kill();
-    let server = home.server().await;
+    let server = storage.server().await;
     let (_, popped) = server.get("/topics/t/pop?wait=10s").await;
     assert_eq!(popped["jobs"][0]["attempt"], 2, "{popped}");
 }
@@ -165,40 +174,40 @@ macro_rules! on_both {
         mod $case {
             #[tokio::test(flavor = "multi_thread")]
             async fn on_file() {
-                super::$case(super::Home::file()).await;
+                super::$case(super::Storage::file()).await;
             }
 
             #[tokio::test(flavor = "multi_thread")]
             async fn on_redis() {
-                super::$case(super::Home::redis()).await;
+                super::$case(super::Storage::redis()).await;
             }
         }
     )+};
 }
 
 on_both!(
-    nothing_acknowledged_is_lost,
-    what_was_finished_or_deleted_stays_gone,
-    a_held_job_comes_back_after_a_crash
+    acknowledged_jobs_survive_a_crash,
+    finished_and_deleted_jobs_do_not_return_after_a_crash,
+    a_reserved_job_is_ready_again_after_a_crash
 );
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_redis_killed_under_load_loses_nothing_acknowledged() {
-    let mut home = Home::redis();
-    let server = home.server().await;
-    let redis = home.redis.as_mut().expect("a Redis");
+async fn a_redis_killed_under_load_loses_no_acknowledged_job() {
+    let mut storage = Storage::redis();
+    let server = storage.server().await;
+    let redis = storage.redis.as_mut().expect("a Redis");
     let acknowledged = puts_until(server, || redis.kill()).await;
     redis.resume();
-    let server = home.server().await;
+    let server = storage.server().await;
     let drained: HashSet<String> = drain(&server, "t", "1s").await.into_iter().collect();
     let lost = acknowledged.difference(&drained).count();
-    assert_eq!(lost, 0, "of {}", acknowledged.len());
+    assert_eq!(lost, 0, "{lost} of {} acknowledged jobs were lost", acknowledged.len());
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn another_server_delivers_what_a_killed_one_had_pending() {
-    let home = Home::redis();
-    let (mut first, second) = (home.server().await, home.server().await);
+async fn another_server_delivers_the_jobs_of_a_killed_server() {
+    let storage = Storage::redis();
+    let (mut first, second) = (storage.server().await, storage.server().await);
     for number in 0..50 {
         let put = json!({"topic": "t", "id": format!("job:{number}"), "delay": 0.4});
         first.post("/jobs", put).await.expect("an answer");
@@ -207,6 +216,7 @@ async fn another_server_delivers_what_a_killed_one_had_pending() {
     let killed_at = Instant::now();
     let drained = drain(&second, "t", "2s").await;
     assert_eq!(drained.len(), 50);
-    // Due within 0.4 s, found within timer.poll_interval (0.5 s), then 2 s of quiet.
+    // Jobs are due within 0.4 s and found within `timer.poll_interval` (0.5 s). The drain ends
+    // after 2 s without a job.
     assert!(killed_at.elapsed() < scaled(Duration::from_secs(20)), "{:?}", killed_at.elapsed());
 }

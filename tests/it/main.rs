@@ -1,5 +1,5 @@
-//! All tests with real stores, real HTTP and the real binary, as one program: shared code is
-//! compiled and linked once.
+//! All tests with real stores, real HTTP and the real binary. They are one program, so that shared
+//! code is compiled and linked only once.
 
 #[macro_use]
 mod support;

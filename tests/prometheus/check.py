@@ -1,7 +1,7 @@
-"""Metrics as Prometheus sees them.
+"""Tests the metrics, the dashboard and the alerts with a real Prometheus.
 
-A server on files and one on Redis are scraped every second. After a short load every query of the dashboard must return
-data, and no alert may fire; then each fault must raise its alert. Called by tests/prometheus/run.
+Prometheus scrapes a server on files and a server on Redis every second. After a short load, every query of the dashboard must return
+data, and no alert may fire. Then each fault must raise its alert. tests/prometheus/run starts this program.
 """
 
 import http.client, json, os, pathlib, re, signal, socket, subprocess, tempfile, threading, time, urllib.parse
@@ -10,7 +10,7 @@ ROOT = pathlib.Path(__file__).parent.parent.parent
 PROMETHEUS, PROMTOOL, PROGRAM = (os.environ[name] for name in ["PROMETHEUS", "PROMTOOL", "PROGRAM"])
 RULES = ROOT / "contrib/prometheus/alerts.yml"
 DASHBOARD = ROOT / "contrib/grafana/delay-queue.json"
-# Seconds that one condition may take on a busy machine.
+# Seconds until a condition must hold, long enough for a busy machine.
 PATIENCE = 60
 
 
@@ -35,7 +35,7 @@ def until(what, holds):
 
 
 class Processes:
-    """Processes, stopped by their ids when this one ends."""
+    """Child processes. All of them are stopped by their ids at the end of the `with` block."""
 
     def __init__(self):
         self.all = []
@@ -131,7 +131,7 @@ class Redis:
 
 class Prometheus:
     def __init__(self, processes, folder, jobs):
-        """Scrapes each job, a name with a port, with our rules, but with short waits of alerts."""
+        """Starts a Prometheus that scrapes `jobs`, ports by name. It uses our alert rules with shorter waits."""
         rules = RULES.read_text()
         rules, waits = re.subn(r"for: \d+m", "for: 1s", rules)
         rules, ages = re.subn(r"_seconds\) > 300", "_seconds) > 3", rules)
@@ -154,7 +154,7 @@ class Prometheus:
 
 
 class Load:
-    """Producers and consumers of a server, until stopped."""
+    """Producers and consumers that use a server until they are stopped."""
 
     def __init__(self, port):
         self.port, self.stopping = port, threading.Event()
@@ -190,11 +190,11 @@ class Load:
             thread.join()
         assert not self.failed, self.failed
         drained = lambda: not call(self.port, "POST", "/topics/orders,mail/pop", {"count": 100, "wait": 1})[1]["jobs"]
-        until("nothing is left", lambda: self.consume() or drained())
+        until("all jobs are finished", lambda: self.consume() or drained())
 
 
 def dashboard_queries():
-    """Returns the title of each panel, and its queries for any job, server and topic."""
+    """Returns the title of each panel and its queries, with each variable replaced by a pattern that matches all values."""
     panels = json.loads(DASHBOARD.read_text())["panels"]
     values = {"$__rate_interval": "10s", "$job": "delay-queue", "$instance": ".*", "$topic": ".*"}
     for panel in panels:
@@ -240,9 +240,16 @@ def check_alerts(prometheus, files, redis):
 
     put(files.port, "bad", id="bad")
     _, popped = call(files.port, "GET", "/topics/bad/pop?wait=5s")
-    time.sleep(2)  # the topic is scraped before its job dies
+    time.sleep(2)  # Prometheus must scrape the topic before its job dies
     assert call(files.port, "POST", "/jobs/bad/bury", {"reservation": popped["jobs"][0]["reservation"]})[0] == 200
     raises(prometheus, own, ["DelayQueueDeadGrowing"], "a job that died")
+
+    assert call(files.port, "PUT", "/topics/moving", {"dead_to": "moved"})[0] == 200
+    put(files.port, "moving", id="moving")
+    _, popped = call(files.port, "GET", "/topics/moving/pop?wait=5s")
+    time.sleep(2)  # as above
+    assert call(files.port, "POST", "/jobs/moving/bury", {"reservation": popped["jobs"][0]["reservation"]})[0] == 200
+    raises(prometheus, own, ["DelayQueueDeadMoving"], "a job that moved")
 
     if files.is_small:
         files.fill()
@@ -256,17 +263,17 @@ def check_alerts(prometheus, files, redis):
     redis.kill_redis()
     fail = lambda: call(redis.port, "POST", "/jobs", {"topic": "t"})
     alerts = ["DelayQueueStoreUnfit", "DelayQueueBucketsUnavailable", "DelayQueueRequestsFailing"]
-    raises(prometheus, others, alerts, "a Redis that is away", fail)
+    raises(prometheus, others, alerts, "an unavailable Redis", fail)
 
     redis.begin()
-    raises(prometheus, others, ["DelayQueueDataLost"], "a Redis that is back without its data")
+    raises(prometheus, others, ["DelayQueueDataLost"], "a Redis that restarted without its data")
 
     redis.server.send_signal(signal.SIGTERM)
     raises(prometheus, others, ["DelayQueueDown"], "a server that has ended")
     raised = {alert for _, alert in prometheus.firing()} | set(alerts)
     every = set(re.findall(r"alert: (\w+)", RULES.read_text()))
     skipped = set() if files.is_small else {"DelayQueueDiskNearlyFull", "DelayQueueStoreFull"}
-    # Past alerts were seen above.
+    # Alerts that have already fired were checked above.
     unseen = every - raised - skipped - {"DelayQueueDueJobsNotMoving"}
     assert not unseen, f"no fault raises {unseen}"
 
@@ -295,7 +302,7 @@ def main():
                 time.sleep(0.5)
         finally:
             load.stop()
-        print("no alert fires on servers that are fine")
+        print("no alert fires on servers without faults")
         check_alerts(prometheus, files, redis)
 
 

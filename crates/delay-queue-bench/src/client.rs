@@ -1,4 +1,4 @@
-//! A cheap HTTP/1.1 client that sends one request at a time on a connection.
+//! An HTTP/1.1 client with little overhead. It sends one request at a time on each connection.
 
 use std::{io, net::SocketAddr, rc::Rc, sync::Arc, time::Duration};
 
@@ -16,7 +16,7 @@ use tokio_rustls::{
 use super::Failure;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
-/// Longest wait for an answer: more than the longest pop, which waits a minute.
+/// Maximum wait for an answer: more than the longest pop, which waits for a minute.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(90);
 
 /// The server took longer than [`ANSWER_TIMEOUT`].
@@ -30,9 +30,9 @@ pub struct Site {
     pub url: String,
     /// `<host>:<port>`, also for the header `Host`.
     pub host: String,
-    /// More header lines for each request, each with its line end.
+    /// Additional header lines of each request, each with its line end.
     pub headers: String,
-    /// TLS settings; none for plain HTTP.
+    /// TLS settings; `None` for plain HTTP.
     pub tls: Option<Tls>,
 }
 
@@ -41,7 +41,7 @@ pub struct Site {
 pub struct Tls {
     /// Configuration with the certificates to accept.
     pub config: Arc<ClientConfig>,
-    /// Name that the certificate must have.
+    /// Server name that the certificate must contain.
     pub name: ServerName<'static>,
     /// Returns why a handshake failed.
     pub explain: fn(&io::Error) -> String,
@@ -90,16 +90,16 @@ impl From<SocketAddr> for Destination {
 
 /// Finds the first address of the host and port of a URL.
 pub(crate) async fn resolve(url: &str, host: &str) -> Result<SocketAddr, Failure> {
-    let none =
+    let failed =
         |cause: &dyn std::fmt::Display| format!("failed to resolve the address {url:?}: {cause}");
-    let mut found = tokio::net::lookup_host(host).await.map_err(|cause| none(&cause))?;
-    Ok(found.next().ok_or_else(|| none(&"the name has no address"))?)
+    let mut found = tokio::net::lookup_host(host).await.map_err(|cause| failed(&cause))?;
+    Ok(found.next().ok_or_else(|| failed(&"the name has no address"))?)
 }
 
 trait Stream: AsyncRead + AsyncWrite + Unpin {}
 impl<S: AsyncRead + AsyncWrite + Unpin> Stream for S {}
 
-/// A connection for raw bytes.
+/// A connection that sends and receives bytes.
 pub struct Wire {
     stream: Box<dyn Stream>,
     /// Bytes read since the last [`send`](Self::send).
@@ -120,7 +120,7 @@ impl Wire {
         Ok(Self { stream, read: BytesMut::with_capacity(16 << 10) })
     }
 
-    /// Drops the bytes read before, and sends `bytes`.
+    /// Drops the bytes that were read before, and sends `bytes`.
     ///
     /// # Errors
     /// The connection broke.
@@ -130,11 +130,11 @@ impl Wire {
         Ok(self.stream.flush().await?)
     }
 
-    /// Waits for bytes and reads all that have arrived, at least one.
+    /// Waits for bytes and appends all that have arrived, at least one, to `read`.
     ///
     /// # Errors
     /// The connection broke or was closed, or no byte arrived for 90 seconds.
-    pub async fn more(&mut self) -> Result<(), Failure> {
+    pub async fn read_more(&mut self) -> Result<(), Failure> {
         match timeout(ANSWER_TIMEOUT, self.stream.read_buf(&mut self.read)).await {
             Err(_) => Err(NoAnswer.into()),
             Ok(Ok(0)) => Err("the server closed the connection".into()),
@@ -155,7 +155,8 @@ impl Client {
         Ok(Self { wire: Wire::connect(to).await?, head: Vec::new(), to: to.clone() })
     }
 
-    pub async fn renew(&mut self) -> Result<(), Failure> {
+    /// Replaces the connection by a new one.
+    pub async fn reconnect(&mut self) -> Result<(), Failure> {
         self.wire = Wire::connect(&self.to).await?;
         Ok(())
     }
@@ -170,7 +171,7 @@ impl Client {
         self.head.extend_from_slice(body);
         self.wire.send(&self.head).await?;
         let (status, length, start) = loop {
-            self.wire.more().await?;
+            self.wire.read_more().await?;
             let mut headers = [httparse::EMPTY_HEADER; 32];
             let mut answer = httparse::Response::new(&mut headers);
             if let httparse::Status::Complete(start) = answer.parse(&self.wire.read)? {
@@ -182,7 +183,7 @@ impl Client {
             }
         };
         while self.wire.read.len() < start + length {
-            self.wire.more().await?;
+            self.wire.read_more().await?;
         }
         let body = &self.wire.read[start..start + length];
         if !(200..300).contains(&status) {

@@ -1,7 +1,7 @@
 //! The phase flow: jobs are put, promoted, popped and finished at the same time, as in daily use.
 //!
-//! Without a rate, producers put only as many jobs as consumers finish: a put costs less than a pop
-//! and a finish, so the backlog would grow until the end.
+//! Without a rate, producers put only as many jobs as consumers finish. Unlimited producers would
+//! let the backlog grow until the end, since a put costs less than a pop and a finish.
 
 use std::{cell::Cell, rc::Rc, time::Duration};
 
@@ -22,17 +22,18 @@ use super::{
     peer::{Peer, Server},
 };
 
-/// Producers hold back when the backlog of due jobs takes longer than this to finish.
-const BACKLOG: Duration = Duration::from_millis(500);
-/// Sleep of a producer that holds back.
-const HOLD: Duration = Duration::from_millis(1);
+/// Producers pause while the consumers need longer than this to finish the due jobs.
+const MAX_BACKLOG: Duration = Duration::from_millis(500);
+/// Duration of one pause of a producer.
+const BACKLOG_PAUSE: Duration = Duration::from_millis(1);
 
 /// State that the producers share.
 struct Producers {
     jobs: Rc<Jobs>,
     batch: u64,
-    /// Due time of the first job, and end of the puts.
+    /// Due time of the first job.
     first_due: Instant,
+    /// End of the puts.
     until: Instant,
     /// Number of producers that still put.
     active: Cell<u16>,
@@ -42,7 +43,8 @@ struct Producers {
 }
 
 impl Producers {
-    /// Puts jobs until `until`: a batch per tick of `pace`, or as many as are finished.
+    /// Puts jobs until `until`: one batch per tick of `pace`, or without `pace` as many jobs as
+    /// consumers finish.
     async fn produce(
         self: Rc<Self>,
         mut server: Server,
@@ -55,13 +57,13 @@ impl Producers {
                 if timeout_at(self.until, pace.tick()).await.is_err() {
                     break;
                 }
-            } else if self.enough() {
-                sleep(HOLD).await;
+            } else if self.has_backlog() {
+                sleep(BACKLOG_PAUSE).await;
                 continue;
             }
             server.put(&topic, &self.jobs, self.batch).await?;
             self.arrivals.put(self.batch);
-            // No job is due yet: leave the time that a pop and a finish would take.
+            // While no job is due, sleeps for as long as the pop and the finish would take.
             if pace.is_none() && began < self.first_due {
                 sleep(2 * began.elapsed()).await;
             }
@@ -73,20 +75,21 @@ impl Producers {
         Ok(())
     }
 
-    /// Returns whether more jobs are under way than are finished in the time from put to finish.
-    fn enough(&self) -> bool {
+    /// Returns whether more jobs are unfinished than consumers finish within the delay of the jobs
+    /// plus [`MAX_BACKLOG`].
+    fn has_backlog(&self) -> bool {
         let seconds = self.first_due.elapsed().as_secs_f64();
         if seconds == 0.0 {
             return false;
         }
-        let rate = self.arrivals.finished_a_second(now(), seconds);
-        let time = self.jobs.due_in + BACKLOG;
+        let rate = self.arrivals.finish_rate(now(), seconds);
+        let time = self.jobs.due_in + MAX_BACKLOG;
         self.arrivals.unfinished() as f64 > rate * time.as_secs_f64()
     }
 }
 
 /// Measures the phase and adds its figures to the report. Drains all jobs before the end, so that
-/// lost and doubled ones are counted.
+/// lost and doubled jobs are counted.
 pub async fn measure(run: &Run, to: &Destination) -> Result<(), Failure> {
     let half = (run.load.connections / 2).max(1);
     let mut servers = Vec::new();
@@ -108,19 +111,19 @@ pub async fn measure(run: &Run, to: &Destination) -> Result<(), Failure> {
     });
     let between_puts =
         run.load.rate.map(|rate| Duration::from_secs_f64(f64::from(run.load.batch) / rate as f64));
-    let mut parts = JoinSet::new();
+    let mut tasks = JoinSet::new();
     for (n, ((producer, consumer), topic)) in
         (0..).zip(servers.into_iter().zip(run.topics.iter().cycle()))
     {
         let pace =
             between_puts.map(|between| interval_at(start + between * n, between * half.into()));
-        parts.spawn_local(Rc::clone(&producers).produce(producer, topic.clone(), pace));
-        parts.spawn_local(Rc::clone(&arrivals).consume(consumer, topic.clone()));
+        tasks.spawn_local(Rc::clone(&producers).produce(producer, topic.clone(), pace));
+        tasks.spawn_local(Rc::clone(&arrivals).consume(consumer, topic.clone()));
     }
-    parts.spawn_local(Rc::clone(&arrivals).give_up(end + due_in));
+    tasks.spawn_local(Rc::clone(&arrivals).fail_if_lost(end + due_in));
     arrivals.measurements.borrow_mut().start();
-    let done = watch(run, parts, ("flow", None), &arrivals.measurements).await;
+    let result = watch(run, tasks, ("flow", None), &arrivals.measurements).await;
     let puts_per_second = arrivals.jobs() as f64 / flow_time.min(start.elapsed()).as_secs_f64();
     run.report.borrow_mut().figures.push(arrivals.figures(Phase::Flow, Some(puts_per_second)));
-    done
+    result
 }

@@ -12,6 +12,7 @@ use super::{
 const ORDERS: u64 = 10_000_000_000;
 const SCATTER: u64 = 6_180_339_887;
 
+/// When a job is due.
 #[derive(Clone, Copy)]
 pub enum Due {
     In(Duration),
@@ -22,10 +23,10 @@ pub enum Due {
 /// Generator of the jobs of a run.
 pub struct Jobs {
     ids: Ids,
-    /// Distinguishes ids of this run from those of others.
+    /// Random number in the ids of this run, so that they differ from those of other runs.
     run: u32,
     /// Number of jobs generated so far.
-    made: Cell<u64>,
+    generated: Cell<u64>,
     /// Body of each job, as JSON.
     pub body: String,
     /// Delay of jobs in the phases put and flow.
@@ -35,17 +36,17 @@ pub struct Jobs {
 impl Jobs {
     pub(crate) fn new(load: &Load, run: u32) -> Self {
         let body = format!("\"{}\"", "x".repeat((load.body as usize).saturating_sub(2)));
-        Self { ids: load.ids, run, made: Cell::new(0), body, due_in: load.due_in }
+        Self { ids: load.ids, run, generated: Cell::new(0), body, due_in: load.due_in }
     }
 
     /// Appends the next job to a request body.
     pub(crate) fn write(&self, text: &mut String, topic: &str, due: Due) -> Result<(), Failure> {
         write!(text, r#"{{"topic":"{topic}""#)?;
         if self.ids == Ids::Own {
-            let order = u128::from(self.made.get()) * u128::from(SCATTER) % u128::from(ORDERS);
+            let order = u128::from(self.generated.get()) * u128::from(SCATTER) % u128::from(ORDERS);
             write!(text, r#","id":"order-{:08x}-{order:010}""#, self.run)?;
         }
-        self.made.set(self.made.get() + 1);
+        self.generated.set(self.generated.get() + 1);
         match due {
             Due::In(Duration::ZERO) => {}
             Due::In(delay) => write!(text, r#","delay":{}"#, delay.as_secs_f64())?,
@@ -69,7 +70,7 @@ mod tests {
     #[test]
     fn order_numbers_scatter_and_never_repeat() {
         assert_ne!(SCATTER % 2, 0);
-        assert_ne!(SCATTER % 5, 0); // 2 and 5 are the factors of the range
+        assert_ne!(SCATTER % 5, 0); // 2 and 5 are the prime factors of ORDERS
         let order = |n: u64| n * SCATTER % ORDERS;
         assert!(order(1).abs_diff(order(2)) > ORDERS / 10);
         assert_eq!(number("order-0000002a-0000000017").ok(), Some(17));

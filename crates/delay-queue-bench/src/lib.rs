@@ -33,7 +33,7 @@ pub type Failure = Box<dyn Error>;
 
 /// A finished run.
 pub struct Finished {
-    /// Figures of the phases, as far as they ran.
+    /// The figures of all phases that ran.
     pub report: Report,
     /// Error of a phase or of the removal of jobs, if one failed.
     pub result: Result<(), Failure>,
@@ -69,7 +69,7 @@ pub fn run(load: Load, site: Site) -> Result<Finished, Failure> {
 /// `name`.
 ///
 /// # Errors
-/// The program does not answer, or not as expected, or options contradict each other.
+/// The program does not answer or answers unexpectedly, or options contradict each other.
 pub fn run_peer<P: Peer + 'static>(
     load: Load,
     name: &'static str,
@@ -101,10 +101,10 @@ impl Run {
                 interrupted.cancel();
             }
         });
-        let mark = rand::random::<u32>();
-        let jobs = Rc::new(Jobs::new(&load, mark));
-        let topics = (0..load.topics).map(|n| format!("bench-{mark:08x}-{n}")).collect();
-        let late_topic = format!("bench-{mark:08x}-late");
+        let run_id = rand::random::<u32>();
+        let jobs = Rc::new(Jobs::new(&load, run_id));
+        let topics = (0..load.topics).map(|n| format!("bench-{run_id:08x}-{n}")).collect();
+        let late_topic = format!("bench-{run_id:08x}-late");
         let report = RefCell::new(Report::new(&load, url));
         Ok(Self { load, jobs, topics, late_topic, stop, report })
     }
@@ -134,15 +134,15 @@ impl Run {
         Ok(())
     }
 
-    /// Runs put or pop and adds its figures to the report, also if it fails.
+    /// Runs put or pop, and adds its figures to the report even if it fails.
     async fn phase<P: Peer + 'static>(
         &self,
         target: &mut Target,
         phase: Phase,
     ) -> Result<(), Failure> {
-        let (figures, done) = measure::<P>(self, target, phase).await;
+        let (figures, result) = measure::<P>(self, target, phase).await;
         self.report.borrow_mut().figures.push(figures);
-        done
+        result
     }
 
     /// Removes the jobs of the run and returns its report.
@@ -153,7 +153,7 @@ impl Run {
         Finished { report, result: measured.and(purged) }
     }
 
-    /// Removes the jobs that are left; a second Ctrl-C interrupts it.
+    /// Removes the remaining jobs of the run; a second Ctrl-C interrupts this.
     async fn purge<P: Peer>(&self, to: &Destination) -> Result<(), Failure> {
         let purge = async {
             let topics: Vec<&str> =

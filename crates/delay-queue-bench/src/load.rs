@@ -21,18 +21,19 @@ use super::{
 };
 
 /// Interval at which a long phase prints its progress.
-const PROGRESS: Duration = Duration::from_secs(5);
-/// Maximum number of jobs in one request of a fill, and approximate bytes of their bodies.
+const PROGRESS_INTERVAL: Duration = Duration::from_secs(5);
+/// Maximum number of jobs in one request of [`fill`].
 const FILL_BATCH: u64 = 500;
+/// Approximate maximum size of the bodies in one request of [`fill`].
 const FILL_BYTES: u64 = 2 << 20;
+/// Number of connections of [`fill`].
 const FILLERS: usize = 8;
 /// Error of a run that the user stopped.
 const INTERRUPTED: &str = "interrupted: these are the figures so far";
-/// Longest wait of an interrupted run for the answers to its last puts. Jobs of a put that is still
-/// under way would be left behind by the purge.
-const LAST_ANSWERS: Duration = Duration::from_secs(2);
-/// A day in milliseconds.
-const DAY: u64 = 24 * 3_600_000;
+/// Maximum time that an interrupted run waits for the answers to its last puts. Otherwise the purge
+/// could miss the jobs of a put that is still in flight.
+const LAST_ANSWERS_TIMEOUT: Duration = Duration::from_secs(2);
+const DAY_MILLIS: u64 = 24 * 3_600_000;
 
 /// The program under test.
 pub struct Target {
@@ -67,7 +68,11 @@ struct Work {
 }
 
 impl Work {
-    async fn part<P: Peer>(self: Rc<Self>, peer: P, topic: String) -> Result<(), Failure> {
+    async fn run_connection<P: Peer>(
+        self: Rc<Self>,
+        peer: P,
+        topic: String,
+    ) -> Result<(), Failure> {
         match self.phase {
             Phase::Put => self.puts(peer, &topic).await,
             _ => self.pops(peer, &topic).await,
@@ -153,37 +158,38 @@ async fn connections<P: Peer + 'static>(
         measurements: Rc::clone(measurements),
     });
     measurements.borrow_mut().start();
-    let mut parts = JoinSet::new();
+    let mut tasks = JoinSet::new();
     for (peer, topic) in peers.into_iter().zip(run.topics.iter().cycle()) {
-        parts.spawn_local(Rc::clone(&work).part(peer, topic.clone()));
+        tasks.spawn_local(Rc::clone(&work).run_connection(peer, topic.clone()));
     }
-    watch(run, parts, (target.name, Some(jobs)), measurements).await?;
+    watch(run, tasks, (target.name, Some(jobs)), measurements).await?;
     target.left = if phase == Phase::Put { target.left + jobs } else { 0 };
     target.due = Instant::now() + run.jobs.due_in;
     Ok(())
 }
 
-/// Waits for all parts or the first failure, and prints the progress meanwhile.
+/// Waits until all tasks have ended or one has failed; prints the progress.
 pub async fn watch(
     run: &Run,
-    mut parts: JoinSet<Result<(), Failure>>,
-    (what, jobs): (&str, Option<u64>),
+    mut tasks: JoinSet<Result<(), Failure>>,
+    (name, jobs): (&str, Option<u64>),
     measurements: &RefCell<Measurements>,
 ) -> Result<(), Failure> {
     let of = jobs.map(|jobs| format!(" of {jobs}")).unwrap_or_default();
-    let mut progress = tokio::time::interval_at(Instant::now() + PROGRESS, PROGRESS);
+    let mut progress =
+        tokio::time::interval_at(Instant::now() + PROGRESS_INTERVAL, PROGRESS_INTERVAL);
     loop {
         tokio::select! {
-            part = parts.join_next() => match part {
+            task = tasks.join_next() => match task {
                 None => return Ok(()),
                 Some(done) => done??,
             },
             () = run.stop.cancelled() => {
-                let ended = async { while parts.join_next().await.is_some() {} };
-                _ = tokio::time::timeout(LAST_ANSWERS, ended).await;
+                let ended = async { while tasks.join_next().await.is_some() {} };
+                _ = tokio::time::timeout(LAST_ANSWERS_TIMEOUT, ended).await;
                 return Err(INTERRUPTED.into());
             }
-            _ = progress.tick() => eprintln!("{what}: {}{of} jobs", measurements.borrow().jobs),
+            _ = progress.tick() => eprintln!("{name}: {}{of} jobs", measurements.borrow().jobs),
         }
     }
 }
@@ -197,12 +203,12 @@ pub async fn fill(
 ) -> Result<(), Failure> {
     let measurements = Rc::new(RefCell::new(Measurements::new()));
     let batch = (FILL_BYTES / u64::from(run.load.body)).clamp(1, FILL_BATCH);
-    let mut parts = JoinSet::new();
+    let mut tasks = JoinSet::new();
     for filler in 0..FILLERS {
         let (made, measurements, topics) =
             (Rc::clone(&run.jobs), Rc::clone(&measurements), topics.to_vec());
         let to = to.clone();
-        parts.spawn_local(async move {
+        tasks.spawn_local(async move {
             let mut server = Server::connect(&to).await?;
             let batches = (0..jobs.div_ceil(batch)).skip(filler).step_by(FILLERS);
             for (number, topic) in batches.zip(topics.iter().cycle()) {
@@ -214,11 +220,11 @@ pub async fn fill(
             Ok(())
         });
     }
-    watch(run, parts, ("put for later", Some(jobs)), &measurements).await
+    watch(run, tasks, ("put for later", Some(jobs)), &measurements).await
 }
 
 /// Returns due times scattered over the day after the next 24 hours, like those of real jobs.
 pub fn in_a_day() -> impl Fn(u64) -> u64 + Copy + 'static {
-    let now = u64::try_from(now().as_millis()).unwrap_or(u64::MAX - 2 * DAY);
-    move |n| now + DAY + n.wrapping_mul(7_919_777) % DAY
+    let now = u64::try_from(now().as_millis()).unwrap_or(u64::MAX - 2 * DAY_MILLIS);
+    move |n| now + DAY_MILLIS + n.wrapping_mul(7_919_777) % DAY_MILLIS
 }

@@ -18,14 +18,14 @@ pub struct Load {
     pub jobs: u64,
     /// Origin of the jobs' ids.
     pub ids: Ids,
-    /// Delay of jobs in the phases put and flow; zero for none.
+    /// Delay of jobs in the phases put and flow; zero means no delay.
     pub due_in: Duration,
     /// Number of connections, from 1; in the phase flow, half of them produce and half consume.
     pub connections: u16,
     /// Size of a job's body in bytes, from 2.
     pub body: u32,
     /// Number of jobs per request, from 1 to 100. With 1, requests use the routes for one job;
-    /// otherwise, those for batches.
+    /// otherwise, the routes for batches.
     pub batch: u16,
     /// Number of topics over which the jobs are spread, from 1.
     pub topics: u16,
@@ -37,7 +37,8 @@ pub struct Load {
     pub rate: Option<u64>,
     /// Number of jobs in the phase lateness.
     pub late_jobs: u64,
-    /// Time over which these jobs fall due evenly; zero for all in the same millisecond.
+    /// Time over which the due times of these jobs are spread evenly; with zero, all jobs are due
+    /// in the same millisecond.
     pub window: Duration,
     /// Number of consumers that wait for these jobs, each on its own connection.
     pub consumers: u16,
@@ -50,9 +51,9 @@ pub struct Load {
 #[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
 #[serde(rename_all = "lowercase")]
 pub enum Ids {
-    /// Each put gives its own id, order-<run>-<number>
+    /// The generator sets ids: order-<run>-<number>
     Own,
-    /// Puts give no id: the server generates one
+    /// The server generates ids
     Made,
 }
 
@@ -67,23 +68,23 @@ pub enum Phase {
     Pop,
     /// Put jobs, and pop and finish due jobs, at the same time
     Flow,
-    /// Put jobs for later, wait for them, and see how late they come
+    /// Put delayed jobs, wait for them, and measure their lateness
     Lateness,
 }
 
 impl Load {
-    /// Refuses options that contradict each other.
+    /// Checks that the options do not contradict each other.
     pub(crate) fn check(&self) -> Result<(), Failure> {
         let Self { phases, due_in, flow_time, .. } = self;
-        let least = due_in.saturating_add(SETTLING + MIN_MEASURED);
-        if phases.contains(&Phase::Flow) && *flow_time < least {
+        let minimum = due_in.saturating_add(SETTLING + MIN_MEASURED);
+        if phases.contains(&Phase::Flow) && *flow_time < minimum {
             return Err(format!(
-                "--flow-time must be at least {least:?}, 2 s more than --due-in; got {flow_time:?}"
+                "--flow-time must be at least {minimum:?}, 2 s more than --due-in; got {flow_time:?}"
             )
             .into());
         }
-        let last_of_both = |upto: &[Phase]| {
-            upto.iter().rev().find(|phase| matches!(phase, Phase::Put | Phase::Pop)).copied()
+        let last_of_both = |before: &[Phase]| {
+            before.iter().rev().find(|phase| matches!(phase, Phase::Put | Phase::Pop)).copied()
         };
         let flow = phases.iter().position(|&phase| phase == Phase::Flow);
         if flow.is_some_and(|flow| last_of_both(&phases[..flow]) == Some(Phase::Put)) {

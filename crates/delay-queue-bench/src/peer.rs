@@ -12,7 +12,7 @@ use super::{
 };
 
 /// A connection to a job queue.
-#[expect(async_fn_in_trait, reason = "one thread runs all of a bench: no future need be Send")]
+#[expect(async_fn_in_trait, reason = "one thread runs a whole bench, so no future has to be Send")]
 pub trait Peer: Sized {
     /// Opens a connection.
     ///
@@ -52,7 +52,7 @@ struct Popped {
     jobs: Vec<PoppedJob>,
 }
 
-/// The fields of a popped job that are needed; others are skipped.
+/// A popped job, with the fields that the bench needs.
 #[derive(Deserialize)]
 pub struct PoppedJob {
     id: String,
@@ -102,7 +102,7 @@ impl Server {
         Ok(serde_json::from_slice::<Popped>(answer)?.jobs)
     }
 
-    /// Finishes jobs: a single job by its own route, several by a batch.
+    /// Finishes jobs: a single job by the route of a job, several jobs by a batch.
     pub async fn finish(&mut self, jobs: &[PoppedJob]) -> Result<(), Failure> {
         if let [PoppedJob { id, reservation, .. }] = jobs {
             let path = format!("/jobs/{id}/finish?reservation={reservation}");
@@ -164,7 +164,7 @@ impl Peer for Server {
         Ok(jobs.len() as u64)
     }
 
-    /// Purges until no job is found, since the server may still carry out a request that timed out.
+    /// Purges until no job is left, since the server may still execute a request that timed out.
     async fn purge(&mut self, topics: &[&str]) -> Result<(), Failure> {
         #[derive(Deserialize)]
         struct Answer {
@@ -177,8 +177,8 @@ impl Peer for Server {
                 match self.client.call("DELETE", &path, b"").await {
                     Ok(answer) if serde_json::from_slice::<Answer>(answer)?.purged == 0 => break,
                     Ok(_) => {}
-                    // Purging millions of jobs may take longer than the wait for an answer.
-                    Err(error) if error.is::<NoAnswer>() => self.client.renew().await?,
+                    // A purge of millions of jobs may take longer than the timeout of an answer.
+                    Err(error) if error.is::<NoAnswer>() => self.client.reconnect().await?,
                     Err(error) => return Err(error),
                 }
             }

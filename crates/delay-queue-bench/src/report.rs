@@ -15,7 +15,7 @@ const HOUR: u64 = 3_600_000_000;
 /// Name of a delay-queue server in the report.
 pub const SERVER: &str = "delay-queue";
 
-/// Options and figures of a run, of each phase as far as it ran.
+/// The options of a run, and the figures of all phases that ran.
 #[derive(Serialize)]
 pub struct Report {
     url: String,
@@ -44,20 +44,20 @@ pub struct Figures {
     jobs: u64,
     seconds: f64,
     jobs_per_second: f64,
-    /// Duration of a request (in pop: of a pop and its finish); in flow and lateness: from the due
-    /// time to the answer.
+    /// Duration of a request; in pop, of a pop and its finish; in flow and lateness, the time from
+    /// the due time to the answer. The next three fields are other quantiles of it.
     p50_ms: f64,
     p99_ms: f64,
     p99_9_ms: f64,
     max_ms: f64,
-    /// Processor time per job of the thread that made the requests.
+    /// CPU time per job of the thread that sent the requests, in microseconds.
     generator_us: Option<f64>,
-    /// Present for flow and lateness.
+    /// Only of flow and lateness.
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
     arrivals: Option<Counts>,
 }
 
-/// Counts of jobs that waiting consumers did not get once and on time.
+/// Counts of jobs that waiting consumers got too early, never, or repeatedly.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub struct Counts {
     /// Jobs that arrived before they were due.
@@ -82,7 +82,7 @@ pub struct Measurements {
 
 impl Measurements {
     pub fn new() -> Self {
-        let micros = Histogram::new_with_bounds(1, HOUR, 3).expect("bounds that make sense");
+        let micros = Histogram::new_with_bounds(1, HOUR, 3).expect("valid bounds");
         let (began, began_at) = (std::time::Instant::now(), now());
         Self { jobs: 0, micros, early: 0, began, began_at, cpu: None }
     }
@@ -99,8 +99,9 @@ impl Measurements {
         self.micros.saturating_record(u64::try_from(took.as_micros()).unwrap_or(u64::MAX));
     }
 
-    /// Counts a job that arrived at `now` and was due at `due`, in milliseconds; both since 1970.
-    pub fn late(&mut self, now: Duration, due: u64) {
+    /// Counts a job that arrived at `now`, as a duration since 1970, and was due at `due`, in
+    /// milliseconds since 1970.
+    pub fn record_arrival(&mut self, now: Duration, due: u64) {
         let due = Duration::from_millis(due);
         self.early += u64::from(now < due);
         self.add(1, now.saturating_sub(due));
@@ -128,9 +129,9 @@ impl Measurements {
 }
 
 impl Figures {
-    /// Sets the counts of waiting consumers, and the rate over the time for which they were
-    /// measured.
-    pub fn of_arrivals(&mut self, (jobs, seconds): (u64, f64), counts: Counts) {
+    /// Sets the counts of waiting consumers, and the rate of `jobs` jobs within the measured
+    /// `seconds`.
+    pub fn set_arrivals(&mut self, (jobs, seconds): (u64, f64), counts: Counts) {
         self.seconds = seconds;
         self.jobs_per_second = rate(jobs, seconds);
         self.arrivals = Some(counts);
@@ -181,8 +182,8 @@ impl Report {
         serde_json::to_string(self).expect("numbers and texts")
     }
 
-    /// Returns the report as text: one line about the run, one per phase, and one about the
-    /// generator's own cost.
+    /// Returns the report as text: a line about the run, a line for each phase, and a line about
+    /// the CPU time of the generator.
     pub fn lines(&self) -> String {
         let Self { ids, connections, body_bytes, batch, topics, pending, .. } = self;
         let mut text = format!(
@@ -197,8 +198,7 @@ impl Report {
         }
         let costs: Vec<f64> = self.figures.iter().filter_map(|f| f.generator_us).collect();
         if let Some(cost) = costs.into_iter().reduce(f64::max) {
-            let _ =
-                write!(text, "\nof which this generator took at most {cost:.1} µs of CPU a job");
+            let _ = write!(text, "\nthis generator used at most {cost:.1} µs of CPU per job");
         }
         text
     }
@@ -208,7 +208,7 @@ fn rate(jobs: u64, seconds: f64) -> f64 {
     if seconds > 0.0 { jobs as f64 / seconds } else { 0.0 }
 }
 
-/// Returns the processor time of this thread so far, on Linux (`proc(5)`).
+/// Returns the CPU time of this thread so far, on Linux (`proc(5)`).
 fn cpu_time() -> Option<Duration> {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
     text.split(' ').next()?.parse().ok().map(Duration::from_nanos)

@@ -11,7 +11,7 @@ mod tree;
 
 use std::{collections::HashMap, fs::File, io, os::unix::fs::FileExt, path::Path};
 
-use self::{cell::varint, structure::places};
+use self::{cell::varint, structure::cell_offsets};
 pub use self::{
     cell::{Cell, Field},
     leaf::{Leaf, Range},
@@ -22,8 +22,9 @@ use crate::{
     wal::{Log, Version},
 };
 
-/// First byte of a page, for the two kinds in a table with rowids.
+/// First byte of an interior page of a table with rowids.
 const INTERIOR: u8 = 0x05;
+/// First byte of a leaf of a table with rowids.
 const LEAF: u8 = 0x0d;
 
 /// A database file with its write-ahead log, opened for reading.
@@ -42,14 +43,14 @@ pub struct Pages {
 pub struct Cells {
     /// Readable rows, in the order of the page.
     pub cells: Vec<Cell>,
-    /// Number of unreadable cells. None if the page is inconsistent and may have had more rows.
+    /// Number of unreadable cells. `None` if the page is inconsistent and may have had more rows.
     pub unreadable: Option<usize>,
 }
 
 impl Pages {
     /// Opens a database file and its log (`<file>-wal`), if there is one.
     ///
-    /// The caller gives the page size, since the first page, which stores it, may be damaged.
+    /// The caller provides the page size, since the copy in the first page may be damaged.
     ///
     /// # Errors
     /// A file cannot be opened or read, or SQLite has no pages of this size.
@@ -72,7 +73,7 @@ impl Pages {
         Ok(Self { file, log, logged, page_size, count, children: None })
     }
 
-    /// Reads a page as of the last whole transaction; none if it is lost or cannot be read.
+    /// Reads a page as of the last committed transaction; `None` if it is lost or unreadable.
     fn page(&self, number: u32) -> Option<Vec<u8>> {
         let mut page = vec![0; self.page_size];
         let size = self.page_size as u64;
@@ -85,26 +86,26 @@ impl Pages {
         read.ok().map(|()| page)
     }
 
-    /// Reads the rows of a leaf. None if the page cannot be read.
+    /// Reads the rows of a leaf; `None` if the page cannot be read.
     pub fn cells(&self, leaf: u32) -> Option<Cells> {
         let page = self.page(leaf)?;
-        let (places, sure, adds_up) = places(&page);
-        let mut cells = Vec::with_capacity(places.len());
+        let (cell_offsets, current, is_consistent) = cell_offsets(&page);
+        let mut cells = Vec::with_capacity(cell_offsets.len());
         let mut unreadable = 0;
-        for (index, place) in places.into_iter().enumerate() {
+        for (index, place) in cell_offsets.into_iter().enumerate() {
             match self.cell(&page, place) {
-                Some(cell) => cells.push(Cell { may_be_old: index >= sure, ..cell }),
-                None => unreadable += usize::from(index < sure),
+                Some(cell) => cells.push(Cell { may_be_old: index >= current, ..cell }),
+                None => unreadable += usize::from(index < current),
             }
         }
-        Some(Cells { cells, unreadable: (unreadable > 0 || adds_up).then_some(unreadable) })
+        Some(Cells { cells, unreadable: (unreadable > 0 || is_consistent).then_some(unreadable) })
     }
 
     fn cell(&self, page: &[u8], at: usize) -> Option<Cell> {
         let (length, after_length) = varint(page, at)?;
         let (serial, begin) = varint(page, after_length)?;
-        // No row is longer than its file. With a damaged length, overflow pages that form a circle
-        // would be read on and on.
+        // A row cannot be longer than its file. Without this check, a damaged length would make
+        // this function read a circle of overflow pages almost endlessly.
         let length = usize::try_from(length)
             .ok()
             .filter(|length| length / self.page_size < self.count as usize)?;
@@ -114,10 +115,10 @@ impl Pages {
         if local == length {
             return Some(Cell { serial, payload, is_cut: false, may_be_old: false });
         }
-        let mut next = be(page.get(end..end + 4)?);
+        let mut next = u32_be(page.get(end..end + 4)?);
         while payload.len() < length && next != 0 {
             let Some(page) = self.page(next) else { break };
-            next = be(&page);
+            next = u32_be(&page);
             let part = (length - payload.len()).min(self.page_size - 4);
             payload.extend_from_slice(&page[4..4 + part]);
         }
@@ -126,12 +127,12 @@ impl Pages {
     }
 }
 
-/// Returns the children of an interior page with their ranges of rowids; none if it is
+/// Returns the children of an interior page with their ranges of rowids; `None` if the page is
 /// inconsistent.
 fn interior(page: &[u8], (mut low, high): Range) -> Option<Vec<Leaf>> {
     let mut children = Vec::new();
-    for place in pointers(page, 12, half(page, 3))? {
-        let child = be(page.get(place..place + 4)?);
+    for place in pointers(page, 12, u16_at(page, 3))? {
+        let child = u32_be(page.get(place..place + 4)?);
         let (key, _) = varint(page, place + 4)?;
         if key < low || key > high {
             return None;
@@ -139,38 +140,38 @@ fn interior(page: &[u8], (mut low, high): Range) -> Option<Vec<Leaf>> {
         children.push(Leaf { page: child, range: (low, key) });
         low = key;
     }
-    children.push(Leaf { page: be(&page[8..]), range: (low, high) });
+    children.push(Leaf { page: u32_be(&page[8..]), range: (low, high) });
     Some(children)
 }
 
 /// Returns the offsets of the first `count` cells of a page.
 fn pointers(page: &[u8], header: usize, count: usize) -> Option<Vec<usize>> {
-    let places = page.get(header..header + 2 * count)?;
-    Some(places.chunks_exact(2).map(|place| half(place, 0)).collect())
+    let cell_offsets = page.get(header..header + 2 * count)?;
+    Some(cell_offsets.chunks_exact(2).map(|pointer| u16_at(pointer, 0)).collect())
 }
 
-/// Returns the number of bytes of a row of this length that its leaf holds; the rest is in overflow
+/// Returns how many bytes of a row of `length` bytes are in its leaf; the others are in overflow
 /// pages.
 fn local_part(page_size: usize, length: usize) -> usize {
-    let most = page_size - 35;
-    let least = (page_size - 12) * 32 / 255 - 23;
-    if length <= most {
+    let max = page_size - 35;
+    let min = (page_size - 12) * 32 / 255 - 23;
+    if length <= max {
         return length;
     }
-    match least + (length - least) % (page_size - 4) {
-        part if part <= most => part,
-        _ => least,
+    match min + (length - min) % (page_size - 4) {
+        part if part <= max => part,
+        _ => min,
     }
 }
 
-fn half(bytes: &[u8], at: usize) -> usize {
+fn u16_at(bytes: &[u8], at: usize) -> usize {
     bytes
         .get(at..)
         .and_then(|rest| rest.first_chunk())
         .map_or(0, |two| u16::from_be_bytes(*two).into())
 }
 
-fn be(bytes: &[u8]) -> u32 {
+fn u32_be(bytes: &[u8]) -> u32 {
     bytes.first_chunk().map_or(0, |word| u32::from_be_bytes(*word))
 }
 

@@ -1,8 +1,8 @@
 //! The write-ahead log on disk, read before SQLite opens it.
 //!
 //! SQLite applies a log up to the first frame with a wrong checksum, and silently drops the rest.
-//! After a crash in the middle of a commit this is right. After a flipped byte it loses commits
-//! that were acknowledged. This module finds such damage. The format is described at
+//! This is correct after a crash in the middle of a commit, but after a flipped byte it loses
+//! acknowledged commits. This module finds such damage. The format is described at
 //! <https://www.sqlite.org/fileformat2.html#the_write_ahead_log>.
 //!
 //! **How damage differs from a torn end.** With `synchronous=FULL`, a commit ends with a sync of
@@ -14,8 +14,8 @@
 //! may leave frames after the end of a shorter one. Their checksums do not continue those of the
 //! shorter one, so they prove nothing.
 //!
-//! Known limits: damage within the last transaction looks like a torn end; so does damage in the
-//! transaction before it, if it hits the field that marks the commit.
+//! Known limits: damage within the last transaction looks like a torn end. Damage to the commit
+//! field of the transaction before it looks like a torn end too.
 
 use std::{
     collections::HashMap,
@@ -37,11 +37,12 @@ type Sum = (u32, u32);
 #[derive(Debug, Clone, Copy)]
 struct Frame {
     page: u32,
-    /// In the last frame of a transaction, the number of pages of the database after it; else 0.
+    /// In the last frame of a transaction, the number of pages of the database afterwards; 0 in
+    /// other frames.
     commit: u32,
-    /// Whether the frame belongs to this log, not to an earlier one in the same file.
+    /// Whether the frame belongs to this log, and not to an earlier log in the same file.
     current: bool,
-    /// Whether the checksum continues that of the frame before.
+    /// Whether the checksum continues that of the previous frame.
     follows: bool,
 }
 
@@ -81,7 +82,7 @@ impl fmt::Display for Damage {
     }
 }
 
-/// Place of the latest version of a page.
+/// Location of the latest version of a page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Version {
     /// At this offset of the log.
@@ -109,7 +110,7 @@ impl Log {
         if !fill(&mut input, &mut header)? {
             return Ok(None);
         }
-        let word = |at: usize| be(&header[at..]);
+        let word = |at: usize| u32_be(&header[at..]);
         let order = Order::of(word(0));
         let computed = order.sum((0, 0), &header[..24]);
         let stored = (word(24), word(28));
@@ -131,7 +132,7 @@ impl Log {
                 continue;
             }
             is_unused = false;
-            let word = |at: usize| be(&frame[at..]);
+            let word = |at: usize| u32_be(&frame[at..]);
             // If the header is damaged, the first frame gives the salts.
             let current = (word(8), word(12)) == *salts.get_or_insert((word(8), word(12)));
             let sums =
@@ -139,8 +140,8 @@ impl Log {
             let stored = (word(16), word(20));
             let follows = sums.contains(&stored);
             frames.push(Frame { page: word(0), commit: word(4), current, follows });
-            // If the stored checksum itself is damaged, the next frame follows from the computed
-            // one.
+            // If only the stored checksum is damaged, the next frame continues the computed
+            // checksum.
             before = [stored, sums[0]];
         }
         Ok((!is_unused).then_some(Self { page_size, header_is_sound: known, frames }))
@@ -152,7 +153,7 @@ impl Log {
     }
 
     /// Returns the first frame that SQLite does not apply.
-    fn first_wrong(&self) -> usize {
+    fn first_unsound(&self) -> usize {
         if !self.header_is_sound {
             return 0;
         }
@@ -160,32 +161,33 @@ impl Log {
     }
 
     /// Returns the last commit after the first wrong frame that was certainly synced.
-    fn last_certain(&self) -> Option<usize> {
-        let wrong = self.first_wrong();
+    fn last_synced_commit(&self) -> Option<usize> {
+        let wrong = self.first_unsound();
         let certain = |pair: &[Frame]| pair[0].commit > 0 && pair[1].is_sound();
-        let place = self.frames.get(wrong..)?.windows(2).rposition(certain)?;
-        Some(wrong + place)
+        let index = self.frames.get(wrong..)?.windows(2).rposition(certain)?;
+        Some(wrong + index)
     }
 
-    /// Returns the certain damage; `None` for a sound log, or one with a torn end.
+    /// Returns the damage if the log is certainly damaged; `None` for a sound log, or a log with a
+    /// torn end.
     pub fn damage(&self) -> Option<Damage> {
-        let (wrong, end) = (self.first_wrong(), self.end()?);
-        self.last_certain()?;
-        let lost = &self.frames[wrong..=end];
+        let (wrong, last_commit) = (self.first_unsound(), self.last_commit()?);
+        self.last_synced_commit()?;
+        let lost = &self.frames[wrong..=last_commit];
         let offset = if self.header_is_sound { self.offset(wrong) } else { 0 };
         let commits = lost.iter().filter(|frame| frame.commit > 0).count();
         Some(Damage { offset, frames: lost.len(), commits })
     }
 
-    /// Counts the frames that a crash has left of an unfinished commit.
+    /// Counts the frames of an unfinished commit at the end, as a crash leaves them.
     pub fn torn(&self) -> usize {
-        let end = self.end().map_or(0, |end| end + 1);
-        self.frames[end..].iter().take_while(|frame| frame.current).count()
+        let last_commit = self.last_commit().map_or(0, |last_commit| last_commit + 1);
+        self.frames[last_commit..].iter().take_while(|frame| frame.current).count()
     }
 
     /// Returns the last frame of the last committed transaction.
-    fn end(&self) -> Option<usize> {
-        let from = self.last_certain();
+    fn last_commit(&self) -> Option<usize> {
+        let from = self.last_synced_commit();
         let rest = self.frames.iter().enumerate().skip(from.map_or(0, |certain| certain + 1));
         let sound = rest
             .take_while(|(_, frame)| frame.is_sound() && (from.is_some() || self.header_is_sound));
@@ -196,19 +198,20 @@ impl Log {
         (HEADER + frame * (FRAME_HEADER + self.page_size)) as u64
     }
 
-    /// Returns the place of each page in the log, and the number of pages of the database. The page
-    /// of a damaged frame is lost, unless a later frame has the page again.
+    /// Returns the location of the latest version of each page in the log, and the number of pages
+    /// of the database. The page of a damaged frame is lost, unless a later frame has the same
+    /// page.
     pub fn pages(&self) -> (HashMap<u32, Version>, Option<u32>) {
-        let Some(end) = self.end() else { return (HashMap::new(), None) };
+        let Some(last_commit) = self.last_commit() else { return (HashMap::new(), None) };
         let mut pages = HashMap::new();
-        for (index, frame) in self.frames[..=end].iter().enumerate() {
+        for (index, frame) in self.frames[..=last_commit].iter().enumerate() {
             let version = match frame.is_sound() {
                 true => Version::At(self.offset(index) + FRAME_HEADER as u64),
                 false => Version::Lost,
             };
             pages.insert(frame.page, version);
         }
-        (pages, Some(self.frames[end].commit))
+        (pages, Some(self.frames[last_commit].commit))
     }
 }
 
@@ -233,8 +236,8 @@ impl Order {
     /// Continues the checksum `seed` with `bytes`.
     fn sum(self, seed: Sum, bytes: &[u8]) -> Sum {
         let word = |bytes: &[u8]| match self {
-            Self::Little => be(bytes).swap_bytes(),
-            Self::Big => be(bytes),
+            Self::Little => u32_be(bytes).swap_bytes(),
+            Self::Big => u32_be(bytes),
         };
         bytes.chunks_exact(8).fold(seed, |(one, two), pair| {
             let one = one.wrapping_add(word(pair)).wrapping_add(two);
@@ -243,7 +246,7 @@ impl Order {
     }
 }
 
-fn be(bytes: &[u8]) -> u32 {
+fn u32_be(bytes: &[u8]) -> u32 {
     bytes.first_chunk().map_or(0, |word| u32::from_be_bytes(*word))
 }
 

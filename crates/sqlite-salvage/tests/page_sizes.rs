@@ -28,7 +28,7 @@ fn file(dir: &Path, page_size: usize) -> PathBuf {
         .expect("inserted");
         if n == ROWS / 2 {
             file.query_row("PRAGMA wal_checkpoint(TRUNCATE)", (), |_| Ok(()))
-                .expect("carried over");
+                .expect("checkpointed");
         }
     }
     drop(file);
@@ -68,7 +68,7 @@ fn all_rows_of_a_sound_file_and_its_log_are_read() {
 }
 
 #[test]
-fn a_size_that_no_page_has_is_refused() {
+fn an_invalid_page_size_is_refused() {
     let dir = tempfile::tempdir().expect("a temporary folder");
     for size in [0, 256, 1000, 131_072] {
         let refused = Pages::open(&dir.path().join("x.db"), size).map(drop).expect_err("refused");

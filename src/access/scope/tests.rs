@@ -12,8 +12,10 @@ fn a_scope_allows_only_its_own_topics() {
     assert!(allows(Scope::Put, "billing.x") && !allows(Scope::Put, "mail"));
     assert!(allows(Scope::Pop, "sms") && !allows(Scope::Pop, "billing.x"));
     assert!(!allows(Scope::Read, "mail") && !allows(Scope::Admin, "mail"));
-    assert!(scopes.reach(&topic("billing.x")) && scopes.reach(&topic("sms")));
-    assert!(!scopes.reach(&topic("billing")) && !Scopes::admin().reach(&topic("sms")));
+    assert!(scopes.includes_topic(&topic("billing.x")) && scopes.includes_topic(&topic("sms")));
+    assert!(
+        !scopes.includes_topic(&topic("billing")) && !Scopes::admin().includes_topic(&topic("sms"))
+    );
 }
 
 #[test]
@@ -21,8 +23,8 @@ fn adding_one_scope_adds_no_other_scope() {
     for only in Scope::ALL {
         let mut scopes = Scopes::default();
         scopes.add(only, vec!["*".parse().expect("a pattern")]);
-        let given = Scope::ALL.into_iter().filter(|scope| scopes.of(*scope).is_some());
-        assert_eq!(given.collect::<Vec<_>>(), [only]);
+        let present = Scope::ALL.into_iter().filter(|scope| scopes.of(*scope).is_some());
+        assert_eq!(present.collect::<Vec<_>>(), [only]);
     }
 }
 
@@ -47,7 +49,7 @@ fn empty_scopes_unknown_scopes_and_a_limited_admin_are_refused() {
 }
 
 #[test]
-fn several_scopes_have_the_topics_of_each() {
+fn several_scopes_together_include_the_topics_of_each() {
     let scopes = scopes(r#"{"cancel":["a","b"],"manage":["b","c.*"],"read":["*"]}"#);
     let of_any = |of: &[Scope]| scopes.of_any(of).map(|topics| topics.patterns().map(<[_]>::len));
     assert_eq!(of_any(&[Scope::Manage, Scope::Cancel]), Some(Some(3)));

@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn a_token_is_parsed_back_and_no_two_are_equal() {
+fn tokens_are_unique_and_survive_a_round_trip() {
     let (one, other) = (SecretToken::generate(), SecretToken::generate());
     let (one, other) = (one.expect("randomness"), other.expect("randomness"));
     assert_eq!(one.reveal().len(), 75);
@@ -12,7 +12,7 @@ fn a_token_is_parsed_back_and_no_two_are_equal() {
 }
 
 #[test]
-fn the_format_never_changes_because_clients_have_tokens() {
+fn an_issued_token_keeps_its_format_and_hash() {
     let text = format!("dq_{}afd9288c", "0".repeat(64));
     let token: SecretToken = text.parse().expect("a token");
     assert_eq!(token.hash().to_string(), PINNED);

@@ -9,7 +9,7 @@ fn thousands_are_grouped() {
 
 #[test]
 fn repeated_lines_are_shown_once_and_counted() {
-    let repeated = Repeated::default();
+    let repeated = RepeatedLines::default();
     let lines = Lines::default();
     let writer = lines.clone();
     let layer = tracing_subscriber::fmt::layer().with_ansi(false);
@@ -28,15 +28,15 @@ fn repeated_lines_are_shown_once_and_counted() {
         tracing::warn!("once");
         repeated.log_summaries(Duration::ZERO);
     });
-    let said = lines.text();
-    let count = |text: &str| said.lines().filter(|line| line.contains(text)).count();
-    assert_eq!(count("store_full"), 1, "{said}");
-    assert_eq!(count("… and 3,412 more in the last 1 s: a request failed"), 1, "{said}");
-    assert_eq!(count("number="), MAX_DISTINCT_LINES, "{said}");
-    assert_eq!(count("ERROR"), MAX_DISTINCT_LINES + 1, "{said}");
-    assert_eq!(count("… and 15 more in the last 1 s: another line each time"), 1, "{said}");
-    assert_eq!(count("all of these"), 25, "{said}");
-    assert_eq!(count("once"), 1, "{said}");
+    let output = lines.text();
+    let count = |text: &str| output.lines().filter(|line| line.contains(text)).count();
+    assert_eq!(count("store_full"), 1, "{output}");
+    assert_eq!(count("… and 3,412 more in the last 1 s: a request failed"), 1, "{output}");
+    assert_eq!(count("number="), MAX_DISTINCT_LINES, "{output}");
+    assert_eq!(count("ERROR"), MAX_DISTINCT_LINES + 1, "{output}");
+    assert_eq!(count("… and 15 more in the last 1 s: another line each time"), 1, "{output}");
+    assert_eq!(count("all of these"), 25, "{output}");
+    assert_eq!(count("once"), 1, "{output}");
 }
 
 /// Writer that collects lines.

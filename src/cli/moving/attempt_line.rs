@@ -1,8 +1,8 @@
-//! An attempt that has ended, in the line of its job. Times are in Unix milliseconds.
+//! A past attempt in the line of its job. Times are in Unix milliseconds.
 
 use serde::{Deserialize, Serialize};
 
-use super::job_line::at_most;
+use super::job_line::check_at_most;
 use crate::job::{
     AttemptOutcome, Consumer, MAX_HISTORY, MAX_HISTORY_ERROR_BYTES, PastAttempt, UnixMillis,
 };
@@ -51,15 +51,15 @@ pub fn check(history: &[AttemptLine]) -> Result<(), String> {
     }
     for past in history {
         let times = [("started_at", Some(past.started_at)), ("ended_at", Some(past.ended_at))];
-        at_most(UnixMillis::NEVER.get(), &times)?;
+        check_at_most(UnixMillis::NEVER.get(), &times)?;
         if past.ended_at < past.started_at {
             return Err("`ended_at` of an attempt must not be before its `started_at`".to_owned());
         }
         let length = past.error.as_ref().map_or(0, String::len);
         if length > MAX_HISTORY_ERROR_BYTES {
-            let most = MAX_HISTORY_ERROR_BYTES;
             return Err(format!(
-                "`error` of an attempt must have at most {most} bytes, got {length}"
+                "`error` of an attempt must have at most {MAX_HISTORY_ERROR_BYTES} bytes, got \
+                 {length}"
             ));
         }
     }

@@ -1,6 +1,6 @@
 //! `delay-queue export`: writes the jobs of each bucket, page by page.
 //!
-//! After an interruption, the export reads the file that it had begun, compares it with the store,
+//! After an interruption, the next export reads the unfinished file, compares it with the store,
 //! and continues after its last complete section.
 
 use std::{
@@ -10,7 +10,7 @@ use std::{
 };
 
 use super::{
-    Export, is_standard,
+    Export, is_standard_stream,
     job_line::JobLine,
     line::{FORMAT, Head, Line, TopicLine, VERSION},
     opening::{self, Salvage},
@@ -28,18 +28,17 @@ use crate::{
 
 type StoreResult<T> = Result<T, Box<dyn Error>>;
 
-/// Minimum number of jobs per page; large bodies reduce it to this.
+/// Number of jobs in the first page, and minimum of the later ones.
 const MIN_JOBS_PER_PAGE: usize = 10;
-/// Approximate limit of the bodies in a page, in bytes.
+/// Size of the bodies of a page, in bytes, above which the next page has half as many jobs. Below,
+/// it has twice as many.
 const PAGE_BYTES: usize = 4 << 20;
 
 pub async fn run(arguments: &Export, settings: &Settings) -> StoreResult<()> {
-    let file = Some(arguments.file.as_path()).filter(|file| !is_standard(file));
+    let file = Some(arguments.file.as_path()).filter(|file| !is_standard_stream(file));
     if let Some(file) = file.filter(|file| file.exists() && !arguments.force) {
         let advice = "choose another name, or replace the file with --force";
-        return Err(
-            format!("failed to export: {} is there already; {advice}", file.display()).into()
-        );
+        return Err(format!("failed to export: {} exists already; {advice}", file.display()).into());
     }
     let (store, salvage) = opening::open(arguments, settings).await?;
     let name = settings.store.location()?.identity()?;
@@ -49,7 +48,7 @@ pub async fn run(arguments: &Export, settings: &Settings) -> StoreResult<()> {
         store: name,
         buckets: store.buckets().get(),
     };
-    let done = async {
+    let result = async {
         let no_servers = NoServers::wait(&*store).await;
         let no_servers = no_servers.map_err(|error| format!("failed to export: {error}"))?;
         let part = match file {
@@ -59,10 +58,10 @@ pub async fn run(arguments: &Export, settings: &Settings) -> StoreResult<()> {
         let skip_damaged = arguments.skip_damaged;
         Exporter { store: &*store, no_servers, part, skip_damaged, left_out: 0 }.run(&head).await
     };
-    let done = done.await;
+    let result = result.await;
     store.close().await;
-    salvage.map_or(Ok(()), Salvage::end)?;
-    done
+    salvage.map_or(Ok(()), Salvage::finish)?;
+    result
 }
 
 struct Exporter<'a> {
@@ -76,22 +75,23 @@ struct Exporter<'a> {
 impl Exporter<'_> {
     async fn run(mut self, head: &Head) -> StoreResult<()> {
         if !self.resume(head).await? {
-            self.part.go_on(Sums::default())?;
+            self.part.resume_at(Sums::default())?;
             self.part.write(&Line::Head(head.clone()))?;
         }
-        let all = Tally::of_store(self.store).await?.jobs();
-        let mut progress = Progress::new("exported", Some(all));
-        let begin = usize::from(self.part.sums.sections);
-        for bucket in self.store.buckets().all().skip(begin) {
-            self.bucket(bucket, &mut progress).await?;
+        let total = Tally::of_store(self.store).await?.jobs();
+        let mut progress = Progress::new("exported", Some(total));
+        let complete = usize::from(self.part.sums.sections);
+        for bucket in self.store.buckets().all().skip(complete) {
+            self.export_bucket(bucket, &mut progress).await?;
         }
         drop(progress);
-        let topics = self.topics().await?;
+        let topics = self.export_topics().await?;
         if self.no_servers.has_server_started(self.store).await? {
-            // The next export must not resume from it: that compares only numbers of jobs.
-            self.part.go_on(Sums::default())?;
-            let why = "a server has started to work on this store, so jobs may be missing or twice";
-            return Err(format!("failed to export: {why}; stop it, and export anew").into());
+            // The next export must not resume this file, because resuming compares only counts.
+            self.part.resume_at(Sums::default())?;
+            let cause =
+                "a server has started to use this store, so jobs may be missing or duplicated";
+            return Err(format!("failed to export: {cause}; stop it, and export again").into());
         }
         self.part.write(&Line::Total(self.part.sums.total()))?;
         let jobs = self.part.sums.jobs;
@@ -99,23 +99,23 @@ impl Exporter<'_> {
             0 => String::new(),
             damaged => format!(" (left out {damaged} damaged ones)"),
         };
-        let set = format!("and the settings of {topics} topics,");
-        self.part.finish(&format!("exported {jobs} jobs{left_out}, {set}"))
+        let settings = format!("and the settings of {topics} topics,");
+        self.part.finish(&format!("exported {jobs} jobs{left_out}, {settings}"))
     }
 
-    async fn bucket(&mut self, bucket: Bucket, progress: &mut Progress) -> StoreResult<()> {
+    async fn export_bucket(&mut self, bucket: Bucket, progress: &mut Progress) -> StoreResult<()> {
         let before = Tally::of_bucket(self.store, bucket).await?;
         let mut written = Tally::default();
         for topic in before.topics() {
             for state in State::ALL {
-                self.jobs(bucket, topic, state, &mut written, progress).await?;
+                self.export_jobs(bucket, topic, state, &mut written, progress).await?;
             }
         }
         self.compare(bucket, Some(&before), &written).await?;
         self.part.write(&Line::Section(self.part.sums.section()))
     }
 
-    async fn jobs(
+    async fn export_jobs(
         &mut self,
         bucket: Bucket,
         topic: &Topic,
@@ -139,7 +139,7 @@ impl Exporter<'_> {
             for Damaged { id, reason } in &page.damaged {
                 tracing::warn!(%id, reason, "a job is damaged");
             }
-            progress.at(self.part.sums.jobs);
+            progress.report(self.part.sums.jobs);
             let bytes: usize = page.jobs.iter().map(Job::content_bytes).sum();
             limit = if bytes > PAGE_BYTES { limit / 2 } else { limit * 2 };
             limit = limit.clamp(MIN_JOBS_PER_PAGE, MAX_BATCH);
@@ -150,31 +150,32 @@ impl Exporter<'_> {
         }
     }
 
-    /// Checks that a section has all jobs of its bucket; counts damaged ones.
+    /// Checks that a section has all jobs of its bucket, and counts the damaged ones, which it
+    /// lacks. `before` has the counts from before the section was written; `None` when resuming.
     async fn compare(
         &mut self,
         bucket: Bucket,
         before: Option<&Tally>,
         written: &Tally,
     ) -> StoreResult<()> {
-        let now = Tally::of_bucket(self.store, bucket).await?.settled();
-        let written = written.settled();
-        let moved = before.is_some_and(|before| before.settled() != now);
-        let (part, begin_anew) = (self.part.name(), self.part.begin_anew());
-        if moved || !written.is_within(&now) {
+        let now = Tally::of_bucket(self.store, bucket).await?.with_delayed_as_ready();
+        let written = written.with_delayed_as_ready();
+        let changed = before.is_some_and(|before| before.with_delayed_as_ready() != now);
+        let (part, start_over) = (self.part.name(), self.part.start_over());
+        if changed || !written.is_within(&now) {
             return Err(format!(
-                "failed to export: jobs of bucket {} have moved since they were written to \
-                 {part}; stop all servers of this store, and {begin_anew}",
+                "failed to export: jobs of bucket {} have changed since they were written to \
+                 {part}; stop all servers of this store, and {start_over}",
                 bucket.index()
             )
             .into());
         }
         let missing = now.jobs() - written.jobs();
-        if let Some((topic, ..)) = now.differs(&written).filter(|_| !self.skip_damaged) {
+        if let Some((topic, ..)) = now.first_difference(&written).filter(|_| !self.skip_damaged) {
             return Err(format!(
-                "failed to export: {missing} jobs of bucket {} were not read, the first of topic \
-                 {topic}: they are damaged, or were put since {part} was begun. Leave damaged ones \
-                 out by --skip-damaged; if there were servers at work, {begin_anew}",
+                "failed to export: {missing} jobs of bucket {} were not read, the first of them in \
+                 topic {topic}: they are damaged, or were put after {part} was started. Leave \
+                 damaged jobs out with --skip-damaged; if a server was running, {start_over}",
                 bucket.index()
             )
             .into());
@@ -183,8 +184,8 @@ impl Exporter<'_> {
         Ok(())
     }
 
-    /// Writes topic settings; returns how many topics have any.
-    async fn topics(&mut self) -> StoreResult<u64> {
+    /// Writes the settings of topics; returns the number of topics that have any.
+    async fn export_topics(&mut self) -> StoreResult<u64> {
         let mut settings = TopicSettings::default();
         let changes = self.store.settings(settings.version).await?;
         changes.map(|changes| settings.apply(changes));
@@ -200,19 +201,20 @@ impl Exporter<'_> {
         Ok(self.part.sums.topics)
     }
 
-    /// Continues after the last section of an interrupted export; returns `false` if there is none.
+    /// Continues an interrupted export after its last complete section; returns `false` if there is
+    /// none to continue.
     async fn resume(&mut self, head: &Head) -> StoreResult<bool> {
-        let Some(file) = self.part.written()? else { return Ok(false) };
+        let Some(file) = self.part.open_for_reading()? else { return Ok(false) };
         let shown = self.part.name();
         if is_beginning(&file, head)? {
             return Ok(false);
         }
-        let advice = format!("remove it, or {}", self.part.begin_anew());
-        let refused = |what: String| format!("failed to go on with {shown}: {what}; {advice}");
+        let advice = format!("remove it, or {}", self.part.start_over());
+        let refused = |cause: String| format!("failed to resume {shown}: {cause}; {advice}");
         let mut reader = Reader::open(BufReader::new(file)).map_err(|d| refused(d.to_string()))?;
         if reader.head() != head {
             let Head { store, buckets, .. } = reader.head();
-            return Err(refused(format!("it is of {store} ({buckets} buckets)")).into());
+            return Err(refused(format!("it is an export of {store} ({buckets} buckets)")).into());
         }
         let (mut sums, mut written) = (reader.sums().clone(), Tally::default());
         // Any error after the last complete section is due to the interruption.
@@ -226,18 +228,18 @@ impl Exporter<'_> {
                 Item::Topic(_) | Item::Total => break,
             }
         }
-        eprintln!("going on with {shown}: {} jobs are in it", sums.jobs);
-        self.part.go_on(sums)?;
+        eprintln!("resuming {shown}, which has {} jobs", sums.jobs);
+        self.part.resume_at(sums)?;
         Ok(true)
     }
 }
 
-/// Returns whether a file has at most the beginning of this head.
+/// Returns whether a file ends within this head line, so that there is nothing to resume.
 fn is_beginning(file: &File, head: &Head) -> StoreResult<bool> {
     let line = serde_json::to_vec(&Line::Head(head.clone()))?;
-    let mut begun = Vec::new();
+    let mut beginning = Vec::new();
     let mut file = file;
-    file.take(line.len() as u64 + 1).read_to_end(&mut begun)?;
+    file.take(line.len() as u64 + 1).read_to_end(&mut beginning)?;
     file.rewind()?;
-    Ok(line.starts_with(&begun))
+    Ok(line.starts_with(&beginning))
 }

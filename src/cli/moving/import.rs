@@ -26,10 +26,11 @@ use crate::{
 
 type StoreResult<T> = Result<T, Box<dyn Error>>;
 
-/// Approximate limits in bytes: of one batch, and of all unfinished batches together.
+/// Approximate maximum size of one batch, in bytes.
 const BATCH_BYTES: usize = 8 << 20;
+/// Approximate maximum size of all unfinished batches together, in bytes.
 const HELD_BYTES: usize = 64 << 20;
-/// Approximate bytes of a job in addition to its body.
+/// Approximate memory of a job in addition to its body, in bytes.
 const JOB_BYTES: usize = 512;
 
 /// Contents of the file: the number of jobs by topic and state, and the settings of topics.
@@ -39,7 +40,7 @@ struct Content {
 }
 
 pub async fn run(file: &Path, settings: &Settings) -> StoreResult<()> {
-    let shown = match super::is_standard(file) {
+    let shown = match super::is_standard_stream(file) {
         true => "standard input".into(),
         false => file.display().to_string(),
     };
@@ -47,13 +48,13 @@ pub async fn run(file: &Path, settings: &Settings) -> StoreResult<()> {
     let (content, source) = content
         .map_err(|error| format!("failed to import {shown}: {error}; nothing was written"))?;
     let store = open_store(settings).await?;
-    let done = async {
+    let result = async {
         let no_servers = NoServers::wait(&*store).await?;
-        take(&*store, &source, &content, &no_servers).await
+        import_checked(&*store, &source, &content, &no_servers).await
     };
-    let done = done.await;
+    let result = result.await;
     store.close().await;
-    done.map_err(|error| format!("failed to import {shown}: {error}").into())
+    result.map_err(|error| format!("failed to import {shown}: {error}").into())
 }
 
 /// A file that can be read twice.
@@ -62,7 +63,7 @@ struct Source(File);
 impl Source {
     /// Opens the file; copies standard input to an unnamed temporary file.
     fn of(file: &Path) -> StoreResult<Self> {
-        if !super::is_standard(file) {
+        if !super::is_standard_stream(file) {
             return Ok(Self(File::open(file)?));
         }
         let copied = tempfile::tempfile().and_then(|mut copy| {
@@ -89,22 +90,22 @@ fn check(source: &Source) -> StoreResult<Content> {
             Item::Job(job) => {
                 ids.add(&job.id, reader.line());
                 content.tally.add(&job.topic, job.state);
-                progress.at(reader.sums().jobs);
+                progress.report(reader.sums().jobs);
             }
             Item::Topic(topic) => content.topics.push(*topic),
             Item::Section(_) | Item::Total => {}
         }
     }
     match ids.first_duplicate() {
-        Some((first, again)) => {
-            Err(format!("line {again}: its id stands in line {first} already").into())
+        Some((first, second)) => {
+            Err(format!("line {second}: its id is already in line {first}").into())
         }
         None => Ok(content),
     }
 }
 
-/// The ids of a file, to find duplicates: 16 bytes each, of which 11 are of a hash (with a billion
-/// ids, the chance of a collision is one in 10^8) and 5 are the line number.
+/// The ids of a file, to find duplicates. Each entry has 11 bytes of the id's hash and 5 bytes of
+/// its line number. With a billion ids, the chance of a collision is one in 10^8.
 #[derive(Default)]
 struct Ids(Vec<u128>);
 
@@ -126,56 +127,61 @@ impl Ids {
 }
 
 /// Imports a checked file and compares the store with it.
-async fn take(
+async fn import_checked(
     store: &dyn Store,
     source: &Source,
     content: &Content,
     no_servers: &NoServers,
 ) -> StoreResult<()> {
     let before = Tally::of_store(store).await?;
-    let again = |error: Box<dyn Error>| format!("{error}. Run the same import again to continue");
-    let taken = fill(store, source, content).await.map_err(again)?;
+    let with_advice =
+        |error: Box<dyn Error>| format!("{error}. Run the same import again to continue");
+    let imported = restore_all(store, source, content).await.map_err(with_advice)?;
     let (all, topics) = (content.tally.jobs(), content.topics.len());
     output::line(format_args!(
-        "imported {} jobs; {} of {all} were there already; set {topics} topics",
-        taken.created, taken.there
+        "imported {} jobs; {} of {all} existed already; applied the settings of {topics} topics",
+        imported.created, imported.existing
     ))?;
     if no_servers.has_server_started(store).await? {
         return Err(STARTED.into());
     }
-    compare(&before, &Tally::of_store(store).await?, &taken, content)
+    compare(&before, &Tally::of_store(store).await?, &imported, content)
 }
 
-/// Numbers of jobs that were restored, and that existed already.
+/// Counts of the jobs that were restored, and of the jobs that existed already.
 #[derive(Default)]
-struct Taken {
+struct Imported {
     created: u64,
-    there: u64,
+    existing: u64,
 }
 
-async fn fill(store: &dyn Store, source: &Source, content: &Content) -> StoreResult<Taken> {
-    // Must come first, so that no server delivers jobs of paused topics.
+async fn restore_all(
+    store: &dyn Store,
+    source: &Source,
+    content: &Content,
+) -> StoreResult<Imported> {
+    // Pauses come first, so that no server delivers jobs of paused topics.
     set_topics(store, &content.topics).await?;
     let mut reader = source.open()?;
     let mut progress = Progress::new("imported", Some(content.tally.jobs()));
-    let (mut batches, mut taken) =
-        (Batches::new(store.buckets(), store.batch_limit()), Taken::default());
+    let (mut batches, mut imported) =
+        (Batches::new(store.buckets(), store.batch_limit()), Imported::default());
     while let Some(item) = reader.next()? {
         if let Item::Job(job) = item {
             for (bucket, jobs) in batches.add(*job) {
-                restore(store, bucket, jobs, &mut taken).await?;
+                restore(store, bucket, jobs, &mut imported).await?;
             }
-            progress.at(taken.created + taken.there);
+            progress.report(imported.created + imported.existing);
         }
     }
     for (bucket, jobs) in batches.all() {
-        restore(store, bucket, jobs, &mut taken).await?;
+        restore(store, bucket, jobs, &mut imported).await?;
     }
-    Ok(taken)
+    Ok(imported)
 }
 
-/// Pauses topics and sets defaults. Settings that are not in the file remain. Existing pauses also
-/// remain, so that no import makes a topic deliver jobs again.
+/// Pauses topics and sets defaults. Settings that the file does not have remain. A paused topic
+/// stays paused, even if it was not paused when it was exported.
 async fn set_topics(store: &dyn Store, topics: &[TopicLine]) -> StoreResult<()> {
     let settings = match store.settings(0).await? {
         Some(SettingsChanges::All(settings)) => settings,
@@ -189,7 +195,14 @@ async fn set_topics(store: &dyn Store, topics: &[TopicLine]) -> StoreResult<()> 
             }
         }
         if defaults.is_some() {
-            store.set_defaults(topic.clone(), defaults.clone()).await?;
+            let is_set = store.set_defaults(topic.clone(), defaults.clone()).await?;
+            if !is_set {
+                return Err(format!(
+                    "the `dead_to` of the topic {topic:?} leads back to it, by the settings of the \
+                     store: remove one of them"
+                )
+                .into());
+            }
         }
     }
     Ok(())
@@ -199,37 +212,39 @@ async fn restore(
     store: &dyn Store,
     bucket: Bucket,
     jobs: Vec<Job>,
-    taken: &mut Taken,
+    imported: &mut Imported,
 ) -> StoreResult<()> {
     for reply in store.call_in::<verb::Restore>(bucket, jobs).await? {
         match reply {
-            Ok(()) => taken.created += 1,
-            Err(Refusal::Exists(_)) => taken.there += 1,
+            Ok(()) => imported.created += 1,
+            Err(Refusal::Exists(_)) => imported.existing += 1,
             Err(refusal) => return Err(format!("the store refuses a job: {refusal:?}").into()),
         }
     }
     Ok(())
 }
 
-/// Jobs to be restored, by their bucket in this store.
+/// Jobs to be restored, grouped by their bucket in this store.
 struct Batches {
     buckets: Buckets,
     /// Maximum number of jobs of one batch.
     limit: usize,
-    of: Vec<(Vec<Job>, usize)>,
+    /// The jobs of each bucket, with their size in bytes.
+    by_bucket: Vec<(Vec<Job>, usize)>,
+    /// The size of all jobs, in bytes.
     bytes: usize,
 }
 
 impl Batches {
     fn new(buckets: Buckets, limit: usize) -> Self {
-        let of = buckets.all().map(|_| Default::default()).collect();
-        Self { buckets, limit, of, bytes: 0 }
+        let by_bucket = buckets.all().map(|_| Default::default()).collect();
+        Self { buckets, limit, by_bucket, bytes: 0 }
     }
 
-    /// Adds a job; returns the batches to restore now, in this order.
+    /// Adds a job; returns the batches that must be restored now, in this order.
     fn add(&mut self, job: Job) -> Vec<(Bucket, Vec<Job>)> {
         let bucket = self.buckets.of(&job.id);
-        let (jobs, bytes) = &mut self.of[bucket.index()];
+        let (jobs, bytes) = &mut self.by_bucket[bucket.index()];
         let size = job.content_bytes() + JOB_BYTES;
         jobs.push(job);
         *bytes += size;
@@ -243,43 +258,51 @@ impl Batches {
 
     fn all(&mut self) -> Vec<(Bucket, Vec<Job>)> {
         self.bytes = 0;
-        let taken = self.of.iter_mut().map(|of| std::mem::take(of).0);
-        self.buckets.all().zip(taken).filter(|(_, jobs)| !jobs.is_empty()).collect()
+        let batches = self.by_bucket.iter_mut().map(|batch| std::mem::take(batch).0);
+        self.buckets.all().zip(batches).filter(|(_, jobs)| !jobs.is_empty()).collect()
     }
 }
 
-/// Checks that the number of jobs in the store has grown by the number of restored jobs. If all its
-/// jobs are in the file, also compares the counts of each topic and state with the file.
-fn compare(before: &Tally, after: &Tally, taken: &Taken, content: &Content) -> StoreResult<()> {
-    let expected = before.jobs() + taken.created;
+/// Checks that the number of jobs in the store has grown by the number of restored jobs. If the
+/// store has only jobs of the file, also compares the counts of each topic and state.
+fn compare(
+    before: &Tally,
+    after: &Tally,
+    imported: &Imported,
+    content: &Content,
+) -> StoreResult<()> {
+    let expected = before.jobs() + imported.created;
     if after.jobs() != expected {
-        let has = after.jobs();
-        return Err(format!("the store has {has} jobs, it should have {expected}{SERVERS}").into());
+        let actual = after.jobs();
+        return Err(format!("the store has {actual} jobs instead of {expected}{SERVERS}").into());
     }
-    if before.jobs() > taken.there {
-        let others = before.jobs() - taken.there;
-        let checked =
-            format_args!("checked: the store has them all, and {others} others as before");
+    if before.jobs() > imported.existing {
+        let others = before.jobs() - imported.existing;
+        let checked = format_args!(
+            "checked: the store has all jobs of the file, and {others} other jobs as before"
+        );
         return Ok(output::line(checked)?);
     }
     // Jobs restored by an earlier import may have become due since then.
-    let settle = |tally: &Tally| if before.jobs() > 0 { tally.settled() } else { tally.clone() };
-    let (stored, filed) = (settle(after), settle(&content.tally));
-    if let Some((topic, stored, filed)) = stored.differs(&filed) {
+    let comparable = |tally: &Tally| {
+        if before.jobs() > 0 { tally.with_delayed_as_ready() } else { tally.clone() }
+    };
+    let (in_store, in_file) = (comparable(after), comparable(&content.tally));
+    if let Some((topic, in_store, in_file)) = in_store.first_difference(&in_file) {
         return Err(format!(
-            "topic {topic} has {stored:?} in the store and {filed:?} in the file{SERVERS}"
+            "topic {topic} has {in_store:?} in the store and {in_file:?} in the file{SERVERS}"
         )
         .into());
     }
     Ok(output::line("checked: the store has as many jobs of each topic and state as the file")?)
 }
 
-const STARTED: &str = "a server has started to work on this store meanwhile, so it cannot be \
-    compared with the file. All jobs of the file were imported: do not import it again, or those that \
-    were finished since come back. To be sure of each job, stop the server and import into an empty \
-    store";
+const STARTED: &str = "a server has started to use this store during the import, so the store cannot \
+    be compared with the file. All jobs of the file were imported. Do not import the file again: jobs \
+    that were finished since then would come back. To be sure that no job is missing, stop the server \
+    and import into an empty store";
 const SERVERS: &str =
-    ": is a server at work on it? Stop all servers, and import into an empty store";
+    ": a server may be using the store. Stop all servers, and import into an empty store";
 
 #[cfg(test)]
 mod tests;

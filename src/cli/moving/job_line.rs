@@ -1,5 +1,5 @@
-//! A job as a line of an export, with everything that a store keeps of it. Times and durations are
-//! in (Unix) milliseconds.
+//! A job as a line of an export, with all its data. Times are in Unix milliseconds, and durations
+//! in milliseconds.
 
 use std::{borrow::Cow, collections::BTreeMap};
 
@@ -18,8 +18,8 @@ pub struct JobLine<'a> {
     id: JobId,
     topic: Topic,
     state: State,
-    /// The JSON of the body as a string: this keeps blanks, order and digits of numbers, and a line
-    /// feed between its parts does not end the line.
+    /// The JSON of the body as a string. So its whitespace, order of fields and digits of numbers
+    /// are preserved, and a line feed in it does not end the line.
     #[serde(default, borrow, skip_serializing_if = "Option::is_none")]
     body: Option<Cow<'a, str>>,
     due_at: u64,
@@ -29,6 +29,9 @@ pub struct JobLine<'a> {
     policy: Policy,
     #[serde(default, skip_serializing_if = "is_zero")]
     attempt: u32,
+    /// Whether a consumer gave the job back uncounted while it had no counted attempt.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    is_snoozed: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     reservation: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -43,7 +46,7 @@ pub struct JobLine<'a> {
     /// The consumer that holds the job.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     consumer: Option<Consumer>,
-    /// Start of the running attempt, if the job was touched since.
+    /// Start of the running attempt, if the consumer has touched the job since then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     started_at: Option<u64>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -52,7 +55,7 @@ pub struct JobLine<'a> {
     finished_at: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     outcome: Option<Outcome>,
-    /// JSON as a string, as the body is.
+    /// The JSON of the result as a string, like the body.
     #[serde(default, borrow, skip_serializing_if = "Option::is_none")]
     result: Option<Cow<'a, str>>,
     /// Unknown fields, which are refused.
@@ -66,7 +69,7 @@ fn is_zero(number: &u32) -> bool {
 }
 
 impl<'a> JobLine<'a> {
-    /// Makes the line of a job; returns an error if no store can have such a job.
+    /// Creates the line of a job; returns an error if the job breaks a rule of stores.
     pub fn of(job: &'a Job) -> Result<Self, String> {
         let text = |json: &'a Bytes| std::str::from_utf8(json).map(Cow::Borrowed);
         let ending = job.ending.as_ref();
@@ -81,7 +84,8 @@ impl<'a> JobLine<'a> {
             created_at: job.created_at.get(),
             policy: job.policy.clone(),
             attempt: job.attempt,
-            // The tag depends on the key of this store, which no other store has.
+            is_snoozed: job.is_snoozed,
+            // The tag would be invalid in another store, which has another key.
             reservation: job.reservation.map(|held| held.untagged().to_string()),
             reserved_until: job.reserved_until.map(UnixMillis::get),
             reserved_ttr_ms: (job.state == State::Reserved).then(|| job.ttr.get()),
@@ -114,6 +118,7 @@ impl<'a> JobLine<'a> {
             body: self.body.map(bytes).unwrap_or_default(),
             state: self.state,
             attempt: self.attempt,
+            is_snoozed: self.is_snoozed,
             due_at: UnixMillis::new(self.due_at),
             created_at: UnixMillis::new(self.created_at),
             ttr: self.reserved_ttr_ms.map_or(self.policy.ttr, Millis::new),
@@ -143,6 +148,7 @@ impl<'a> JobLine<'a> {
             ("created_at", Some(self.created_at)),
             ("reserved_until", self.reserved_until),
             ("died_at", self.died_at),
+            ("expires_at", self.policy.expires_at.map(UnixMillis::get)),
             ("finished_at", self.finished_at),
             ("started_at", self.started_at),
         ];
@@ -152,17 +158,19 @@ impl<'a> JobLine<'a> {
             ("reserved_ttr_ms", self.reserved_ttr_ms),
             ("dead_retention_ms", Some(self.policy.dead_retention.get())),
             ("finished_retention_ms", Some(self.policy.finished_retention.get())),
+            ("expires_after_ms", self.policy.expires_after.map(Millis::get)),
         ];
-        at_most(UnixMillis::LAST.get(), &times)?;
-        at_most(MAX_DURATION.get(), &spans)?;
+        check_at_most(UnixMillis::LAST.get(), &times)?;
+        check_at_most(MAX_DURATION.get(), &spans)?;
         if let Some((name, _)) = spans[..2].iter().find(|(_, ttr)| *ttr == Some(0)) {
             return Err(format!("`{name}` must be at least 1, got 0"));
         }
         let is = |state| self.state == state;
         let (reserved, dead, finished) =
             (is(State::Reserved), is(State::Dead), is(State::Finished));
-        let unpopped = self.attempt == 0;
-        let fits = self.reserved_until.is_some() == reserved
+        let unpopped = self.attempt == 0 && !self.is_snoozed;
+        let has_expired = dead && self.policy.expires_at.is_some();
+        let is_consistent = self.reserved_until.is_some() == reserved
             && self.reserved_ttr_ms.is_some() == reserved
             && (reserved || self.consumer.is_none() && self.started_at.is_none())
             && self.died_at.is_some() == dead
@@ -171,24 +179,26 @@ impl<'a> JobLine<'a> {
             && self.body.is_none() == finished
             && (finished || self.result.is_none())
             && !(finished && self.error.is_some())
-            && !(unpopped && (reserved || dead || self.reservation.is_some()));
-        if fits {
+            && !(unpopped && (reserved || self.reservation.is_some() || dead && !has_expired))
+            && !(self.is_snoozed && self.attempt == 0 && (reserved || self.reservation.is_some()))
+            && (self.policy.expires_at.is_none() || self.policy.expires_after.is_some());
+        if is_consistent {
             return Ok(());
         }
         let (state, attempt) = (self.state.name(), self.attempt);
         Err(format!(
-            "its fields do not fit its state ({state}, attempt {attempt}): `reserved_until`, \
-             `reserved_ttr_ms`, `consumer` and `started_at` are of a reserved job, `died_at` is of a dead one, and both jobs \
-             have been popped; `finished_at`, `outcome` and `result` are of a finished one, which has no \
-             `body`"
+            "its fields do not fit its state ({state}, attempt {attempt}): only a reserved job may have \
+             `reserved_until`, `reserved_ttr_ms`, `consumer` and `started_at`; only a dead one \
+             `died_at`; only a finished one `finished_at`, `outcome` and `result`, but no `body`; a \
+             reserved or dead job must have an attempt, unless the dead one has expired; a job with \
+             `expires_at` must have `expires_after_ms`"
         ))
     }
 }
 
-/// Refuses the first of these fields that is above `last`.
-pub fn at_most(last: u64, fields: &[(&str, Option<u64>)]) -> Result<(), String> {
-    let above = fields.iter().find_map(|&(name, value)| Some((name, value.filter(|v| *v > last)?)));
-    above.map_or(Ok(()), |(name, value)| {
-        Err(format!("`{name}` must be at most {last}, got {value}"))
-    })
+/// Checks that no field is above `max`; the error names the first one that is.
+pub fn check_at_most(max: u64, fields: &[(&str, Option<u64>)]) -> Result<(), String> {
+    let above = fields.iter().find_map(|&(name, value)| Some((name, value.filter(|v| *v > max)?)));
+    above
+        .map_or(Ok(()), |(name, value)| Err(format!("`{name}` must be at most {max}, got {value}")))
 }

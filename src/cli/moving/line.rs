@@ -1,10 +1,10 @@
 //! The format of an export: lines of JSON, each an object with one key that names its kind.
 //!
-//! An export begins with a head. The jobs of each bucket follow, in the order of the buckets, each
-//! with a section line that has their count and checksum. Then come topic settings and a total. The
-//! total has a CRC-32 of all lines before it, and an import compares the total with its own, so
-//! that it detects a truncated file or a flipped bit before it uses the file. Persisted: a change
-//! of any line needs another [`VERSION`].
+//! An export begins with a head. The sections of the buckets follow, in the order of the buckets:
+//! the jobs of the bucket, then a section line with their count and checksum. Topic settings and a
+//! total end the file. The total has a CRC-32 of all lines before it. An import computes this
+//! checksum too, so that it detects a truncated file or a flipped bit before it writes anything.
+//! Users keep these files: an incompatible change of a line needs a new [`VERSION`].
 
 use std::fmt;
 
@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use super::job_line::JobLine;
 use crate::job::{PolicyFields, Topic, UnixMillis};
 
-/// Name of the format in the head, so that no other file is mistaken for an export.
+/// Name of the format in the head, by which an import recognizes an export.
 pub const FORMAT: &str = "delay-queue export";
 pub const VERSION: u32 = 1;
 
@@ -70,7 +70,7 @@ pub struct Total {
     pub crc32: String,
 }
 
-/// The fields that the head has in every version: enough to name an unsupported version.
+/// The fields that the head has in every version, so that an error can name an unsupported version.
 #[derive(Deserialize)]
 pub struct AnyHead {
     pub head: AnyVersion,
@@ -97,6 +97,6 @@ impl fmt::Display for Total {
 }
 
 /// Formats the CRC-32 of everything hashed so far.
-pub fn sum(of: &crc32fast::Hasher) -> String {
-    format!("{:08x}", of.clone().finalize())
+pub fn format_crc32(hasher: &crc32fast::Hasher) -> String {
+    format!("{:08x}", hasher.clone().finalize())
 }

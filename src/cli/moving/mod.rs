@@ -1,7 +1,7 @@
-//! `delay-queue export` and `import`: write all jobs of a store to a file, and back into any store.
+//! `delay-queue export` and `import`: copy all jobs of a store to a file, and from it into a store.
 //!
-//! They move jobs between stores, which may differ in their number of buckets. Both commands access
-//! a store directly, and no server may use the store meanwhile.
+//! The two stores may be of different kinds and have different numbers of buckets. Both commands
+//! access the store directly; no server may use it at the same time.
 
 mod attempt_line;
 mod export;
@@ -58,23 +58,23 @@ pub struct Import {
 }
 
 pub fn export(arguments: &Export, settings: &Settings) -> Result<(), Box<dyn Error>> {
-    work(settings, export::run(arguments, settings))
+    run_to_end(settings, export::run(arguments, settings))
 }
 
 pub fn import(arguments: &Import, settings: &Settings) -> Result<(), Box<dyn Error>> {
-    work(settings, import::run(&arguments.file, settings))
+    run_to_end(settings, import::run(&arguments.file, settings))
 }
 
-/// Returns whether the command line has `-` instead of a file.
-fn is_standard(file: &Path) -> bool {
+/// Returns whether the argument is `-`, for standard input or output.
+fn is_standard_stream(file: &Path) -> bool {
     file.as_os_str() == "-"
 }
 
-/// Runs a command to its end. Logs only warnings, such as those about damage in a store.
-fn work(
+/// Runs a command until it completes. Logs only warnings, such as those about damage in a store.
+fn run_to_end(
     settings: &Settings,
-    work: impl Future<Output = Result<(), Box<dyn Error>>>,
+    command: impl Future<Output = Result<(), Box<dyn Error>>>,
 ) -> Result<(), Box<dyn Error>> {
     log::start(&LogSettings { filter: "warn".to_owned(), ..settings.log.clone() })?;
-    tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(work)
+    tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(command)
 }

@@ -2,7 +2,7 @@
 
 use std::{error::Error, ffi::OsString, fs, path::PathBuf, sync::Arc};
 
-use super::{Export, is_standard};
+use super::{Export, is_standard_stream};
 use crate::{
     config::Settings,
     server::{StartError, open_existing_store},
@@ -14,21 +14,21 @@ use crate::{
 
 type StoreResult<T> = Result<T, Box<dyn Error>>;
 
-/// A copy of the readable parts of a damaged store, and a summary of them.
+/// A temporary copy of the readable parts of a damaged store, and a summary of the damage.
 pub struct Salvage {
     pub found: Salvaged,
     dir: PathBuf,
 }
 
 impl Salvage {
-    /// Reports what is missing, and removes the copy.
-    pub fn end(self) -> StoreResult<()> {
+    /// Reports the damage and removes the copy.
+    pub fn finish(self) -> StoreResult<()> {
         eprintln!("the store is damaged: {}", self.found);
         Ok(fs::remove_dir_all(self.dir)?)
     }
 }
 
-/// Opens the store; if it is damaged and `--skip-damaged` is given, a copy of its readable parts.
+/// Opens the store, or a copy of its readable parts if it is damaged and `--skip-damaged` is given.
 pub async fn open(
     arguments: &Export,
     settings: &Settings,
@@ -69,9 +69,9 @@ pub async fn open(
     Ok((Arc::new(store), Some(Salvage { found, dir: copy })))
 }
 
-/// Returns the path of the copy: next to the export, whose disk should also have room for the copy.
+/// Returns the path of the copy: next to the export, since that disk probably has room for it.
 fn copy_path(arguments: &Export) -> PathBuf {
-    if is_standard(&arguments.file) {
+    if is_standard_stream(&arguments.file) {
         return std::env::temp_dir().join(format!("delay-queue-{}", std::process::id()));
     }
     let mut name = OsString::from(&arguments.file);
@@ -81,7 +81,7 @@ fn copy_path(arguments: &Export) -> PathBuf {
 
 fn is_damage(error: &StartError) -> bool {
     match error {
-        StartError::Store(OpenError::Layout { what, .. }) => *what != "buckets",
+        StartError::Store(OpenError::Layout { part, .. }) => *part != "buckets",
         StartError::Store(error) => {
             matches!(error, OpenError::Damaged { .. } | OpenError::Engine { .. })
         }

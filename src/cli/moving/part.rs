@@ -27,8 +27,8 @@ enum Target {
 }
 
 impl Part {
-    /// Opens and locks FILE.part; truncates it if `anew`.
-    pub fn of(file: &Path, anew: bool) -> StoreResult<Self> {
+    /// Opens and locks FILE.part; empties it if `start_over`.
+    pub fn of(file: &Path, start_over: bool) -> StoreResult<Self> {
         let mut path = OsString::from(file);
         path.push(".part");
         let path = PathBuf::from(path);
@@ -41,13 +41,16 @@ impl Part {
         match out.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
-                return Err(format!("failed to export: another export writes {shown}").into());
+                return Err(format!(
+                    "failed to export: another export is writing {shown}; wait until it has ended"
+                )
+                .into());
             }
             Err(TryLockError::Error(cause)) => {
                 return Err(format!("failed to lock {shown}: {cause}").into());
             }
         }
-        if anew {
+        if start_over {
             out.set_len(0)?;
         }
         let (file, out) = (file.to_owned(), BufWriter::new(out));
@@ -69,16 +72,16 @@ impl Part {
         }
     }
 
-    /// Returns the advice for messages.
-    pub fn begin_anew(&self) -> &'static str {
+    /// Returns the advice to start over, for messages.
+    pub fn start_over(&self) -> &'static str {
         match self.target {
-            Target::File { .. } => "begin anew by --force",
-            Target::StandardOutput(_) => "begin anew",
+            Target::File { .. } => "start over with --force",
+            Target::StandardOutput(_) => "start over",
         }
     }
 
-    /// Opens the part that an earlier export has written, for reading.
-    pub fn written(&self) -> StoreResult<Option<File>> {
+    /// Opens FILE.part for reading, to find the lines of an earlier export.
+    pub fn open_for_reading(&self) -> StoreResult<Option<File>> {
         match &self.target {
             Target::File { part, .. } => Ok(Some(File::open(part)?)),
             Target::StandardOutput(_) => Ok(None),
@@ -97,8 +100,8 @@ impl Part {
         out.write_all(&self.text).map_err(|cause| self.failed(&cause))
     }
 
-    /// Continues at the position of `sums`; drops everything after it.
-    pub fn go_on(&mut self, sums: Sums) -> StoreResult<()> {
+    /// Continues writing after the lines that `sums` counts; removes all later lines from the file.
+    pub fn resume_at(&mut self, sums: Sums) -> StoreResult<()> {
         let done = match &mut self.target {
             Target::File { out, .. } => {
                 let end = sums.bytes;
@@ -113,18 +116,18 @@ impl Part {
         done.map_err(|cause| self.failed(&cause))
     }
 
-    /// Syncs the file to disk and gives it its final name. Prints `done` and the place, on the
-    /// stream that the export does not use.
-    pub fn finish(mut self, done: &str) -> StoreResult<()> {
+    /// Syncs the file to disk and renames it to FILE, then prints `summary` and the destination: on
+    /// standard output, or on standard error if the export itself uses standard output.
+    pub fn finish(mut self, summary: &str) -> StoreResult<()> {
         match self.flush() {
             Ok(()) => {}
             Err(cause) => return Err(self.failed(&cause)),
         }
         match &self.target {
             Target::File { file, .. } => {
-                output::line(format_args!("{done} to {}", file.display()))?;
+                output::line(format_args!("{summary} to {}", file.display()))?;
             }
-            Target::StandardOutput(_) => eprintln!("{done} to standard output"),
+            Target::StandardOutput(_) => eprintln!("{summary} to standard output"),
         }
         Ok(())
     }

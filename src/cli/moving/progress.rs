@@ -9,26 +9,27 @@ const REPORT_INTERVAL: Duration = Duration::from_secs(1);
 
 pub struct Progress {
     verb: &'static str,
-    all: Option<u64>,
+    total: Option<u64>,
     last: Instant,
     terminal: bool,
     shown: bool,
 }
 
 impl Progress {
-    pub fn new(verb: &'static str, all: Option<u64>) -> Self {
+    /// Starts the report of a command, such as `verb` "exported", on `total` jobs if known.
+    pub fn new(verb: &'static str, total: Option<u64>) -> Self {
         let terminal = std::io::stderr().is_terminal();
-        Self { verb, all, last: Instant::now(), terminal, shown: false }
+        Self { verb, total, last: Instant::now(), terminal, shown: false }
     }
 
-    /// Reports `done` jobs, if the last report is long enough ago.
-    pub fn at(&mut self, done: u64) {
+    /// Reports `done` jobs, at most once per [`REPORT_INTERVAL`].
+    pub fn report(&mut self, done: u64) {
         if self.last.elapsed() < REPORT_INTERVAL {
             return;
         }
         self.last = Instant::now();
-        let all = self.all.map_or_else(String::new, |all| format!(" of {all}"));
-        let line = format!("{} {done}{all} jobs", self.verb);
+        let of_total = self.total.map_or_else(String::new, |total| format!(" of {total}"));
+        let line = format!("{} {done}{of_total} jobs", self.verb);
         if self.terminal {
             // Overwrites the previous line.
             eprint!("\r{line}\x1b[K");
@@ -40,7 +41,7 @@ impl Progress {
 }
 
 impl Drop for Progress {
-    /// Ends the line, so that further output begins on its own.
+    /// Ends the line, so that further output begins on a new line.
     fn drop(&mut self) {
         if self.shown {
             eprintln!();

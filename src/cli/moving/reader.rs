@@ -10,21 +10,23 @@ use std::{
 
 use crc32fast::Hasher;
 
-use super::line::{AnyHead, FORMAT, Head, Line, Section, TopicLine, Total, VERSION, sum};
+use super::line::{AnyHead, FORMAT, Head, Line, Section, TopicLine, Total, VERSION, format_crc32};
 use crate::job::{Bucket, Buckets, Job};
 
-/// Longest line: the largest body that settings allow, with every byte escaped.
-const LONGEST: u64 = 160 << 20;
+/// Maximum length of a line, in bytes: enough for the largest body that settings allow, with every
+/// byte escaped.
+const MAX_LINE_BYTES: u64 = 160 << 20;
 
+/// An invalid line of an export.
 #[derive(Debug)]
 pub struct Damage {
     line: u64,
-    what: String,
+    reason: String,
 }
 
 impl fmt::Display for Damage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "line {}: {}", self.line, self.what)
+        write!(f, "line {}: {}", self.line, self.reason)
     }
 }
 
@@ -40,7 +42,8 @@ pub enum Item {
     Total,
 }
 
-/// Counts and checksums of the lines so far; at the end of a section, enough to resume writing.
+/// Counts and checksums of the lines so far. With the sums after a section line, an export can
+/// resume after that line.
 #[derive(Debug, Clone, Default)]
 pub struct Sums {
     pub bytes: u64,
@@ -77,12 +80,12 @@ impl Sums {
     /// Returns the section line for the current position.
     pub fn section(&self) -> Section {
         let (bucket, jobs) = (self.sections, self.section_jobs);
-        Section { bucket, jobs, crc32: sum(&self.section) }
+        Section { bucket, jobs, crc32: format_crc32(&self.section) }
     }
 
     /// Returns the last line for the current position.
     pub fn total(&self) -> Total {
-        Total { jobs: self.jobs, topics: self.topics, crc32: sum(&self.whole) }
+        Total { jobs: self.jobs, topics: self.topics, crc32: format_crc32(&self.whole) }
     }
 }
 
@@ -107,27 +110,29 @@ impl<R: BufRead> Reader<R> {
             sums: Sums::default(),
             complete: false,
         };
-        // A file that cannot be read must not be reported as another kind of file.
+        // Reports a read error here: below it would look like a file of another format.
         let first = reader.input.fill_buf().map(|_| ());
         first.map_err(|cause| reader.damage(format!("it cannot be read: {cause}")))?;
-        let begun = reader.read_line();
+        let first_line = reader.read_line();
         let any = serde_json::from_slice::<AnyHead>(&reader.text).ok().map(|any| any.head);
         match any {
             Some(head) if head.format == FORMAT && head.version != VERSION => {
                 return Err(reader.damage(format!(
-                    "the file is of version {}, this delay-queue reads version {VERSION}; import \
-                     it with the version of delay-queue that wrote it, and export it anew",
+                    "the file has version {}, but this delay-queue reads version {VERSION}; import \
+                     it with the delay-queue that wrote it, then export the store with this one",
                     head.version
                 )));
             }
             Some(head) if head.format == FORMAT => {}
             _ => return Err(reader.damage("the file is not an export of delay-queue")),
         }
-        begun?;
+        first_line?;
         let text = std::mem::take(&mut reader.text);
         let line = reader.parse(&text)?;
         reader.sums.add(&line, &text);
-        let Line::Head(head) = line else { return Err(reader.damage("no head")) };
+        let Line::Head(head) = line else {
+            return Err(reader.damage("the first line is not the head of an export"));
+        };
         reader.buckets = head.buckets.try_into().map_err(|error| reader.damage(error))?;
         reader.head = head;
         Ok(reader)
@@ -149,7 +154,7 @@ impl<R: BufRead> Reader<R> {
         if !self.read_line()? {
             return Ok(None);
         }
-        // Taken out and put back because the line borrows from it.
+        // Takes the text out of `self`, because the line borrows it while `self` changes.
         let text = std::mem::take(&mut self.text);
         let item = self.item(&text);
         self.text = text;
@@ -169,15 +174,15 @@ impl<R: BufRead> Reader<R> {
             }
             Line::Job(_) if in_sections => {}
             Line::Topic(_) if !in_sections => {}
-            _ => return Err(self.damage("this line does not belong here")),
+            _ => return Err(self.damage("a line of this kind is not allowed here")),
         }
         let bucket = self.buckets.all().nth(usize::from(self.sums.sections));
         self.sums.add(&line, text);
         match line {
             Line::Job(job) => {
-                let job = job.job().map_err(|what| self.damage(what))?;
+                let job = job.job().map_err(|reason| self.damage(reason))?;
                 if Some(self.buckets.of(&job.id)) != bucket {
-                    return Err(self.damage("the job is of another section"));
+                    return Err(self.damage("the job belongs to another section"));
                 }
                 Ok(Item::Job(Box::new(job)))
             }
@@ -197,8 +202,8 @@ impl<R: BufRead> Reader<R> {
             return Ok(());
         }
         Err(self.damage(format!(
-            "{what} is damaged: written were {written}; here are {read}. Copy the file again, or \
-             export anew"
+            "{what} is damaged: it was written with {written}, but has {read}; copy the file again, \
+             or export again"
         )))
     }
 
@@ -206,27 +211,27 @@ impl<R: BufRead> Reader<R> {
     fn read_line(&mut self) -> Result<bool, Damage> {
         self.text.clear();
         self.line += 1;
-        let read = self.input.by_ref().take(LONGEST).read_until(b'\n', &mut self.text);
+        let read = self.input.by_ref().take(MAX_LINE_BYTES).read_until(b'\n', &mut self.text);
         let length = read.map_err(|cause| self.damage(format!("it cannot be read: {cause}")))?;
         match (self.complete, length, self.text.last()) {
             (true, 0, _) => Ok(false),
-            (true, ..) => Err(self.damage("something stands behind the last line")),
+            (true, ..) => Err(self.damage("there is more data after the last line")),
             (false, _, Some(b'\n')) => Ok(true),
-            _ if length as u64 == LONGEST => Err(self.damage("the line is too long")),
+            _ if length as u64 == MAX_LINE_BYTES => Err(self.damage("the line is too long")),
             _ => Err(self.damage(
-                "the file ends here without its total: it was cut, or its export did not finish",
+                "the file ends here without its total: it is truncated, or its export did not finish",
             )),
         }
     }
 
     fn parse<'a>(&self, text: &'a [u8]) -> Result<Line<'a>, Damage> {
         serde_json::from_slice(text).map_err(|error| {
-            // The parser always says line 1, since it gets only one line.
+            // The parser gets one line at a time, so its own line number is always 1.
             self.damage(error.to_string().replace(" at line 1 column ", " at column "))
         })
     }
 
-    fn damage(&self, what: impl ToString) -> Damage {
-        Damage { line: self.line, what: what.to_string() }
+    fn damage(&self, reason: impl ToString) -> Damage {
+        Damage { line: self.line, reason: reason.to_string() }
     }
 }

@@ -1,5 +1,5 @@
-//! Ensures that no server uses the store during an export or import: jobs that change meanwhile
-//! would be missed or duplicated.
+//! Ensures that no server uses the store during an export or import. Otherwise the command would
+//! miss or duplicate jobs that change at the same time.
 //!
 //! A file store has a lock for this. On Redis, each server renews a lease every second.
 
@@ -17,7 +17,7 @@ const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Proof that no server was using the store when the export or import began.
 pub struct NoServers {
-    /// Leases that did not end, although no server renews them.
+    /// Leases that did not end within [`MAX_WAIT`], although no server renewed them.
     abandoned: Vec<Lease>,
 }
 

@@ -29,19 +29,19 @@ impl Tally {
         let mut sum = Self::default();
         for bucket in store.buckets().all() {
             for (topic, counts) in Self::of_bucket(store, bucket).await?.0 {
-                let of = sum.0.entry(topic).or_default();
-                *of = of.plus(counts);
+                let total = sum.0.entry(topic).or_default();
+                *total = total.plus(counts);
             }
         }
         Ok(sum)
     }
 
     pub fn add(&mut self, topic: &Topic, state: State) {
-        // Copies the name only of a new topic.
+        // `entry` would copy the name of the topic at every call.
         if !self.0.contains_key(topic) {
             self.0.insert(topic.clone(), Counts::default());
         }
-        let counts = self.0.get_mut(topic).expect("it is there by now");
+        let counts = self.0.get_mut(topic).expect("it was inserted above");
         *counts.of_mut(state) += 1;
     }
 
@@ -53,29 +53,30 @@ impl Tally {
         self.0.keys()
     }
 
-    /// Adds delayed to ready jobs, since opening a file store makes due jobs ready.
-    pub fn settled(&self) -> Self {
-        let settled = |counts: &Counts| Counts {
+    /// Returns the tally with delayed jobs counted as ready, because opening a file store makes due
+    /// jobs ready.
+    pub fn with_delayed_as_ready(&self) -> Self {
+        let merge = |counts: &Counts| Counts {
             delayed: 0,
             ready: counts.delayed + counts.ready,
             ..*counts
         };
-        Self(self.0.iter().map(|(topic, counts)| (topic.clone(), settled(counts))).collect())
+        Self(self.0.iter().map(|(topic, counts)| (topic.clone(), merge(counts))).collect())
     }
 
     /// Returns the first topic whose counts differ from those in `other`, with both counts.
-    pub fn differs<'a>(&'a self, other: &'a Self) -> Option<(&'a Topic, Counts, Counts)> {
-        let of = |tally: &Self, topic| tally.0.get(topic).copied().unwrap_or_default();
+    pub fn first_difference<'a>(&'a self, other: &'a Self) -> Option<(&'a Topic, Counts, Counts)> {
+        let counts = |tally: &Self, topic| tally.0.get(topic).copied().unwrap_or_default();
         let topics = self.0.keys().chain(other.0.keys());
-        let mut pairs = topics.map(|topic| (topic, of(self, topic), of(other, topic)));
+        let mut pairs = topics.map(|topic| (topic, counts(self, topic), counts(other, topic)));
         pairs.find(|(_, own, others)| own != others)
     }
 
     /// Returns whether no topic has more jobs in any state than in `other`.
     pub fn is_within(&self, other: &Self) -> bool {
         self.0.iter().all(|(topic, counts)| {
-            let most = other.0.get(topic).copied().unwrap_or_default();
-            State::ALL.iter().all(|&state| counts.of(state) <= most.of(state))
+            let others = other.0.get(topic).copied().unwrap_or_default();
+            State::ALL.iter().all(|&state| counts.of(state) <= others.of(state))
         })
     }
 }

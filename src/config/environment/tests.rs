@@ -33,7 +33,7 @@ fn a_misspelt_variable_is_reported_with_the_right_spelling() {
 }
 
 #[test]
-fn variables_of_settings_of_others_and_of_kubernetes_are_fine() {
+fn settings_and_variables_of_other_programs_are_accepted() {
     for name in [
         "DELAY_QUEUE__STORE__URL",
         "delay_queue__store__url",
@@ -52,10 +52,10 @@ fn variables_of_settings_of_others_and_of_kubernetes_are_fine() {
 }
 
 #[test]
-fn only_text_that_a_number_writes_back_is_a_number() {
-    assert_eq!(number("30"), Some(ValueKind::I64(30)));
-    assert_eq!(number("0.5"), Some(ValueKind::Float(0.5)));
+fn only_numbers_in_their_usual_form_are_numbers() {
+    assert_eq!(parse_number("30"), Some(ValueKind::I64(30)));
+    assert_eq!(parse_number("0.5"), Some(ValueKind::Float(0.5)));
     for text in ["", "007", "1.0", "1e3", "+5", "NaN", "inf", "30s", "0x10"] {
-        assert_eq!(number(text), None, "{text}");
+        assert_eq!(parse_number(text), None, "{text}");
     }
 }

@@ -14,7 +14,7 @@ fn a_host_is_a_name_or_an_address() {
     ] {
         let listen = Listen::try_from(text.to_owned()).expect(text);
         assert_eq!(
-            (listen.to_string(), listen.reachable().to_string()),
+            (listen.to_string(), listen.for_local_clients().to_string()),
             (text.to_owned(), reachable.to_owned())
         );
     }

@@ -4,8 +4,8 @@ use axum::http::Method;
 use serde_json::{Value, json};
 
 use super::{
-    consumers::{held, moved},
-    examples::RESERVATION,
+    consumers::{buried, held, moved},
+    examples::{self, RESERVATION},
     jobs::{in_state, placed},
 };
 use crate::{
@@ -14,15 +14,19 @@ use crate::{
         openapi::{Handled, Operation, Schemas, on},
         problem::{Code, Written},
         routes::batch,
-        wire::{Delete, Finish, PutJob, Release, Touch, TransitionResponse},
+        wire::{
+            Bury, ChangedJob, Delete, Finish, IdOnly, PatchJob, PutJob, Release, Touch,
+            TransitionResponse,
+        },
     },
     store::MAX_BATCH,
 };
 
 pub fn operations(schemas: &mut Schemas) -> Vec<Operation> {
-    [put(schemas), finish(schemas), release(schemas), touch(schemas), delete(schemas)]
-        .map(|operation| operation.tag("Batches"))
-        .into()
+    let of_consumers = [finish(schemas), release(schemas), touch(schemas), bury(schemas)];
+    let of_operators = [patch(schemas), kick(schemas), delete(schemas)];
+    let all = [put(schemas)].into_iter().chain(of_consumers).chain(of_operators);
+    all.map(|operation| operation.tag("Batches")).collect()
 }
 
 /// Declares a batch route; `done` is the schema of a success with one job.
@@ -34,9 +38,9 @@ fn of_many(
     (done, result): (&Value, Value),
 ) -> Operation {
     let text = format!(
-        "Up to {MAX_BATCH} jobs, which succeed and fail independently. The answer has a result for each, in the \
-         order of the request: what the route for one job answers, or its problem, either with its own `status`. If \
-         the store failed all of them, the request as a whole gets that problem."
+        "Up to {MAX_BATCH} jobs, which succeed and fail independently. The answer has one result for each job, in \
+         the order of the request: the answer or the problem of the route for one job, with its `status`. If the \
+         store fails for all jobs, the whole request gets that problem."
     );
     let refused = schemas.answer::<Written>();
     let results = json!({
@@ -44,7 +48,7 @@ fn of_many(
         "properties": { "results": {
             "type": "array", "minItems": 1, "maxItems": MAX_BATCH,
             "items": { "anyOf": [done, refused] },
-            "description": "In the order of the request.",
+            "description": "One result for each job, in the order of the request.",
         } },
         "required": ["results"],
     });
@@ -66,7 +70,7 @@ fn with_status(schemas: &mut Schemas, name: &str, of_one: &Value, status: &[u16]
     let name_of_one = of_one["$ref"].as_str().and_then(|path| path.rsplit('/').next());
     let mut result = schemas.of_name(name_of_one.unwrap_or_default());
     result["properties"]["status"] = json!({
-        "type": "integer", "enum": status, "description": "What the route for one job answers.",
+        "type": "integer", "enum": status, "description": "The status that the route for one job would answer.",
     });
     if let Some(required) = result["required"].as_array_mut() {
         required.push("status".into());
@@ -106,7 +110,9 @@ fn release(schemas: &mut Schemas) -> Operation {
     let body = schemas.in_batch::<Release>("Release");
     let one = moved(schemas);
     let done = with_status(schemas, "ReleasedResult", &one, &[200]);
-    let job = json!({ "id": "call:1", "reservation": RESERVATION, "delay": "5m" });
+    let job = json!({
+        "id": "call:1", "reservation": RESERVATION, "delay": "5m", "count_attempt": false,
+    });
     let result = json!({
         "id": "call:1", "state": "delayed", "due_at": "2030-01-31T12:05:00.000Z", "status": 200,
     });
@@ -124,6 +130,39 @@ fn touch(schemas: &mut Schemas) -> Operation {
         json!({ "id": "call:1", "reserved_until": "2030-01-31T12:05:00.000Z", "status": 200 });
     of_many(schemas, on(Method::POST, batch::touch), names, (&body, job), (&done, result))
         .needs(&[Scope::Pop])
+}
+
+fn bury(schemas: &mut Schemas) -> Operation {
+    let names = ["/batch/bury", "bury_jobs", "Bury jobs"];
+    let body = schemas.in_batch::<Bury>("Bury");
+    let one = buried(schemas);
+    let done = with_status(schemas, "BuriedResult", &one, &[200]);
+    let job = json!({ "id": "call:1", "reservation": RESERVATION, "error": "no such shop" });
+    let result = json!({ "id": "call:1", "state": "dead", "status": 200 });
+    of_many(schemas, on(Method::POST, batch::bury), names, (&body, job), (&done, result))
+        .needs(&[Scope::Pop])
+}
+
+fn patch(schemas: &mut Schemas) -> Operation {
+    let names = ["/batch/patch", "change_jobs", "Change jobs"];
+    let body = schemas.in_batch::<PatchJob>("Patch");
+    let done = schemas.answer::<ChangedJob>();
+    let job = json!({ "id": "call:1", "delay": "2m" });
+    let mut result = examples::job("delayed");
+    result["status"] = 200.into();
+    of_many(schemas, on(Method::POST, batch::patch), names, (&body, job), (&done, result))
+        .needs(&[Scope::Manage, Scope::Cancel])
+}
+
+fn kick(schemas: &mut Schemas) -> Operation {
+    let names = ["/batch/kick", "kick_jobs", "Kick jobs"];
+    let body = schemas.in_batch::<IdOnly>("Kick");
+    let one = in_state(schemas);
+    let done = with_status(schemas, "KickedResult", &one, &[200]);
+    let job = json!({ "id": "call:1" });
+    let result = json!({ "id": "call:1", "state": "ready", "status": 200 });
+    of_many(schemas, on(Method::POST, batch::kick), names, (&body, job), (&done, result))
+        .needs(&[Scope::Manage, Scope::Cancel])
 }
 
 fn delete(schemas: &mut Schemas) -> Operation {

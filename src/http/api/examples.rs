@@ -13,8 +13,10 @@ pub fn job(state: &str) -> Value {
 pub fn listed_job(state: &str) -> Value {
     json!({
         "id": "call:1", "topic": "callbacks", "state": state, "body": { "shop": 7 }, "attempt": 0,
-        "max_attempts": 4, "finished_retention": 86400, "due_at": "2030-01-31T12:02:00.000Z",
-        "created_at": "2030-01-31T12:00:00.000Z", "ttr": 90, "backoff": [120, 600, 3600],
+        "max_attempts": 4, "priority": 7, "finished_retention": 86400,
+        "due_at": "2030-01-31T12:02:00.000Z", "expires_after": 172_800,
+        "expires_at": "2030-02-02T12:02:00.000Z", "created_at": "2030-01-31T12:00:00.000Z",
+        "ttr": 90, "backoff": [120, 600, 3600],
         "reserved_until": null, "died_at": null, "error": null,
     })
 }
@@ -27,5 +29,5 @@ pub fn topic() -> Value {
 }
 
 pub fn since_start() -> Value {
-    json!({ "put": 1, "popped": 0, "finished": 0, "expired": 0, "dead": 0, "gone": 0 })
+    json!({ "put": 1, "popped": 0, "finished": 0, "expired": 0, "dead": 0, "moved": 0, "gone": 0 })
 }

@@ -26,7 +26,7 @@ fn put(schemas: &mut Schemas) -> Operation {
     let placed = placed(schemas);
     let put = json!({
         "topic": "callbacks", "id": "call:1", "body": { "shop": 7 }, "delay": "2m", "ttr": "90s",
-        "backoff": ["2m", "10m", "1h"],
+        "backoff": ["2m", "10m", "1h"], "priority": 7,
     });
     let answer = json!({
         "id": "call:1", "topic": "callbacks", "state": "delayed",
@@ -34,10 +34,11 @@ fn put(schemas: &mut Schemas) -> Operation {
     });
     Operation::new(on(Method::POST, jobs::put), "/jobs", "put_job", "Put a job")
         .text(
-            "Only `topic` is required. A put that ends with 503 and `\"applied\": \"unknown\"` can be sent again \
-             without harm if it has an `id` of its own: the second one gets 409 `job_exists`, or 200 with \
+            "Only `topic` is required. After 503 with `\"applied\": \"unknown\"`, a put with its own `id` is safe to \
+             repeat: if the first put was applied, the second gets 409 `job_exists`, or 200 with \
              `\"on_conflict\": \"keep\"`. A `finished_retention` keeps the id taken after the job is finished, so \
-             that a late second put does not run the work again.",
+             that a late second put does not run the work again. A job with `expires_after` expires at that time \
+             after its due time: if it is still delayed or ready then, it becomes dead.",
         )
         .needs(&[Scope::Put])
         .takes(&schemas.request::<PutJob>(), &put)
@@ -65,8 +66,8 @@ fn get(schemas: &mut Schemas) -> Operation {
     Operation::new(on(Method::GET, jobs::get), "/jobs/{id}", "get_job", "Get a job")
         .text(
             "The job with its body, its times, its attempts and its last error. A finished job has no body, but its \
-             outcome and the result that its consumer gave. With `wait`, the answer comes when the job is finished, \
-             dead or gone (404), or when the wait ends, with the state that the job has then.",
+             outcome and the result that its consumer gave. With `wait`, the server answers when the job is finished, \
+             dead or removed (404), or when the wait ends, with the state that the job has then.",
         )
         .needs(&[Scope::Read, Scope::Cancel])
         .with_id(schemas)
@@ -79,8 +80,9 @@ fn get(schemas: &mut Schemas) -> Operation {
 fn patch(schemas: &mut Schemas) -> Operation {
     Operation::new(on(Method::PATCH, jobs::patch), "/jobs/{id}", "change_job", "Change a job")
         .text(
-            "Changes a delayed or ready job. What `GET` shows can be sent back: fields that cannot be changed are \
-             accepted if they are as the job has them. The reservation of a consumer whose TTR has expired is lost.",
+            "Changes a delayed or ready job. The request may contain the whole answer of a `GET`: fields that cannot \
+             be changed are accepted if they equal those of the job. A change of the due time or of `expires_after` \
+             sets a new `expires_at`. The reservation of a consumer whose TTR has expired is lost.",
         )
         .needs(&[Scope::Manage, Scope::Cancel])
         .with_id(schemas)
@@ -92,6 +94,7 @@ fn patch(schemas: &mut Schemas) -> Operation {
             Code::JobDead,
             Code::JobFinished,
             Code::JobDamaged,
+            Code::TopicFull,
             Code::StoreFull,
         ])
 }
@@ -101,10 +104,9 @@ fn delete(schemas: &mut Schemas) -> Operation {
     let answer = json!({ "id": "call:1", "state": "delayed" });
     Operation::new(on(Method::DELETE, jobs::delete), "/jobs/{id}", "delete_job", "Delete a job")
         .text(
-            "Deletes the job in any state, or with `state` only in the states that it names: \
-             `?state=delayed,ready` never takes a job from its consumer. With `remember`, the id stays taken for \
-             this time: the job is `finished` with the outcome `deleted`, so that a put that is repeated does not \
-             bring it back.",
+            "Deletes the job in any state, or only in the states that `state` lists: `?state=delayed,ready` never \
+             takes a job from its consumer. With `remember`, the id stays taken for this time: the job is `finished` \
+             with the outcome `deleted`, so that a repeated put does not create it again.",
         )
         .needs(&[Scope::Manage, Scope::Cancel])
         .with_id(schemas)
@@ -118,7 +120,7 @@ fn delete(schemas: &mut Schemas) -> Operation {
         )
         .such_as("1h")
         .may_take_nothing()
-        .gives(200, "It is deleted; `state` is the one it was in.", &in_state(schemas), &answer)
+        .gives(200, "The job is deleted; `state` is its state before.", &in_state(schemas), &answer)
         .refuses(&[Code::JobNotFound, Code::WrongState, Code::JobDamaged])
 }
 
@@ -126,8 +128,8 @@ fn kick(schemas: &mut Schemas) -> Operation {
     let answer = json!({ "id": "call:1", "state": "ready" });
     Operation::new(on(Method::POST, jobs::kick), "/jobs/{id}/kick", "kick_job", "Kick a job")
         .text(
-            "Makes a delayed or dead job ready now; the attempts of a dead one start from zero. A ready job stays \
-             as it is.",
+            "Makes a delayed or dead job ready now. The attempts of a dead job start from zero, and its \
+             `expires_after` counts from now. A ready job stays as it is.",
         )
         .needs(&[Scope::Manage, Scope::Cancel])
         .with_id(schemas)

@@ -32,7 +32,8 @@ pub async fn wrong_method(method: Method, path: Option<MatchedPath>) -> Problem 
     Problem::new(Code::MethodNotAllowed, format!("this route does not take {method}{takes}"))
 }
 
-/// Returns a problem's detail: the route that is probably meant, or the beginnings of all routes.
+/// Returns the detail of a problem: the route that is most similar to `path`, or the first parts of
+/// all routes.
 pub fn no_route(path: &str) -> String {
     let path = path.strip_prefix("/v1").unwrap_or(path);
     let filled: Vec<(String, &str)> =

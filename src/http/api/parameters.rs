@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use crate::{
     http::{
+        extract::filter::MAX_FILTER_BYTES,
         openapi::{Operation, Schemas},
         schema::types,
     },
@@ -43,6 +44,32 @@ impl Operation {
     pub fn with_duration(self, name: &str, text: &str) -> Self {
         let schema = types::duration_in_query(Millis::ZERO, MAX_DURATION);
         self.in_query(name, false, &schema.to_value(), text)
+    }
+
+    /// Adds the filters of the jobs of a topic.
+    pub fn with_filters(self) -> Self {
+        let text = json!({ "type": "string", "minLength": 1, "maxLength": MAX_FILTER_BYTES });
+        let about =
+            |what: &str| format!("{what} At most {MAX_FILTER_BYTES} bytes, case-sensitive.");
+        self.in_query(
+            "error_contains",
+            false,
+            &text,
+            &about("Only jobs whose last error contains it."),
+        )
+        .in_query("id_contains", false, &text, &about("Only jobs whose ids contain it."))
+        .with_time("died_after", "Only jobs that died then or later; needs the state `dead`.")
+        .with_time("died_before", "Only jobs that died earlier; needs the state `dead`.")
+        .with_time(
+            "due_after",
+            "Only jobs that are due then or later; needs a state other than `dead`.",
+        )
+        .with_time("due_before", "Only jobs that are due earlier; needs a state other than `dead`.")
+    }
+
+    pub fn with_dry_run(self) -> Self {
+        let schema = json!({ "type": "boolean", "default": false });
+        self.in_query("dry_run", false, &schema, "Whether the jobs are only counted.")
     }
 
     /// Allows an empty object as body, for clients that always send one.

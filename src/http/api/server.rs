@@ -30,23 +30,23 @@ fn healthz(schemas: &mut Schemas) -> Operation {
         on(Method::GET, health::healthz),
         "/healthz",
         "healthz",
-        "Does the process live?",
+        "Check that the process runs",
     )
     .text("Answers while the process runs.")
     .open()
     .served_on(Listener::Both)
-    .gives(200, "It lives.", &schemas.answer::<Fine>(), &answer)
+    .gives(200, "The process runs.", &schemas.answer::<Fine>(), &answer)
 }
 
 fn readyz(schemas: &mut Schemas) -> Operation {
-    Operation::new(on(Method::GET, health::readyz), "/readyz", "readyz", "Can the server be used?")
+    Operation::new(on(Method::GET, health::readyz), "/readyz", "readyz", "Check that the server can be used")
         .text(
-            "Answers 200 while the store can be written and the timers move, also if only a part of the queue works: \
-             then `status` is `degraded`, with reasons.",
+            "Answers 200 while the store can be written and the timers advance. If only a part of the queue works, \
+             `status` is `degraded`, and `reasons` says why.",
         )
         .open()
         .served_on(Listener::Operations)
-        .gives(200, "It can be used.", &schemas.answer::<Ready>(), &json!({ "status": "ok" }))
+        .gives(200, "The server can be used.", &schemas.answer::<Ready>(), &json!({ "status": "ok" }))
         .refuses(&[Code::StoreUnavailable, Code::StoreReplaced, Code::JobDamaged, Code::StoreFull])
 }
 
@@ -54,19 +54,19 @@ fn accept_loss(schemas: &mut Schemas) -> Operation {
     let path = "/store/accept-loss";
     Operation::new(on(Method::POST, store::accept_loss), path, "accept_loss", "Accept that jobs are lost")
         .text(
-            "While its Redis is emptied or replaced, every server refuses calls with `store_replaced`. After this \
-             they go on with what Redis has now. Files need no such call: restart the server.",
+            "After Redis was emptied or replaced, all servers refuse calls with `store_replaced`. This request makes \
+             them continue with the present data of Redis. A file store needs no such request: restart the server.",
         )
         .needs(&[Scope::Admin])
         .served_on(Listener::Operations)
         .may_take_nothing()
-        .gives(200, "It is accepted.", &schemas.answer::<AcceptedLoss>(), &json!({ "buckets": 0 }))
+        .gives(200, "The loss is accepted.", &schemas.answer::<AcceptedLoss>(), &json!({ "buckets": 0 }))
 }
 
 fn metrics() -> Operation {
     let text = json!({ "schema": { "type": "string" } });
     Operation::new(on(Method::GET, metrics::metrics), "/metrics", "metrics", "Metrics for Prometheus")
-        .text("In the text format of Prometheus, or in that of OpenMetrics if `Accept` asks for it. A token needs `read` on all topics (`*`).")
+        .text("In the text format of Prometheus, or in OpenMetrics if `Accept` requests it. The token needs `read` on all topics (`*`).")
         .needs(&[Scope::Read])
         .served_on(Listener::Operations)
         .gives_as(200, "The metrics.", PROMETHEUS, &text)
@@ -76,7 +76,7 @@ fn metrics() -> Operation {
 fn described() -> Operation {
     let content = json!({ "schema": { "type": "object" } });
     Operation::new(on(Method::GET, description), "/openapi.json", "openapi", "This description")
-        .text("The description of this API, as OpenAPI 3.1 has it.")
+        .text("The description of this API in OpenAPI 3.1.")
         .open()
         .served_on(Listener::Description)
         .gives_as(200, "The description.", "application/json", &content)

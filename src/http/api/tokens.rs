@@ -31,11 +31,11 @@ fn access(schemas: &mut Schemas) -> Operation {
         on(Method::GET, access::access),
         "/access",
         "get_access",
-        "What the caller may do",
+        "Get the scopes of the caller",
     )
     .text("Where requests need no token, `name` is null and every scope has `*`.")
     .needs_any_token()
-    .gives(200, "What the token may do.", &schemas.answer::<Access>(), &answer)
+    .gives(200, "The scopes of the token.", &schemas.answer::<Access>(), &answer)
 }
 
 fn list(schemas: &mut Schemas) -> Operation {
@@ -77,7 +77,7 @@ fn revoke(schemas: &mut Schemas) -> Operation {
         "revoke_token",
         "Revoke a token",
     )
-    .text("Within a second every server refuses it.")
+    .text("Within a second, every server refuses the token.")
     .in_path("name", &name, "The token's name.", "shop")
     .may_take_nothing()
     .done(204, "The token is revoked.")

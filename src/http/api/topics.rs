@@ -10,8 +10,9 @@ use crate::{
         openapi::{Operation, Schemas, on},
         problem::Code,
         routes::{
+            bulk::{self, MAX_KICK},
             overview,
-            topics::{self, MAX_DUE_STEPS, MAX_JOBS, MAX_KICK, MAX_TOPICS},
+            topics::{self, MAX_DUE_STEPS, MAX_JOBS, MAX_TOPICS},
         },
         wire::{
             DueCounts, JobsPage, Kicked, PauseTopic, Paused, Purged, PutTopic, TopicResponse,
@@ -39,7 +40,7 @@ pub fn operations(schemas: &mut Schemas) -> Vec<Operation> {
 }
 
 fn in_full(schemas: &mut Schemas) -> Value {
-    let text = "A topic with its defaults and what was counted.";
+    let text = "A topic with its defaults and counters.";
     schemas.complete::<TopicResponse>("TopicInFull", text)
 }
 
@@ -47,7 +48,7 @@ fn example_in_full() -> Value {
     let mut example = topic();
     example["defaults"] = json!({
         "ttr": 120, "max_attempts": null, "backoff": [60, 300], "dead_retention": 2_592_000,
-        "finished_retention": 86_400,
+        "finished_retention": 86_400, "priority": null, "expires_after": 172_800, "dead_to": null,
     });
     example["since_start"] = since_start();
     example
@@ -60,11 +61,11 @@ fn list(schemas: &mut Schemas) -> Operation {
     });
     let answer = json!({ "topics": [topic()], "cursor": null });
     Operation::new(on(Method::GET, topics::list), "/topics", "list_topics", "List topics")
-        .text("Topics that have jobs, are paused or have defaults, by name. It lists what the token may read.")
+        .text("Topics that have jobs, are paused or have defaults, by name. The list has only topics that the token may read.")
         .needs(&[Scope::Read])
-        .in_query("prefix", false, &prefix, "Only topics whose names begin with it.")
-        .with_limit(100, MAX_TOPICS, "How many topics at most.")
-        .with_cursor("The `cursor` of the page before.")
+        .in_query("prefix", false, &prefix, "Only topics whose names begin with this text.")
+        .with_limit(100, MAX_TOPICS, "Maximum number of topics.")
+        .with_cursor("The `cursor` of the previous page.")
         .gives(200, "A page of topics.", &schemas.answer::<TopicsPage>(), &answer)
 }
 
@@ -79,11 +80,12 @@ fn get(schemas: &mut Schemas) -> Operation {
 fn put(schemas: &mut Schemas) -> Operation {
     let defaults = json!({
         "ttr": "2m", "backoff": ["1m", "5m"], "dead_retention": "30d", "finished_retention": "1d",
+        "expires_after": "2d",
     });
     Operation::new(on(Method::PUT, topics::put), "/topics/{topic}", "set_defaults", "Set the defaults of a topic")
         .text(
-            "Replaces the defaults for jobs that are put from now on. What is left out is unset, so `{}` removes all \
-             of them. What `GET` shows can be sent back.",
+            "Replaces the defaults for jobs that are put from now on. A field that is left out has no default, so \
+             `{}` removes all defaults. The request may contain the whole answer of a `GET`.",
         )
         .needs(&[Scope::Manage])
         .with_topic(schemas)
@@ -95,34 +97,34 @@ fn jobs(schemas: &mut Schemas) -> Operation {
     let answer = json!({ "jobs": [listed_job("delayed")], "cursor": null });
     Operation::new(on(Method::GET, topics::jobs), "/topics/{topic}/jobs", "list_jobs", "List the jobs of a topic")
         .text(
-            "Pages through the jobs of one state. A page may have fewer than `limit`, even none, and still have a \
-             `cursor`. Jobs that stay where they are are neither skipped nor repeated.",
+            "Pages through the jobs of one state, within a bucket by deadline; ready jobs by priority, then by due \
+             time. A page may have fewer than `limit`, even none, and still have a `cursor`: it compares at most \
+             10,000 jobs with a filter. Jobs that stay where they are are neither skipped nor repeated.",
         )
         .needs(&[Scope::Read])
         .with_topic(schemas)
         .with_state(schemas, true, "Which jobs.")
         .such_as("delayed")
-        .with_time("due_after", "Only jobs that are due then or later; for delayed and ready jobs.")
-        .with_time("due_before", "Only jobs that are due earlier; for delayed and ready jobs.")
-        .with_limit(20, MAX_JOBS, "How many jobs at most.")
-        .with_cursor("The `cursor` of the page before, with the same `state`, `due_after` and `due_before`.")
+        .with_filters()
+        .with_limit(20, MAX_JOBS, "Maximum number of jobs.")
+        .with_cursor("The `cursor` of the previous page, with the same `state` and filters.")
         .gives(200, "A page of jobs.", &schemas.answer::<JobsPage>(), &answer)
         .refuses(&[Code::Overloaded])
 }
 
 fn due(schemas: &mut Schemas) -> Operation {
     let step = format!(
-        "How long each step is; at most {MAX_DUE_STEPS} steps, and longer than 0. Default: a sixtieth of the time. \
-         The last one ends at `until` or later."
+        "Length of each step, longer than 0; at most {MAX_DUE_STEPS} steps. Default: a sixtieth of the time from \
+         `from` to `until`. The last step ends at `until` or later."
     );
     let answer = json!({ "from": "2030-01-31T12:00:00.000Z", "step": 1200, "counts": [0, 0, 0] });
     Operation::new(
         on(Method::GET, topics::due),
         "/topics/{topic}/due",
         "count_due",
-        "Count the jobs to come",
+        "Count jobs by due time",
     )
-    .text("Counts the delayed jobs of a topic by the time at which they fall due.")
+    .text("Counts the delayed jobs of a topic that become due in each step of time.")
     .needs(&[Scope::Read])
     .with_topic(schemas)
     .with_time("from", "When the first step begins. Default: now.")
@@ -143,8 +145,8 @@ fn pause(schemas: &mut Schemas) -> Operation {
     });
     Operation::new(on(Method::POST, topics::pause), "/topics/{topic}/pause", "pause_topic", "Pause a topic")
         .text(
-            "A paused topic accepts jobs and delivers none, on every server, also after a restart. Consumers that \
-             hold its jobs may finish them. A pause of a paused topic replaces the one before.",
+            "A paused topic accepts jobs and delivers none, on every server, even after a restart. Consumers that \
+             hold its jobs may finish them. A new pause of a paused topic replaces the earlier pause.",
         )
         .needs(&[Scope::Manage])
         .with_topic(schemas)
@@ -168,29 +170,39 @@ fn resume(schemas: &mut Schemas) -> Operation {
 }
 
 fn kick(schemas: &mut Schemas) -> Operation {
-    let summary = "Kick the dead jobs of a topic";
-    Operation::new(on(Method::POST, topics::kick), "/topics/{topic}/kick", "kick_topic", summary)
-        .text("Makes dead jobs ready with attempts from zero, those whose retention ends first before others.")
+    let states = json!({ "type": "string", "enum": ["dead", "delayed"], "default": "dead" });
+    let answer = json!({ "kicked": 1, "more": false });
+    Operation::new(on(Method::POST, bulk::kick), "/topics/{topic}/kick", "kick_topic", "Kick the jobs of a topic")
+        .text(
+            "Makes dead or delayed jobs ready now. In each bucket, dead jobs are ordered by the end of their \
+             retention, and delayed jobs by due time. The attempts of dead jobs start from zero, and their \
+             `expires_after` counts from now. With filters, a request runs for at most 10 seconds; repeat it while \
+             `more` is true.",
+        )
         .needs(&[Scope::Manage])
         .with_topic(schemas)
-        .with_limit(1000, MAX_KICK, "How many jobs at most.")
+        .in_query("state", false, &states, "Which jobs.")
+        .with_filters()
+        .with_dry_run()
+        .with_limit(1000, MAX_KICK, "Maximum number of jobs.")
         .may_take_nothing()
-        .gives(200, "So many are ready.", &schemas.answer::<Kicked>(), &json!({ "kicked": 1 }))
+        .gives(200, "The number of jobs that are ready now.", &schemas.answer::<Kicked>(), &answer)
 }
 
 fn purge(schemas: &mut Schemas) -> Operation {
-    Operation::new(
-        on(Method::DELETE, topics::purge),
-        "/topics/{topic}/jobs",
-        "purge_topic",
-        "Purge a topic",
-    )
-    .text("Deletes the jobs of a topic in small steps, so that other calls are served meanwhile.")
-    .needs(&[Scope::Manage])
-    .with_topic(schemas)
-    .with_state(schemas, false, "Only jobs in this state. Default: all.")
-    .may_take_nothing()
-    .gives(200, "So many are gone.", &schemas.answer::<Purged>(), &json!({ "purged": 1 }))
+    let answer = json!({ "purged": 1, "more": false });
+    Operation::new(on(Method::DELETE, bulk::purge), "/topics/{topic}/jobs", "purge_topic", "Purge a topic")
+        .text(
+            "Deletes the jobs of a topic in small steps, so that other calls are served meanwhile. With filters, a \
+             request runs for at most 10 seconds; repeat it while `more` is true.",
+        )
+        .needs(&[Scope::Manage])
+        .with_topic(schemas)
+        .with_state(schemas, false, "Only jobs in this state. Default: all.")
+        .with_filters()
+        .with_dry_run()
+        .may_take_nothing()
+        .gives(200, "The number of deleted jobs.", &schemas.answer::<Purged>(), &answer)
 }
 
 fn overview(schemas: &mut Schemas) -> Operation {
@@ -215,9 +227,9 @@ fn overview(schemas: &mut Schemas) -> Operation {
         on(Method::GET, overview::overview),
         "/overview",
         "get_overview",
-        "See everything at once",
+        "Get the overview",
     )
-    .text("What a dashboard or an operator needs first. A token needs `read` on all topics (`*`).")
+    .text("A summary of all topics and of this server, as the dashboard shows it. The token needs `read` on all topics (`*`).")
     .needs(&[Scope::Read])
-    .gives(200, "What there is.", &schemas.answer::<overview::Overview>(), &answer)
+    .gives(200, "The summary.", &schemas.answer::<overview::Overview>(), &answer)
 }

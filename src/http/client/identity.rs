@@ -50,8 +50,8 @@ impl Identity {
         self.peer.as_ref()
     }
 
-    /// Checks again that the caller may act. A request is admitted by its head, and acts later:
-    /// when its body has arrived, or the jobs that it waited for are ready.
+    /// Checks again that the caller is allowed in. A request was admitted when its head arrived;
+    /// its token may have been revoked while its body arrived or while it waited for jobs.
     ///
     /// # Errors
     /// 401 `unauthenticated`: the token was revoked or has expired, or the server now needs tokens.
@@ -103,6 +103,24 @@ impl Identity {
         Err(self.forbidden(&detail))
     }
 
+    /// Checks that the caller may put jobs into a topic, which this field of its request names.
+    ///
+    /// # Errors
+    /// 403 `forbidden`: the token lacks the scope `put` for this topic.
+    pub fn may_put(&self, topic: &Topic, field: &str) -> Result<(), Problem> {
+        let Some(token) = &self.token else { return Ok(()) };
+        if token.scopes.of(Scope::Put).is_some_and(|topics| topics.allows(topic)) {
+            return Ok(());
+        }
+        let name = &token.name;
+        let detail = format!(
+            "`{field}` needs the scope `put` for the topic {topic:?}, which the token {name:?} lacks"
+        );
+        let challenge = Some(Challenge::Scope(Scope::Put));
+        let problem = Problem::new(Code::Forbidden, detail);
+        Err(Problem { field: Some(field.to_owned()), challenge, ..problem })
+    }
+
     /// Checks that the caller has a scope of the route for all topics.
     ///
     /// # Errors
@@ -111,8 +129,10 @@ impl Identity {
         if self.topics()? == Topics::ALL {
             return Ok(());
         }
-        Err(self
-            .forbidden(&format!("this needs the scope {} for all topics (\"*\")", self.names())))
+        Err(self.forbidden(&format!(
+            "this request needs the scope {} for all topics (\"*\")",
+            self.names()
+        )))
     }
 
     /// Returns the names of the route's scopes: "`manage` or `cancel`".
@@ -127,7 +147,7 @@ impl Identity {
 
     /// Returns whether the caller has any scope for this topic.
     pub fn reaches(&self, topic: &Topic) -> bool {
-        self.token.as_ref().is_none_or(|token| token.scopes.reach(topic))
+        self.token.as_ref().is_none_or(|token| token.scopes.includes_topic(topic))
     }
 }
 
@@ -150,7 +170,7 @@ impl<S: Sync> FromRequestParts<S> for Identity {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
-        // A missing identity means that `admit` was skipped: no handler may run then.
+        // Without an identity, `admit` was skipped, and no handler may run.
         parts.extensions.get().cloned().ok_or_else(Problem::internal)
     }
 }

@@ -1,4 +1,4 @@
-//! Tokens and scopes that routes need of their callers.
+//! Tokens and scopes that routes require of their callers.
 
 use std::collections::HashMap;
 
@@ -6,7 +6,7 @@ use axum::http::Method;
 
 use crate::access::Scope;
 
-/// Token or scope that a route needs of its caller.
+/// Token or scope that a route requires of its caller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Need {
     /// Nothing: load balancers and orchestrators have no token, and call the server by its address.
@@ -19,10 +19,10 @@ pub enum Need {
 
 /// Needs of all routes, by path.
 #[derive(Debug, Default)]
-pub struct Needs(HashMap<&'static str, OfPath>);
+pub struct Needs(HashMap<&'static str, PathNeeds>);
 
 #[derive(Debug, Default)]
-struct OfPath {
+struct PathNeeds {
     methods: Vec<(Method, Need)>,
     /// Whether requests count in `limits.requests_in_flight`.
     is_limited: bool,
@@ -36,11 +36,11 @@ impl Needs {
     }
 
     /// Returns the need of a request by the path that its route was registered with, and whether
-    /// the request counts in `limits.requests_in_flight`. A request without a route needs a token,
-    /// so that strangers cannot probe for routes.
+    /// the request counts in `limits.requests_in_flight`. A request without a route needs a token:
+    /// otherwise a caller without one could find out which routes exist.
     pub fn of(&self, path: Option<&str>, method: &Method) -> (Need, bool) {
         let path = path.map(|path| path.strip_prefix("/v1").unwrap_or(path));
-        let Some(OfPath { methods, is_limited }) = path.and_then(|path| self.0.get(path)) else {
+        let Some(PathNeeds { methods, is_limited }) = path.and_then(|path| self.0.get(path)) else {
             return (Need::AnyToken, false);
         };
         let method = if method == Method::HEAD { &Method::GET } else { method };

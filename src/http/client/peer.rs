@@ -26,9 +26,9 @@ pub struct Peer {
 /// Address of a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ClientAddress {
-    /// Address of the other end of the connection.
+    /// The address of the other end of the connection.
     Direct(SocketAddr),
-    /// Address that trusted proxies name.
+    /// The client's address according to trusted proxies.
     Forwarded(IpAddr),
 }
 
@@ -61,14 +61,14 @@ impl Peer {
         Self { socket, address, is_encrypted, is_https: is_encrypted }
     }
 
-    /// Returns the same connection for a proxy's client. `is_https` is `None` if the proxy is
-    /// silent.
+    /// Returns this connection with the address of the client behind a proxy. `is_https` is `None`
+    /// if the proxy does not name the scheme of its client.
     pub fn behind(&self, client: IpAddr, is_https: Option<bool>) -> Self {
         let is_https = is_https.unwrap_or(self.is_https);
         Self { address: Some(ClientAddress::Forwarded(client)), is_https, ..self.clone() }
     }
 
-    /// Returns `https` or `http`, as the client calls.
+    /// Returns the scheme that the client uses, `https` or `http`.
     pub fn scheme(&self) -> &'static str {
         if self.is_https { "https" } else { "http" }
     }
@@ -82,16 +82,16 @@ impl Peer {
     pub fn cut(&self) {
         let socket = &*self.socket;
         let socket = SockRef::from(&socket);
-        // Fails if the connection is closed already.
+        // Both calls fail if the connection is closed already.
         let _ = socket.set_linger(Some(Duration::ZERO));
         let _ = socket.shutdown(Shutdown::Both);
     }
 
-    /// Returns whether the client has closed the connection. Asks the socket, which may know that
-    /// long before the runtime reads from it.
+    /// Returns whether the client has closed the connection. The socket knows it at once, the
+    /// runtime only when it reads.
     pub fn is_gone(&self) -> bool {
         if self.is_encrypted {
-            // The close notification of TLS is unread data, so a peek would not see the end.
+            // The encrypted notification of the close is unread data: a peek sees no end.
             return self.has_ended();
         }
         match SockRef::from(&&*self.socket).peek(&mut [MaybeUninit::uninit()]) {
@@ -103,8 +103,8 @@ impl Peer {
     /// Returns whether the client has closed its side, even if data is still unread.
     fn has_ended(&self) -> bool {
         let ended = PollFlags::RDHUP | PollFlags::HUP | PollFlags::ERR;
-        let mut asked = [PollFd::from_borrowed_fd(self.socket.as_fd(), ended)];
-        let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
-        poll(&mut asked, Some(&at_once)).is_ok() && asked[0].revents().intersects(ended)
+        let mut polled = [PollFd::from_borrowed_fd(self.socket.as_fd(), ended)];
+        let no_wait = Timespec { tv_sec: 0, tv_nsec: 0 };
+        poll(&mut polled, Some(&no_wait)).is_ok() && polled[0].revents().intersects(ended)
     }
 }

@@ -1,4 +1,4 @@
-//! `GET /docs`: docs/api.md as a page, rendered by `build.rs`. It works without scripts.
+//! `GET /docs`: docs/api.md as a page without scripts, rendered by `build.rs`.
 
 use std::sync::LazyLock;
 
@@ -20,7 +20,7 @@ pub async fn page(headers: HeaderMap) -> Response {
     PAGE.answer(&headers)
 }
 
-/// Returns the route of the page's own styles, which extend the dashboard's.
+/// Returns the route of the page's own style sheet, which extends the dashboard's.
 pub fn style<S: Clone + Send + Sync + 'static>() -> Router<S> {
     Router::new().route("/docs/style.css", get(async |headers: HeaderMap| STYLE.answer(&headers)))
 }

@@ -15,7 +15,7 @@ use crate::{
     store::StoreError,
 };
 
-/// Rules by which one server admits requests.
+/// Rules by which a listener admits requests.
 pub struct Admission {
     /// Access tokens in force.
     pub access: Arc<Access>,
@@ -35,7 +35,7 @@ impl Admission {
 }
 
 impl Admission {
-    /// Returns the caller of a request. A scope is only checked by the handler, for its topics.
+    /// Returns the caller of a request. Handlers check its scopes later, when they know the topics.
     ///
     /// # Errors
     /// 401 `unauthenticated`, 403 `forbidden_origin`, 415 `unsupported_media_type`, 429
@@ -46,9 +46,9 @@ impl Admission {
         if need == Need::Nothing {
             return Ok(Identity::of_any(peer));
         }
-        let is_closed = self.access.is_closed();
-        self.origins.check_host(request, is_closed)?;
-        if !is_closed {
+        let requires_token = self.access.requires_token();
+        self.origins.check_host(request, requires_token)?;
+        if !requires_token {
             self.origins.check(request)?;
             return Ok(Identity::new(None, peer, need, Arc::clone(&self.access)));
         }
@@ -67,7 +67,7 @@ impl Admission {
         if !too_many {
             return denied.into();
         }
-        let detail = "too many wrong tokens came from this address in the last minute";
+        let detail = "this address has sent too many wrong tokens in the last minute";
         Problem::new(Code::TooManyRequests, detail)
     }
 }
@@ -84,7 +84,7 @@ impl From<Denied> for Problem {
                 Challenge::Token,
             ),
             Denied::Wrong => unauthenticated(
-                "`Authorization` has no token that is in force: it was mistyped, revoked, or has \
+                "`Authorization` has no valid token: the token was mistyped or revoked, or has \
                  expired",
                 Challenge::OtherToken,
             ),

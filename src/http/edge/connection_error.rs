@@ -1,4 +1,4 @@
-//! Last answer on a connection that the server closes before a handler has answered.
+//! The last answer on a connection that the server closes before a handler has answered.
 
 use axum::{body::Body, response::Response};
 
@@ -13,7 +13,7 @@ use crate::{
 
 /// Reason why the server closes a connection before a handler has answered.
 pub enum ConnectionError {
-    /// The client sent bytes that are no complete HTTP request.
+    /// The client sent bytes that are not a complete HTTP request.
     Unreadable {
         /// The status that hyper would have answered, if known.
         status: Option<u16>,
@@ -24,14 +24,14 @@ pub enum ConnectionError {
     TooSlow,
     /// The server is shutting down.
     Stopping {
-        /// Whether a handler has begun a request: then it may have changed jobs.
+        /// Whether a handler has started on the request, and so may have changed jobs.
         handled: bool,
     },
 }
 
 impl ConnectionError {
-    /// Returns the whole HTTP/1.1 response as bytes, from its status line on.
-    pub fn text(self) -> Vec<u8> {
+    /// Returns the whole HTTP/1.1 response as bytes, including its status line.
+    pub fn http1_bytes(self) -> Vec<u8> {
         let problem = self.problem();
         let status = problem.code.status();
         let retry = problem.retry_after().map(|seconds| format!("retry-after: {seconds}\r\n"));
@@ -46,7 +46,7 @@ impl ConnectionError {
         [head.into_bytes(), body].concat()
     }
 
-    /// Returns the same answer as a response, for HTTP/2.
+    /// Returns the answer as a response, for HTTP/2.
     pub fn response(self) -> Response {
         let (id, mut response) = (fresh_id(), Response::new(Body::empty()));
         write(&mut response, self.problem(), &id);

@@ -1,12 +1,12 @@
 //! The last step of every answer.
 //!
-//! Each answer gets an `X-Request-Id` (the caller's own, if it sent a harmless one), and each
-//! problem becomes JSON here, whichever layer it comes from. Errors are logged here only: here they
-//! become answers, and id, status and cause are known together.
+//! Each answer gets an `X-Request-Id`: the one that the caller sent, if it is safe to log, else a
+//! new one. Each problem becomes JSON here, whichever layer it comes from.
 //!
-//! The request-id layers of tower-http keep any id of the caller, even one that breaks a log or a
-//! header, and know neither the id inside the problem's JSON nor the answers to requests that hyper
-//! rejects (`connection_error`). Its `TraceLayer` logs a status without the problem's cause.
+//! The request-id layers of tower-http would accept any id of the caller, even one that breaks a
+//! log or a header. They add no id to the JSON of problems, nor to the answers to requests that
+//! hyper rejects (`connection_error`). The `TraceLayer` would log a status without the problem's
+//! cause.
 
 use axum::{
     body::Body,
@@ -32,7 +32,7 @@ pub const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 pub fn unsupported(request: &Request) -> Option<Problem> {
     let headers = request.headers();
     if headers.get(CONTENT_ENCODING).is_some_and(|name| name != "identity") {
-        let detail = "Content-Encoding is not supported: send the body as it is";
+        let detail = "Content-Encoding is not supported: send the body without compression";
         return Some(Problem::new(Code::UnsupportedEncoding, detail));
     }
     let mut transfers = headers.get_all(TRANSFER_ENCODING).iter();
@@ -64,7 +64,8 @@ pub fn write(response: &mut Response, problem: Problem, id: &HeaderValue) {
     *response.body_mut() = Body::from(json::line(&written).unwrap_or_default());
 }
 
-/// Returns whether the server leaves the rest of the request unread, which may be long.
+/// Returns whether the answer ends the connection, because the server does not read the rest of the
+/// request.
 fn ends_connection(problem: &Problem) -> bool {
     let unread = [StatusCode::PAYLOAD_TOO_LARGE, StatusCode::REQUEST_TIMEOUT];
     unread.contains(&problem.code.status()) || problem.code == Code::Overloaded
@@ -72,11 +73,11 @@ fn ends_connection(problem: &Problem) -> bool {
 
 /// Returns the request id that the caller sent, if it is safe to log, else a new one.
 pub fn request_id(request: &Request) -> HeaderValue {
-    let sane = |id: &&HeaderValue| {
+    let is_safe = |id: &&HeaderValue| {
         let byte = |b: &u8| b.is_ascii_alphanumeric() || b"._:-".contains(b);
         (1..=128).contains(&id.len()) && id.as_bytes().iter().all(byte)
     };
-    request.headers().get(REQUEST_ID).filter(sane).cloned().unwrap_or_else(fresh_id)
+    request.headers().get(REQUEST_ID).filter(is_safe).cloned().unwrap_or_else(fresh_id)
 }
 
 pub fn fresh_id() -> HeaderValue {

@@ -1,7 +1,8 @@
 //! The client behind the reverse proxies of `server.trusted_proxies`.
 //!
-//! Each proxy appends the address that called it. So trusted proxies wrote the last addresses of
-//! the header, and any client may have written those before the last untrusted one.
+//! Each proxy appends the address of its caller to the header. So trusted proxies have written the
+//! last addresses, up to the last untrusted one, which is the client's. The client may have written
+//! the addresses before it.
 
 use std::{
     net::{IpAddr, SocketAddr},
@@ -19,7 +20,7 @@ use crate::http::client::peer::Peer;
 const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 const X_FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
 
-/// `server.trusted_proxies`
+/// The networks of `server.trusted_proxies`.
 #[derive(Clone, Default)]
 pub struct TrustedProxies(Arc<[IpNet]>);
 
@@ -50,13 +51,15 @@ impl TrustedProxies {
         self.0.iter().any(|network| network.contains(&address))
     }
 
-    /// Returns the client of a request that `proxy` has sent. A proxy writes one of the two headers
-    /// and may pass on the other as its client sent it: if they disagree, neither is believed.
+    /// Returns the client of a request that `proxy` has sent. A proxy sets one of the two headers,
+    /// but may forward the other as it received it. So if both headers disagree, both are ignored.
     fn client(&self, proxy: IpAddr, headers: &HeaderMap) -> IpAddr {
-        let ways = [elements(headers, &FORWARDED), elements(headers, &X_FORWARDED_FOR)];
-        let [standard, common] = ways.map(|hops| (!hops.is_empty()).then_some(hops));
-        let standard = standard.map(|hops| self.walk(proxy, hops.iter().map(|hop| node_of(hop))));
-        let common = common.map(|hops| self.walk(proxy, hops.iter().map(|hop| address(hop))));
+        let hops = [elements(headers, &FORWARDED), elements(headers, &X_FORWARDED_FOR)];
+        let [standard, common] = hops.map(|hops| (!hops.is_empty()).then_some(hops));
+        let standard = standard
+            .map(|hops| self.last_untrusted(proxy, hops.iter().map(|hop| forwarded_address(hop))));
+        let common =
+            common.map(|hops| self.last_untrusted(proxy, hops.iter().map(|hop| address(hop))));
         match (standard, common) {
             (Some(one), Some(other)) if one != other => proxy,
             (Some(one), _) | (None, Some(one)) => one,
@@ -64,8 +67,13 @@ impl TrustedProxies {
         }
     }
 
-    /// Returns the last address that is not a trusted proxy's; an unreadable one ends the search.
-    fn walk(&self, proxy: IpAddr, hops: impl DoubleEndedIterator<Item = Option<IpAddr>>) -> IpAddr {
+    /// Returns the last address that is not a trusted proxy's. If the search finds an unreadable
+    /// address, it returns the proxy that wrote this address.
+    fn last_untrusted(
+        &self,
+        proxy: IpAddr,
+        hops: impl DoubleEndedIterator<Item = Option<IpAddr>>,
+    ) -> IpAddr {
         let mut client = proxy;
         for hop in hops.rev() {
             match hop {
@@ -80,7 +88,7 @@ impl TrustedProxies {
     }
 }
 
-/// Returns whether the proxy says that its client spoke HTTPS; `None` if it says nothing.
+/// Returns whether the proxy's client used HTTPS; `None` if the headers do not name a scheme.
 fn is_https(headers: &HeaderMap) -> Option<bool> {
     let standard = elements(headers, &FORWARDED).pop().and_then(|hop| parameter(&hop, "proto"));
     let proto = standard.or_else(|| elements(headers, &X_FORWARDED_PROTO).pop())?;
@@ -91,7 +99,7 @@ fn is_https(headers: &HeaderMap) -> Option<bool> {
     }
 }
 
-/// Returns the elements of a list header, over all its lines; `?` for a line that is not text.
+/// Returns the elements of all lines of a list header. A line that is not text becomes `?`.
 fn elements(headers: &HeaderMap, name: &HeaderName) -> Vec<String> {
     let lines = headers.get_all(name).iter().map(|line| line.to_str().unwrap_or("?"));
     lines.flat_map(|line| split(line, ',')).collect()
@@ -115,7 +123,7 @@ fn split(text: &str, separator: char) -> Vec<String> {
 }
 
 /// Parses `for=192.0.2.60;proto=http` or `for="[2001:db8::1]:4711"`, an element of `Forwarded`.
-fn node_of(element: &str) -> Option<IpAddr> {
+fn forwarded_address(element: &str) -> Option<IpAddr> {
     address(&parameter(element, "for")?)
 }
 

@@ -25,10 +25,11 @@ use crate::{
 
 /// Log target of the audit. Its lines are JSON in every log format.
 pub const AUDIT: &str = "delay_queue::audit";
-/// Maximum logged bytes of a path, which may be as long as the head of a request.
-const PATH: usize = 256;
+/// Maximum number of bytes of a path that the log shows; a path may be as long as a request's head.
+const MAX_PATH_BYTES: usize = 256;
 
-/// A request as the log names it. If it is dropped without an answer, its client has gone.
+/// The data of a request that the log shows. If it is dropped without an answer, the client has
+/// disconnected.
 pub struct RequestLog {
     method: Method,
     uri: Uri,
@@ -36,8 +37,8 @@ pub struct RequestLog {
     peer: Option<Peer>,
     /// Empty until the request is admitted.
     caller: OnceLock<Identity>,
-    act: Act,
-    at: Instant,
+    kind: ActionKind,
+    started: Instant,
     is_answered: bool,
 }
 
@@ -87,8 +88,8 @@ impl RequestLog {
             id,
             peer: request.extensions().get().cloned(),
             caller: OnceLock::new(),
-            act: Act::of(request.method(), request.uri().path()),
-            at: Instant::now(),
+            kind: ActionKind::of(request.method(), request.uri().path()),
+            started: Instant::now(),
             is_answered: false,
         }
     }
@@ -98,19 +99,19 @@ impl RequestLog {
         let _ = self.caller.set(caller);
     }
 
-    /// Logs the outcome. `refused` counts refused requests without a token.
+    /// Logs the answer. `refused` counts the refused requests without a token.
     pub fn answered(mut self, response: &Response, problem: Option<&Problem>, refused: &PerMinute) {
         self.is_answered = true;
         let (method, request_id) = (&self.method, self.request_id());
         let status = response.status().as_u16();
-        let part = response.extensions().get::<PartFailed>();
+        let part_failed = response.extensions().get::<PartFailed>();
         if let Some(Problem { code, cause, .. }) =
             problem.filter(|p| p.code.status().is_server_error())
         {
             let code = code.name();
             let path = self.path();
             tracing::warn!(%method, path, status, code, cause, request_id, "a request failed");
-        } else if let Some(PartFailed { jobs, first: Problem { code, cause, .. } }) = part {
+        } else if let Some(PartFailed { jobs, first: Problem { code, cause, .. } }) = part_failed {
             let (code, path) = (code.name(), self.path());
             tracing::warn!(
                 %method, path, status, jobs, code, cause, request_id, "a part of a batch failed"
@@ -121,25 +122,25 @@ impl RequestLog {
         if [401, 403].contains(&status) {
             self.audit_refusal(status, result, refused);
         } else if self.is_audited() {
-            self.audit_act(status, result);
+            self.audit_action(status, result);
         }
         tracing::debug!(
             target: "delay_queue::access",
-            %method, path = self.path(), status, ms = self.at.elapsed().as_secs_f64() * 1_000.0,
+            %method, path = self.path(), status, ms = self.started.elapsed().as_secs_f64() * 1_000.0,
             peer = self.peer(), request_id, "answered"
         );
     }
 
     fn is_audited(&self) -> bool {
-        match self.act {
-            Act::Operation => true,
-            // Without access tokens every client may do these, not only operators.
-            Act::Managing => self.token().is_some(),
-            Act::Other => false,
+        match self.kind {
+            ActionKind::Operation => true,
+            // Without access tokens, every client may do these, so they are not operators' actions.
+            ActionKind::Managing => self.token().is_some(),
+            ActionKind::Other => false,
         }
     }
 
-    fn audit_act(&self, status: u16, result: &str) {
+    fn audit_action(&self, status: u16, result: &str) {
         let (uri, token) = (self.uri.to_string(), self.token());
         let uri = masked(&uri);
         tracing::info!(
@@ -158,13 +159,13 @@ impl RequestLog {
             Some(_) => Count::default(),
             None => {
                 let address = address.unwrap_or(Ipv4Addr::UNSPECIFIED.into());
-                refused.count(network(address), self.at)
+                refused.count(network(address), self.started)
             }
         };
         if count.is_too_many() && !count.is_first_too_many() {
             return;
         }
-        let what = match count.is_first_too_many() {
+        let message = match count.is_first_too_many() {
             true => "a refused request; this minute, further ones from its address are not logged",
             false => "a refused request",
         };
@@ -173,7 +174,7 @@ impl RequestLog {
         tracing::info!(
             target: AUDIT,
             method = %self.method, uri = path, status, result, token, peer = self.peer(),
-            left_out, request_id = self.request_id(), "{what}"
+            left_out, request_id = self.request_id(), "{message}"
         );
     }
 
@@ -196,10 +197,10 @@ impl RequestLog {
 }
 
 impl Drop for RequestLog {
-    /// Audits an action even if its client has gone.
+    /// Audits an action even if its client has disconnected.
     fn drop(&mut self) {
         if !self.is_answered && self.is_audited() {
-            self.audit_act(
+            self.audit_action(
                 CLIENT_GONE,
                 "the client disconnected before the answer; the action may have been done",
             );
@@ -207,23 +208,23 @@ impl Drop for RequestLog {
     }
 }
 
-/// Returns at most the first [`PATH`] bytes of a text.
+/// Returns at most the first [`MAX_PATH_BYTES`] bytes of a text.
 fn short(text: &str) -> &str {
-    let end = (0..=PATH.min(text.len())).rev().find(|&end| text.is_char_boundary(end));
+    let end = (0..=MAX_PATH_BYTES.min(text.len())).rev().find(|&end| text.is_char_boundary(end));
     &text[..end.unwrap_or_default()]
 }
 
-/// Kind of a request, which decides whether the audit has a line for it.
+/// Kind of a request, which decides whether the audit logs it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Act {
-    /// On a whole topic, or on tokens.
+enum ActionKind {
+    /// A change of a whole topic, or a request about tokens.
     Operation,
-    /// On a job, by an operator rather than its consumer.
+    /// A change of a job by an operator, not by its consumer.
     Managing,
     Other,
 }
 
-impl Act {
+impl ActionKind {
     fn of(method: &Method, path: &str) -> Self {
         let path = path.strip_prefix("/v1").unwrap_or(path);
         let mut parts = path.split('/').skip(1);

@@ -8,3 +8,4 @@ pub mod forwarded;
 pub mod log;
 pub mod origin;
 pub mod service;
+mod span;

@@ -1,11 +1,12 @@
 //! Web pages that may call a server which requires no token.
 //!
-//! Every web page that is open in a browser can send requests to loopback. Browsers name the sender
-//! in `Origin`. They send no `Origin` for images and links, with which a page could call a GET that
-//! pops, but `Sec-Fetch-Site` shows that these come from another site. A prefetch by speculation
-//! rules names no sender: it has `Sec-Fetch-Site: none`, like an address that the user types. So a
-//! request that changes jobs must come from a script of the same origin, or from no browser. To a
-//! server that is reached over plain HTTP and not on loopback, browsers send only `Origin`.
+//! Every web page that is open in a browser can send requests to loopback. For requests of scripts,
+//! browsers name the page in `Origin`. They send no `Origin` for images and links, with which a
+//! page could call a GET that pops, but `Sec-Fetch-Site` shows that these come from another site. A
+//! prefetch by speculation rules has `Sec-Fetch-Site: none`, like an address that the user types.
+//! So a request that changes jobs must come from a script of the same origin, or from a program
+//! other than a browser. Over plain HTTP to another machine, browsers send none of the `Sec-Fetch`
+//! headers.
 //!
 //! A page whose host name resolves to 127.0.0.1 (DNS rebinding) has the same origin as the server.
 //! Therefore the `Host` must be a name of this machine.
@@ -38,20 +39,20 @@ const PURPOSES: [HeaderName; 2] =
 /// Host names and allowed origins of one server.
 pub struct Origins {
     exposure: Exposure,
-    /// `server.hosts`
+    /// The names of `server.hosts`, in lower case.
     hosts: Vec<String>,
-    /// `server.cors_origins`
+    /// The origins of `server.cors_origins`.
     allowed: Vec<String>,
 }
 
 impl Origins {
-    /// Creates the rules from `server.hosts` and `server.cors_origins` as the settings have them.
+    /// Creates the rules from the values of `server.hosts` and `server.cors_origins`.
     pub fn new(exposure: Exposure, hosts: &[String], allowed: &[String]) -> Self {
-        let hosts = hosts.iter().map(|host| bare(host)).collect();
+        let hosts = hosts.iter().map(|host| host_name(host)).collect();
         Self { exposure, hosts, allowed: allowed.to_vec() }
     }
 
-    /// Returns the layer that admits pages of `server.cors_origins`; `None` if that is empty.
+    /// Returns the layer that admits pages of `server.cors_origins`; `None` if there are none.
     pub fn cors(&self) -> Option<CorsLayer> {
         let origins = self.allowed.iter().filter_map(|origin| HeaderValue::from_str(origin).ok());
         let origins: Vec<HeaderValue> = origins.collect();
@@ -64,13 +65,14 @@ impl Origins {
         (!self.allowed.is_empty()).then_some(cors)
     }
 
-    /// Refuses a request whose `Host` is not a name of this server. `server.hosts` is enforced
-    /// wherever it is set; without it, only on loopback and while no token is required.
+    /// Refuses a request whose `Host` is not a name of this server. If `server.hosts` is set, this
+    /// check is always active, otherwise only on loopback while no token is required.
     ///
     /// # Errors
     /// 403 `forbidden_origin`.
-    pub fn check_host(&self, request: &Request, is_closed: bool) -> Result<(), Problem> {
-        let is_limited = !self.hosts.is_empty() || (!is_closed && self.exposure == Exposure::Local);
+    pub fn check_host(&self, request: &Request, requires_token: bool) -> Result<(), Problem> {
+        let is_limited =
+            !self.hosts.is_empty() || (!requires_token && self.exposure == Exposure::Local);
         match is_limited && !hosts(request).all(|host| self.is_ours(host)) {
             true => Err(forbidden("`Host` is not a name of this server (server.hosts)")),
             false => Ok(()),
@@ -83,7 +85,7 @@ impl Origins {
     /// 403 `forbidden_origin`, 415 `unsupported_media_type`.
     pub fn check(&self, request: &Request) -> Result<(), Problem> {
         let headers = request.headers();
-        if headers.keys().any(is_of_browsers) {
+        if headers.keys().any(is_browser_header) {
             self.check_page(request)?;
         }
         match request.body().is_end_stream() {
@@ -111,7 +113,7 @@ impl Origins {
         if !has_origin && !texts(headers, &SEC_FETCH_SITE).all(is_own) {
             return Err(forbidden("web pages of other origins may not call (`Sec-Fetch-Site`)"));
         }
-        if changes && !is_of_script(headers) {
+        if changes && !is_from_script(headers) {
             return Err(forbidden(
                 "a browser may change jobs only from a script: this request opens, prefetches or \
                  embeds a page (`Sec-Fetch-Mode`, `Sec-Fetch-Dest`, `Sec-Purpose`)",
@@ -122,7 +124,7 @@ impl Origins {
 
     /// Returns whether a `Host` names this server.
     fn is_ours(&self, host: &str) -> bool {
-        let name = bare(host);
+        let name = host_name(host);
         name == "localhost"
             || name.ends_with(".localhost")
             || name.parse().is_ok_and(|ip: IpAddr| ip.is_loopback())
@@ -131,13 +133,13 @@ impl Origins {
 }
 
 /// Returns whether this is one of the headers by which browsers name the sender of a request.
-fn is_of_browsers(name: &HeaderName) -> bool {
+fn is_browser_header(name: &HeaderName) -> bool {
     name == ORIGIN || name.as_str().starts_with("sec-") || PURPOSES.contains(name)
 }
 
 /// Returns whether a script, or a program other than a browser, sent the request. Navigations,
 /// prefetches, images and frames are not from scripts.
-fn is_of_script(headers: &HeaderMap) -> bool {
+fn is_from_script(headers: &HeaderMap) -> bool {
     let is_fetch = |mode: &str| ["cors", "no-cors", "same-origin"].contains(&mode);
     texts(headers, &SEC_FETCH_MODE).all(is_fetch)
         && texts(headers, &SEC_FETCH_DEST).all(|dest| dest == "empty")
@@ -150,21 +152,21 @@ fn hosts(request: &Request) -> impl Iterator<Item = &str> {
     named.into_iter().chain(texts(request.headers(), &HOST))
 }
 
-/// Requires a body to be JSON, which a page of another origin can send only after a CORS preflight.
-/// Also admits the type of forms if there is no `Origin`: `curl -d` sends that type for any body,
-/// and a form of a page has an `Origin`.
+/// Requires the `Content-Type` of JSON, which a page of another origin can send only after a CORS
+/// preflight. Also accepts the type of HTML forms if there is no `Origin`: `curl -d` sends that
+/// type for any body, and a browser sends an `Origin` with every form.
 fn media_type(headers: &HeaderMap) -> Result<(), Problem> {
     let mut types = texts(headers, &CONTENT_TYPE).map(|value| {
         let essence = value.split(';').next().unwrap_or_default().trim();
         essence.to_ascii_lowercase()
     });
     let (first, more) = (types.next(), types.next());
-    let fits = match (first.as_deref(), more) {
+    let is_allowed = match (first.as_deref(), more) {
         (Some("application/json"), None) => true,
         (None | Some("application/x-www-form-urlencoded"), None) => !headers.contains_key(ORIGIN),
         _ => false,
     };
-    if fits {
+    if is_allowed {
         return Ok(());
     }
     let detail = "the body must be JSON and say so: `Content-Type: application/json`";
@@ -177,7 +179,7 @@ fn texts<'a>(headers: &'a HeaderMap, name: &HeaderName) -> impl Iterator<Item = 
 }
 
 /// Returns the name or address of a `Host` without its port, in lower case.
-fn bare(host: &str) -> String {
+fn host_name(host: &str) -> String {
     let name = match host.strip_prefix('[') {
         Some(address) => address.split(']').next().unwrap_or_default(),
         None if host.matches(':').count() > 1 => host,

@@ -1,7 +1,7 @@
 //! Steps of a request between its connection and its handler, in order.
 //!
-//! One service instead of a layer for each step: every layer of a router costs a boxed service, its
-//! clone and a boxed future for each request.
+//! All steps are one service, because every layer of a router costs a boxed service, its clone and
+//! a boxed future for each request.
 
 use std::{
     convert::Infallible,
@@ -25,16 +25,14 @@ use super::{
     finalize::{REQUEST_ID, request_id, unsupported, write},
     forwarded::TrustedProxies,
     log::RequestLog,
+    span,
 };
-use crate::{
-    http::{
-        app::App,
-        client::{need::Needs, peer::Peer},
-        extract::input::traceparent,
-        limits::hold::hold,
-        problem::Problem,
-    },
-    traces,
+use crate::http::{
+    app::App,
+    client::{need::Needs, peer::Peer},
+    extract::input::traceparent,
+    limits::hold::hold,
+    problem::Problem,
 };
 
 /// Layer around every handler of a listener.
@@ -46,7 +44,7 @@ pub struct Edge {
     guard: Option<Arc<Guard>>,
 }
 
-/// Checks before a handler that not every caller may call.
+/// Checks before the handler of a route that is not open to every caller.
 struct Guard {
     admission: Admission,
     needs: Needs,
@@ -55,45 +53,45 @@ struct Guard {
 }
 
 impl Edge {
-    /// Admits every caller.
+    /// Creates an edge that admits every caller.
     pub fn open(app: App, proxies: TrustedProxies) -> Self {
         Self { app, proxies, guard: None }
     }
 
-    /// Returns the same edge with a guard: a caller must be admitted to a route with these needs.
+    /// Returns this edge with a guard, which admits a caller only if it has what the route needs.
     pub fn guarded(&self, admission: Admission, needs: Needs) -> Self {
         let guard = Guard { cors: admission.origins.cors(), admission, needs };
         Self { guard: Some(Arc::new(guard)), ..self.clone() }
     }
 
-    /// Counts, names, logs and traces the request, and completes its answer.
+    /// Counts, logs and traces the request, and gives its answer an id.
     async fn serve<S: Handler>(&self, mut request: Request, handler: S) -> Response {
         self.proxies.resolve(&mut request);
-        let begun = self.app.requests.begin(&request);
+        let in_progress = self.app.requests.begin(&request);
         let id = request_id(&request);
         let request_log = RequestLog::new(&request, id.clone());
         let scheme = request.extensions().get::<Peer>().map(Peer::scheme);
-        let span = traces::request(&request, &id, scheme, || traceparent(request.headers()));
+        let span = span::request(&request, &id, scheme, || traceparent(request.headers()));
         let mut response = if let Some(problem) = unsupported(&request) {
             problem.into_response()
         } else if span.is_disabled() {
-            self.share(request, handler, &request_log).await
+            self.apply_cors(request, handler, &request_log).await
         } else {
-            self.share(request, handler, &request_log).instrument(span.clone()).await
+            self.apply_cors(request, handler, &request_log).instrument(span.clone()).await
         };
-        traces::answered(&span, response.status());
+        span::record_status(&span, response.status());
         let problem = response.extensions_mut().remove::<Problem>();
         request_log.answered(&response, problem.as_ref(), &self.app.refused);
         if let Some(problem) = problem {
             write(&mut response, problem, &id);
         }
         response.headers_mut().insert(REQUEST_ID, id);
-        begun.answered(response.status());
+        in_progress.answered(response.status());
         response
     }
 
     /// Answers a browser's preflight request, which has no token, and admits all other requests.
-    async fn share<S: Handler>(
+    async fn apply_cors<S: Handler>(
         &self,
         request: Request,
         handler: S,
@@ -139,7 +137,7 @@ impl Edge {
     }
 }
 
-/// Calls a handler. A panic was logged already; it becomes a problem.
+/// Calls a handler, and answers a panic, which the panic hook has logged, with a problem.
 async fn call<S: Handler>(handler: S, request: Request) -> Response {
     match AssertUnwindSafe(handler.oneshot(request)).catch_unwind().await {
         Ok(Ok(response)) => response,
@@ -162,20 +160,20 @@ impl<S> Handler for S where
 }
 
 #[derive(Clone)]
-pub struct Edged<S> {
+pub struct EdgeService<S> {
     edge: Edge,
     handler: S,
 }
 
 impl<S> Layer<S> for Edge {
-    type Service = Edged<S>;
+    type Service = EdgeService<S>;
 
-    fn layer(&self, handler: S) -> Edged<S> {
-        Edged { edge: self.clone(), handler }
+    fn layer(&self, handler: S) -> EdgeService<S> {
+        EdgeService { edge: self.clone(), handler }
     }
 }
 
-impl<S: Handler> Service<Request> for Edged<S> {
+impl<S: Handler> Service<Request> for EdgeService<S> {
     type Response = Response;
     type Error = Infallible;
     type Future = BoxFuture<'static, Result<Response, Infallible>>;

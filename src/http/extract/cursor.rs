@@ -1,20 +1,19 @@
-//! Cursors of job lists, which clients send back without reading them.
+//! Cursors of job lists: opaque texts that clients send back for the next page.
 
 use crate::{
     http::problem::Problem,
     job::{Bucket, State, Topic, UnixMillis},
     queue::Position,
-    store::JobPosition,
+    store::{JobFilter, JobPosition, Period},
 };
 
-/// Cursors of one list. Each begins with a checksum of the list and the position, so a changed
-/// cursor, or one of another list, is refused instead of skipping jobs.
-#[derive(Clone, Copy)]
+/// Reader and writer of the cursors of one list. Each cursor begins with a checksum of the list and
+/// the position. So a changed cursor, or a cursor of another list, is refused and cannot skip jobs.
+#[derive(Clone)]
 pub struct Cursor<'a> {
     pub topic: &'a Topic,
     pub state: State,
-    /// Lower and upper bound of the due times, if given.
-    pub due: (Option<UnixMillis>, Option<UnixMillis>),
+    pub filter: JobFilter,
 }
 
 impl Cursor<'_> {
@@ -26,7 +25,7 @@ impl Cursor<'_> {
         self.sealed(&format!("{}-{at}-{tie}", position.bucket.index()))
     }
 
-    /// Returns a position preceded by its checksum.
+    /// Returns the text of a position, preceded by its checksum.
     pub fn sealed(&self, place: &str) -> String {
         format!("{}-{place}", self.checksum(place))
     }
@@ -49,14 +48,19 @@ impl Cursor<'_> {
             let after = (!tie.is_empty()).then_some(JobPosition { at, tie });
             Some(Position { bucket, after })
         };
-        let wrong = "must be one that a page of this list gave";
-        parsed().ok_or_else(|| Problem::field("cursor", wrong))
+        let allowed = "must be the `cursor` of an earlier page of this list";
+        parsed().ok_or_else(|| Problem::field("cursor", allowed))
     }
 
     fn checksum(&self, place: &str) -> String {
         let limit = |at: Option<UnixMillis>| at.map_or_else(String::new, |at| at.get().to_string());
-        let due = format!("{}-{}", limit(self.due.0), limit(self.due.1));
-        let text = format!("{}/{}/{due}/{place}", self.topic, self.state.name());
+        let Period { from, before } = self.filter.due;
+        let due = format!("{}-{}", limit(from), limit(before));
+        let mut text = format!("{}/{}/{due}/{place}", self.topic, self.state.name());
+        let others = JobFilter { due: Period::ALWAYS, ..self.filter.clone() };
+        if !others.is_empty() {
+            text = format!("{text}/{others:?}");
+        }
         format!("{:08x}", crc32fast::hash(text.as_bytes()))
     }
 }

@@ -2,6 +2,7 @@
 
 pub mod content;
 pub mod cursor;
+pub mod filter;
 pub mod input;
 pub mod parse;
 pub mod query;

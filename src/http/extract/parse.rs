@@ -10,7 +10,7 @@ const MAX_SHOWN: usize = 300;
 
 /// Parses a JSON object. `within` is the path of this text in the request (empty, or `jobs[3]`).
 pub fn parse<'a, T: Deserialize<'a>>(json: &'a [u8], within: &str) -> Result<T, Problem> {
-    // Serde would fill the fields from a list, in their order.
+    // Refuses a list here: serde would accept it and fill the fields in their order.
     if !matches!(json.trim_ascii_start().first(), None | Some(b'{')) {
         return match serde_json::from_slice::<IgnoredAny>(json) {
             Ok(_) if within.is_empty() => Err(Problem::request("must be a JSON object")),
@@ -18,12 +18,12 @@ pub fn parse<'a, T: Deserialize<'a>>(json: &'a [u8], within: &str) -> Result<T, 
             Err(error) => Err(invalid_json(&error.to_string())),
         };
     }
-    // Tracking the path takes time, so only a refused text is parsed with it.
+    // Tracking the path is slow, so only refused text is parsed again with it.
     serde_json::from_slice(json).map_err(|error| {
         let deserializer = &mut serde_json::Deserializer::from_slice(json);
         match serde_path_to_error::deserialize::<_, T>(deserializer) {
             Err(located) => explain(&located, within),
-            // A complete value, followed by other text.
+            // The value is complete, but other text follows it.
             Ok(_) => invalid_json(&error.to_string()),
         }
     })
@@ -52,17 +52,17 @@ pub fn no_body(json: &[u8]) -> Result<(), Problem> {
 
 fn explain(error: &serde_path_to_error::Error<serde_json::Error>, within: &str) -> Problem {
     let text = error.inner().to_string();
-    let (what, place) = text.rsplit_once(" at line ").unwrap_or((&text, ""));
+    let (message, position) = text.rsplit_once(" at line ").unwrap_or((&text, ""));
     let path = error.path().to_string();
-    // "?" stands for a name that was not read completely.
+    // The path has "?" for a name that was not read completely.
     let path = path.trim_end_matches('?').trim_matches('.');
     let path = match (within, path) {
         ("", path) => path.to_owned(),
         (within, "") => within.to_owned(),
         (within, path) => format!("{within}.{path}"),
     };
-    // These texts are valid JSON, but no type can hold their values.
-    let must_be = match what {
+    // These values are valid JSON, but no Rust type can represent them.
+    let must_be = match message {
         "number out of range" => Some("must be a number that a double can hold"),
         "lone leading surrogate in hex escape" | "unexpected end of hex escape" => {
             Some("must be text of whole characters, but it has half of a surrogate pair")
@@ -72,11 +72,11 @@ fn explain(error: &serde_path_to_error::Error<serde_json::Error>, within: &str) 
     match must_be {
         Some(must_be) => problem(path, must_be),
         None if error.inner().is_data() => {
-            let (field, detail) = readable(what, path);
+            let (field, detail) = explain_data_error(message, path);
             problem(field, &detail)
         }
         None if path.is_empty() => invalid_json(&text),
-        None => invalid_json(&format!("{what} in `{}` at line {place}", shortened(&path))),
+        None => invalid_json(&format!("{message} in `{}` at line {position}", shortened(&path))),
     }
 }
 
@@ -87,37 +87,37 @@ fn problem(field: String, detail: &str) -> Problem {
     }
 }
 
-/// Returns the path of the faulty field, which may be inside `path`, and serde's message `what` in
-/// plain words.
-fn readable(what: &str, path: String) -> (String, String) {
+/// Returns the path of the faulty field, which may be inside `path`, and serde's `message` in plain
+/// words.
+fn explain_data_error(message: &str, path: String) -> (String, String) {
     let within = |field: &str| match path.as_str() {
         "" => field.to_owned(),
         path => format!("{path}.{field}"),
     };
     let quoted = |text: &str| text.split('`').nth(1).unwrap_or_default().to_owned();
-    if what.starts_with("missing field") {
-        return (within(&quoted(what)), "is missing".to_owned());
+    if message.starts_with("missing field") {
+        return (within(&quoted(message)), "is missing".to_owned());
     }
-    if what.starts_with("duplicate field") {
-        let field = quoted(what);
+    if message.starts_with("duplicate field") {
+        let field = quoted(message);
         let is_there = path == field || path.ends_with(&format!(".{field}"));
         return (if is_there { path } else { within(&field) }, "is given twice".to_owned());
     }
-    if what.starts_with("unknown field") {
-        let known = what.rsplit_once("`, ").map_or("", |(_, known)| known);
-        let known = what.find("`, expected ").map_or(known, |at| &what[at + 3..]);
+    if message.starts_with("unknown field") {
+        let known = message.rsplit_once("`, ").map_or("", |(_, known)| known);
+        let known = message.find("`, expected ").map_or(known, |at| &message[at + 3..]);
         return (path, format!("is not known: {known}"));
     }
-    let expected = what.rsplit_once(", expected ");
+    let expected = message.rsplit_once(", expected ");
     let got = ["invalid type: ", "invalid value: ", "unknown variant "]
         .into_iter()
-        .find_map(|prefix| what.strip_prefix(prefix));
+        .find_map(|prefix| message.strip_prefix(prefix));
     if let (Some(got), Some((_, expected))) = (got, expected) {
         let got = got.strip_suffix(&format!(", expected {expected}")).unwrap_or(got);
         let (got, expected) = (in_json(got), in_json(expected));
         return (path, format!("must be {expected}, got {}", shortened(got)));
     }
-    (path, shortened(what))
+    (path, shortened(message))
 }
 
 /// Translates serde's names of types to those of JSON.
@@ -139,8 +139,8 @@ fn shortened(text: &str) -> String {
     }
 }
 
-fn invalid_json(what: &str) -> Problem {
-    let detail = format!("the request must be JSON: {what}");
+fn invalid_json(message: &str) -> Problem {
+    let detail = format!("the request must be JSON: {message}");
     Problem::new(Code::InvalidJson, detail)
 }
 

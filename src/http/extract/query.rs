@@ -1,4 +1,4 @@
-//! Query of a URL: named parameters, each at most once, no unknown ones.
+//! The query of a URL. Each parameter may occur once, and unknown parameters are refused.
 
 use axum::http::Uri;
 
@@ -10,7 +10,7 @@ use crate::{
 
 pub struct Query {
     pairs: Vec<(String, String)>,
-    /// Parameter names that the route has taken.
+    /// Names of the parameters that the route has read so far.
     known: Vec<&'static str>,
 }
 
@@ -97,11 +97,11 @@ impl Query {
         self.take("reservation")
     }
 
-    /// Refuses parameters that the route has not taken by now.
+    /// Refuses parameters that the route has not read. Call it after reading all others.
     pub fn reject_unknown(self) -> Result<(), Problem> {
         let Some((given, _)) = self.pairs.first() else { return Ok(()) };
         let allowed = match (suggest::nearest(given, self.known.iter().copied()), &self.known[..]) {
-            (Some(meant), _) => format!("did you mean `{meant}`?"),
+            (Some(nearest), _) => format!("did you mean `{nearest}`?"),
             (None, []) => "it takes none".to_owned(),
             (None, known) => format!("it takes {}", known.join(", ")),
         };

@@ -1,10 +1,11 @@
 //! Limits of topics and of the store (`limits.topic_jobs`, `topic_bytes`, `store_jobs`,
 //! `store_bytes`).
 //!
-//! While jobs are put, the store counts them once a second, or every ten seconds while less than
-//! half of each limit is used; puts of this server since then are added. So a single server never
-//! exceeds a limit, and may refuse puts for a second after jobs have gone. With several servers,
-//! each exceeds it by at most the jobs that the others put between two counts.
+//! Each limit is compared with a cached count of the store plus the jobs that this server has put
+//! since that count. While jobs are put, the count is repeated every second, or every ten seconds
+//! while less than half of each limit is used. So a single server never exceeds a limit, but may
+//! refuse puts for up to a second after jobs have been removed. Several servers together exceed it
+//! by at most the jobs that the other servers put between two counts.
 
 use std::{
     hash::Hash,
@@ -14,7 +15,7 @@ use std::{
 
 use tokio::time::Instant;
 
-use super::keyed::Keyed;
+use super::keyed::BoundedMap;
 use crate::{
     config::Limits,
     http::problem::{Code, Problem},
@@ -23,34 +24,36 @@ use crate::{
     store::{StoreResult, Usage},
 };
 
-/// Time after which a count is repeated, and the same while less than half of each limit is used.
-const COUNT_AGAIN: Duration = Duration::from_secs(1);
-const COUNT_HALF_EMPTY_AGAIN: Duration = Duration::from_secs(10);
+/// Time after which a count is repeated while at least half of a limit is used.
+const COUNT_INTERVAL: Duration = Duration::from_secs(1);
+/// Time after which a count is repeated while less than half of each limit is used.
+const COUNT_INTERVAL_BELOW_HALF: Duration = Duration::from_secs(10);
 /// Time after which an unanswered count is repeated.
-const LOST: Duration = Duration::from_secs(10);
-/// Maximum number of topics with a cached count; any further topic is counted for every put.
-const TOPICS: usize = 10_000;
+const COUNT_TIMEOUT: Duration = Duration::from_secs(10);
+/// Maximum number of topics with a cached count. The jobs of further topics are counted at each
+/// put.
+const MAX_TOPICS: usize = 10_000;
 
-/// Free room in topics and in the store.
+/// Limits of the jobs and bytes of each topic and of the store.
 #[derive(Clone)]
 pub struct Capacity {
-    topics: Option<Arc<Bound<Topic>>>,
-    store: Option<Arc<Bound<()>>>,
+    topics: Option<Arc<UsageLimit<Topic>>>,
+    store: Option<Arc<UsageLimit<()>>>,
 }
 
-/// Admission of a put. Until this value is dropped, the put's jobs and bytes count as being put.
+/// Admission of a put. Until this value is dropped, the put's jobs and bytes count as in flight.
 pub struct Admitted {
     _topic: Option<CapacityPermit<Topic>>,
     _store: Option<CapacityPermit<()>>,
 }
 
 impl Capacity {
-    /// Creates the limits from the settings. Without a limit nothing is counted.
+    /// Creates the limits from the settings. Without a limit, nothing is counted.
     pub fn new(limits: &Limits) -> Self {
         let Limits { topic_jobs, topic_bytes, store_jobs, store_bytes, .. } = *limits;
         Self {
-            topics: Bound::new(topic_jobs, topic_bytes),
-            store: Bound::new(store_jobs, store_bytes),
+            topics: UsageLimit::new(topic_jobs, topic_bytes),
+            store: UsageLimit::new(store_jobs, store_bytes),
         }
     }
 
@@ -106,22 +109,21 @@ impl Capacity {
 }
 
 fn topic_full(full: Full) -> Problem {
-    let (limit, what, key) = match full {
+    let (limit, unit, key) = match full {
         Full::Jobs(limit) => (limit, "jobs", "topic_jobs"),
         Full::Bytes(limit) => (limit, "bytes of bodies", "topic_bytes"),
     };
-    let detail = format!("the topic is full: it may have at most {limit} {what} (limits.{key})");
+    let detail = format!("the topic is full: it may have at most {limit} {unit} (limits.{key})");
     Problem::new(Code::TopicFull, detail)
 }
 
 fn store_full(full: Full) -> Problem {
-    let (limit, what, key) = match full {
-        Full::Jobs(limit) => (limit, "have", "store_jobs"),
-        Full::Bytes(limit) => (limit, "take", "store_bytes"),
+    let (limit, unit, key) = match full {
+        Full::Jobs(limit) => (limit, "jobs", "store_jobs"),
+        Full::Bytes(limit) => (limit, "bytes", "store_bytes"),
     };
-    let unit = if key == "store_jobs" { "jobs" } else { "bytes" };
     let detail = format!(
-        "the store has no room for more jobs: it may {what} at most {limit} {unit} (limits.{key}); \
+        "the store has no room for more jobs: it may have at most {limit} {unit} (limits.{key}); \
          finishing and deleting still work"
     );
     Problem::new(Code::StoreFull, detail)
@@ -134,48 +136,50 @@ enum Full {
     Bytes(u64),
 }
 
-/// Limits of jobs and bytes, and the cached counts of each key.
-struct Bound<K> {
+/// Limits of the jobs and bytes per key: of each topic, or of the whole store.
+struct UsageLimit<K> {
     jobs: Option<u64>,
     bytes: Option<u64>,
-    known: Mutex<Keyed<K, Known>>,
+    usage: Mutex<BoundedMap<K, KeyUsage>>,
 }
 
+/// The known usage of a key.
 #[derive(Default)]
-struct Known {
-    /// Last count of the store, and the time at which it was requested.
+struct KeyUsage {
+    /// The last count of the store, and when it was requested.
     counted: Option<(Usage, Instant)>,
-    /// Time at which an unanswered count was requested.
-    asking: Option<Instant>,
-    /// Jobs and bytes put since `counted` was requested, and since `asking`.
+    /// When the next count was requested; `None` if it is answered.
+    requested_at: Option<Instant>,
+    /// Jobs and bytes put since `counted` was requested.
     since: Usage,
-    since_asking: Usage,
-    /// Jobs and bytes that are being put.
+    /// Jobs and bytes put since `requested_at`.
+    since_request: Usage,
+    /// Jobs and bytes of puts that are not answered yet.
     in_flight: Usage,
 }
 
-/// Jobs and bytes that are being put under one key.
+/// Jobs and bytes of a put under one key; in flight until it is dropped.
 struct CapacityPermit<K: Eq + Hash> {
-    bound: Arc<Bound<K>>,
+    limit: Arc<UsageLimit<K>>,
     key: K,
-    what: Usage,
+    added: Usage,
 }
 
-/// Step before a put is admitted or refused.
+/// The count that decides whether a put is admitted.
 #[derive(Debug, PartialEq, Eq)]
-enum Look {
+enum CountStep {
     /// Use the cached count.
-    No,
+    UseCached,
     /// Request a count at this time, and cache it.
     Count(Instant),
-    /// Request a count without caching it: the cache is full.
-    CountOnly,
+    /// Request a count without caching it, since the cache is full.
+    CountUncached,
 }
 
-impl<K: Eq + Hash + Clone> Bound<K> {
+impl<K: Eq + Hash + Clone> UsageLimit<K> {
     fn new(jobs: Option<u64>, bytes: Option<u64>) -> Option<Arc<Self>> {
-        let known = Mutex::new(Keyed::new(TOPICS, COUNT_AGAIN));
-        (jobs.is_some() || bytes.is_some()).then(|| Arc::new(Self { jobs, bytes, known }))
+        let usage = Mutex::new(BoundedMap::new(MAX_TOPICS, COUNT_INTERVAL));
+        (jobs.is_some() || bytes.is_some()).then(|| Arc::new(Self { jobs, bytes, usage }))
     }
 
     async fn take<F: Future<Output = StoreResult<Usage>>>(
@@ -185,83 +189,88 @@ impl<K: Eq + Hash + Clone> Bound<K> {
         now: Instant,
         count: impl FnOnce() -> F,
     ) -> Result<Option<CapacityPermit<K>>, Full> {
-        let look = self.look(key, now);
-        if look != Look::No {
+        let step = self.step(key, now);
+        if step != CountStep::UseCached {
             // If the store cannot count, the put itself will fail with a better error.
             let counted = count().await.ok();
-            match look {
-                Look::Count(asked) => self.counted(key, asked, counted),
-                _ => return self.fits(counted.unwrap_or_default(), more).map(|()| None),
+            match step {
+                CountStep::Count(requested_at) => self.cache(key, requested_at, counted),
+                _ => return self.check(counted.unwrap_or_default(), more).map(|()| None),
             }
         }
         let mut all = self.lock();
-        let known = all.again(key);
-        self.fits(known.all(), more)?;
-        known.in_flight = known.in_flight.plus(more);
-        Ok(Some(CapacityPermit { bound: Arc::clone(self), key: key.clone(), what: more }))
+        let usage = all.get_or_default(key);
+        self.check(usage.total(), more)?;
+        usage.in_flight = usage.in_flight.plus(more);
+        Ok(Some(CapacityPermit { limit: Arc::clone(self), key: key.clone(), added: more }))
     }
 
-    fn look(&self, key: &K, now: Instant) -> Look {
+    fn step(&self, key: &K, now: Instant) -> CountStep {
         let mut all = self.lock();
         let age = |at: Instant| now.saturating_duration_since(at);
-        let is_needed = |known: &Known| {
-            let last = known.asking.or(known.counted.map(|(_, at)| at));
-            known.in_flight != Usage::default()
-                || last.is_some_and(|at| age(at) < COUNT_HALF_EMPTY_AGAIN)
+        let is_needed = |usage: &KeyUsage| {
+            let last = usage.requested_at.or(usage.counted.map(|(_, at)| at));
+            usage.in_flight != Usage::default()
+                || last.is_some_and(|at| age(at) < COUNT_INTERVAL_BELOW_HALF)
         };
-        let Some(known) = all.entry(key, now.into_std(), is_needed, Known::default) else {
-            return Look::CountOnly;
+        let Some(usage) = all.entry(key, now.into_std(), is_needed, KeyUsage::default) else {
+            return CountStep::CountUncached;
         };
-        let again =
-            if self.is_half_empty(known.all()) { COUNT_HALF_EMPTY_AGAIN } else { COUNT_AGAIN };
-        let is_good = known.counted.is_some_and(|(_, at)| age(at) < again);
-        let is_asked = known.counted.is_some() && known.asking.is_some_and(|at| age(at) < LOST);
-        if is_good || is_asked {
-            return Look::No;
+        let interval = match self.is_below_half(usage.total()) {
+            true => COUNT_INTERVAL_BELOW_HALF,
+            false => COUNT_INTERVAL,
+        };
+        let is_recent = usage.counted.is_some_and(|(_, at)| age(at) < interval);
+        let is_requested =
+            usage.counted.is_some() && usage.requested_at.is_some_and(|at| age(at) < COUNT_TIMEOUT);
+        if is_recent || is_requested {
+            return CountStep::UseCached;
         }
-        (known.asking, known.since_asking) = (Some(now), Usage::default());
-        Look::Count(now)
+        (usage.requested_at, usage.since_request) = (Some(now), Usage::default());
+        CountStep::Count(now)
     }
 
-    /// Caches the count requested at `asked`; after an error, keeps the old one for an interval.
-    fn counted(&self, key: &K, asked: Instant, counted: Option<Usage>) {
+    /// Caches a count, or after an error uses the old one for another interval.
+    fn cache(&self, key: &K, requested_at: Instant, counted: Option<Usage>) {
         let mut all = self.lock();
-        let known = all.again(key);
-        if known.asking != Some(asked) && known.counted.is_some() {
-            return; // a later count was requested meanwhile
+        let usage = all.get_or_default(key);
+        if usage.requested_at != Some(requested_at) && usage.counted.is_some() {
+            return; // another count was requested later
         }
-        known.asking = None;
-        match (counted, known.counted) {
+        usage.requested_at = None;
+        match (counted, usage.counted) {
             (Some(counted), _) => {
-                known.counted = Some((counted, asked));
-                known.since = known.since_asking;
+                usage.counted = Some((counted, requested_at));
+                usage.since = usage.since_request;
             }
-            (None, Some((old, _))) => known.counted = Some((old, asked)),
+            (None, Some((old, _))) => usage.counted = Some((old, requested_at)),
             (None, None) => {}
         }
     }
 
-    fn fits(&self, there: Usage, more: Usage) -> Result<(), Full> {
-        let all = there.plus(more);
+    /// Checks that `more` can be added to `used` without exceeding a limit.
+    fn check(&self, used: Usage, more: Usage) -> Result<(), Full> {
+        let total = used.plus(more);
         match (self.jobs, self.bytes) {
-            (Some(limit), _) if more.jobs > 0 && all.jobs > limit => Err(Full::Jobs(limit)),
-            (_, Some(limit)) if all.bytes > limit => Err(Full::Bytes(limit)),
+            (Some(limit), _) if more.jobs > 0 && total.jobs > limit => Err(Full::Jobs(limit)),
+            (_, Some(limit)) if total.bytes > limit => Err(Full::Bytes(limit)),
             _ => Ok(()),
         }
     }
 
-    fn is_half_empty(&self, there: Usage) -> bool {
-        let is_below_half = |there: u64, limit: Option<u64>| limit.is_none_or(|l| there < l / 2);
-        is_below_half(there.jobs, self.jobs) && is_below_half(there.bytes, self.bytes)
+    /// Returns whether less than half of each limit is used.
+    fn is_below_half(&self, used: Usage) -> bool {
+        let is_below_half = |used: u64, limit: Option<u64>| limit.is_none_or(|l| used < l / 2);
+        is_below_half(used.jobs, self.jobs) && is_below_half(used.bytes, self.bytes)
     }
 
-    fn lock(&self) -> MutexGuard<'_, Keyed<K, Known>> {
-        self.known.lock().expect("no thread panics while holding this lock")
+    fn lock(&self) -> MutexGuard<'_, BoundedMap<K, KeyUsage>> {
+        self.usage.lock().expect("no thread panics while holding this lock")
     }
 }
 
-impl Known {
-    fn all(&self) -> Usage {
+impl KeyUsage {
+    fn total(&self) -> Usage {
         let counted = self.counted.map_or(Usage::default(), |(counted, _)| counted);
         counted.plus(self.since).plus(self.in_flight)
     }
@@ -269,12 +278,12 @@ impl Known {
 
 impl<K: Eq + Hash> Drop for CapacityPermit<K> {
     fn drop(&mut self) {
-        let mut all = self.bound.known.lock().expect("no thread panics while holding this lock");
-        let Some(known) = all.get_mut(&self.key) else { return };
-        known.in_flight = known.in_flight.minus(self.what);
-        // Counted even if the put failed; the next count corrects that.
-        known.since = known.since.plus(self.what);
-        known.since_asking = known.since_asking.plus(self.what);
+        let mut all = self.limit.usage.lock().expect("no thread panics while holding this lock");
+        let Some(usage) = all.get_mut(&self.key) else { return };
+        usage.in_flight = usage.in_flight.minus(self.added);
+        // Added even if the put failed; the next count corrects that.
+        usage.since = usage.since.plus(self.added);
+        usage.since_request = usage.since_request.plus(self.added);
     }
 }
 

@@ -1,5 +1,5 @@
-//! Unwritten answers: counts the memory that they take per caller, and closes connections of slow
-//! readers when memory is short.
+//! Unwritten answers. This module counts their memory per caller. When memory is short, it closes
+//! connections whose clients read slowly.
 
 use std::{
     collections::HashMap,
@@ -14,8 +14,8 @@ use super::quotas::Caller;
 use crate::http::client::peer::Peer;
 
 /// Minimum age of an unwritten answer whose connection may be closed to free memory.
-const SLOW: Duration = Duration::from_secs(1);
-/// Extension of a response whose bytes `Memory` counts already: the answer to a read or a pop.
+const MIN_SLOW_AGE: Duration = Duration::from_secs(1);
+/// Extension of a response whose bytes `Memory` has already counted: the answer to a read or a pop.
 #[derive(Clone)]
 pub struct Counted;
 
@@ -27,7 +27,7 @@ pub struct Held(Mutex<Answers>);
 struct Answers {
     all: Slab<Answer>,
     /// Unwritten bytes per caller.
-    of: HashMap<Caller, usize>,
+    by_caller: HashMap<Caller, usize>,
 }
 
 /// An unwritten answer.
@@ -40,20 +40,21 @@ pub struct Answer {
 }
 
 impl Answer {
-    /// Describes an answer of `bytes` bytes that is unwritten from now on.
+    /// Describes an answer of `bytes` bytes that has just become ready to be written.
     pub fn new(bytes: usize, caller: Caller, peer: Peer) -> Self {
         Self { since: Instant::now(), bytes, caller, peer, is_cut: false }
     }
 }
 
 impl Held {
-    /// Closes the connections of the oldest unwritten answers, of one caller or of all, until their
-    /// answers add up to `bytes` bytes. Returns whether any was closed.
-    pub fn make_room(&self, of: Option<&Caller>, bytes: usize) -> bool {
+    /// Closes the connections with the oldest unwritten answers, until these answers have `bytes`
+    /// bytes together. If `only` is given, closes only connections of this caller. Returns whether
+    /// it closed any.
+    pub fn make_room(&self, only: Option<&Caller>, bytes: usize) -> bool {
         let mut answers = self.lock();
         let mut slow: Vec<(Instant, usize)> = (answers.all.iter())
-            .filter(|(_, answer)| of.is_none_or(|caller| answer.caller == *caller))
-            .filter(|(_, answer)| !answer.is_cut && answer.since.elapsed() >= SLOW)
+            .filter(|(_, answer)| only.is_none_or(|caller| answer.caller == *caller))
+            .filter(|(_, answer)| !answer.is_cut && answer.since.elapsed() >= MIN_SLOW_AGE)
             .map(|(key, answer)| (answer.since, key))
             .collect();
         slow.sort_unstable();
@@ -73,16 +74,16 @@ impl Held {
         freed > 0
     }
 
-    /// Adds an answer and returns its key. With `may_refuse`, refuses an answer with which its
-    /// caller would hold more than `most` bytes, unless it is the caller's only one; the error is
-    /// the caller.
-    pub fn add(&self, answer: Answer, most: usize, may_refuse: bool) -> Result<usize, Caller> {
+    /// Adds an answer and returns its key. If `may_refuse`, refuses the answer if it would raise
+    /// the unwritten bytes of its caller above `max_bytes`, and returns the caller as the error.
+    /// The only answer of a caller is never refused.
+    pub fn add(&self, answer: Answer, max_bytes: usize, may_refuse: bool) -> Result<usize, Caller> {
         let mut answers = self.lock();
-        let of = answers.of.entry(answer.caller.clone()).or_default();
-        if may_refuse && *of > 0 && *of + answer.bytes > most {
+        let held = answers.by_caller.entry(answer.caller.clone()).or_default();
+        if may_refuse && *held > 0 && *held + answer.bytes > max_bytes {
             return Err(answer.caller);
         }
-        *of += answer.bytes;
+        *held += answer.bytes;
         Ok(answers.all.insert(answer))
     }
 
@@ -90,10 +91,10 @@ impl Held {
     pub fn remove(&self, key: usize) {
         let mut answers = self.lock();
         let Answer { bytes, caller, .. } = answers.all.remove(key);
-        if let Some(of) = answers.of.get_mut(&caller) {
-            *of -= bytes;
-            if *of == 0 {
-                answers.of.remove(&caller);
+        if let Some(held) = answers.by_caller.get_mut(&caller) {
+            *held -= bytes;
+            if *held == 0 {
+                answers.by_caller.remove(&caller);
             }
         }
     }

@@ -12,12 +12,14 @@ use super::{
 };
 use crate::http::{client::identity::Identity, problem::Problem};
 
-/// Answers of fewer bytes are not counted: the connection or stream of such an answer takes more.
-const SMALL: usize = 2 << 10;
-/// The unwritten answers of one caller may take one part in this many of `limits.memory_bytes`.
-const SHARE: usize = 2;
+/// Minimum size of an answer that is counted. A smaller one takes less memory than its connection
+/// or stream.
+const MIN_COUNTED_BYTES: usize = 2 << 10;
+/// Divisor of `limits.memory_bytes` for the unwritten answers of one caller: a caller may use half.
+const CALLER_DIVISOR: usize = 2;
 
-/// Memory of one answer, until its last byte was written or never will be. Extension of the answer.
+/// The memory of one answer, as an extension of the answer. When the last byte is written or
+/// discarded, dropping this value returns the memory.
 pub struct Hold {
     memory: Memory,
     key: usize,
@@ -32,9 +34,11 @@ pub fn hold(
     mut response: Response,
 ) -> Response {
     let size = response.body().size_hint().exact().and_then(|size| usize::try_from(size).ok());
-    let (Some(bytes @ SMALL..), Some(peer)) = (size, identity.peer()) else { return response };
+    let (Some(bytes @ MIN_COUNTED_BYTES..), Some(peer)) = (size, identity.peer()) else {
+        return response;
+    };
     let is_counted = response.extensions_mut().remove::<Counted>().is_some();
-    // The answer to a change must not be refused: it alone reports the change.
+    // The answer to a change must not be refused: the client would not learn of the change.
     let may_refuse = is_read || is_counted;
     let mut share = memory.share();
     if !is_counted && share.grow(bytes).is_err() {
@@ -45,7 +49,7 @@ pub fn hold(
         share.grow_beyond(bytes);
     }
     let answer = Answer::new(bytes, Caller::of(identity), peer.clone());
-    let held = match memory.held().add(answer, memory.limit() / SHARE, may_refuse) {
+    let held = match memory.held().add(answer, memory.limit() / CALLER_DIVISOR, may_refuse) {
         Ok(key) => Hold { memory: memory.clone(), key, _share: share },
         Err(caller) => {
             memory.held().make_room(Some(&caller), bytes);

@@ -1,5 +1,5 @@
-//! Limit of requests handled at once. A request does not count while its body arrives or while it
-//! waits for jobs: slow clients and waiting consumers do not block others.
+//! Concurrency limit of requests. A request does not count while its body arrives or while it waits
+//! for jobs, so that slow clients and waiting consumers do not block other callers.
 
 use std::sync::{
     Arc,
@@ -8,16 +8,16 @@ use std::sync::{
 
 use crate::http::problem::Problem;
 
-/// Number of requests that are being handled.
+/// The concurrency limit, and the number of requests that count in it.
 #[derive(Clone)]
 pub struct InFlight(Arc<Inner>);
 
 struct Inner {
     limit: usize,
-    now: AtomicUsize,
+    current: AtomicUsize,
 }
 
-/// Permit of one request in the limit; an extension of the request.
+/// Permit of one request; an extension of the request.
 #[derive(Clone)]
 pub struct InFlightPermit(Arc<PermitInner>);
 
@@ -29,7 +29,7 @@ struct PermitInner {
 impl InFlight {
     /// Limits requests to `limit` at once (`limits.requests_in_flight`).
     pub fn new(limit: usize) -> Self {
-        Self(Arc::new(Inner { limit, now: AtomicUsize::new(0) }))
+        Self(Arc::new(Inner { limit, current: AtomicUsize::new(0) }))
     }
 
     /// Takes a permit for a request.
@@ -49,9 +49,9 @@ impl InFlightPermit {
     /// # Errors
     /// 503 `overloaded`: the limit is reached.
     pub fn enter(&self) -> Result<(), Problem> {
-        let Inner { limit, now } = &*self.0.all.0;
-        if now.fetch_add(1, Ordering::Relaxed) >= *limit {
-            now.fetch_sub(1, Ordering::Relaxed);
+        let Inner { limit, current } = &*self.0.all.0;
+        if current.fetch_add(1, Ordering::Relaxed) >= *limit {
+            current.fetch_sub(1, Ordering::Relaxed);
             return Err(Problem::overloaded_by("limits.requests_in_flight"));
         }
         self.0.counts.store(true, Ordering::Relaxed);
@@ -67,7 +67,7 @@ impl InFlightPermit {
 impl PermitInner {
     fn leave(&self) {
         if self.counts.swap(false, Ordering::Relaxed) {
-            self.all.0.now.fetch_sub(1, Ordering::Relaxed);
+            self.all.0.current.fetch_sub(1, Ordering::Relaxed);
         }
     }
 }
@@ -83,17 +83,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_permit_counts_while_it_is_taken_and_once() {
+    fn a_permit_counts_once_while_it_is_held() {
         let all = InFlight::new(1);
         let permit = all.permit().expect("there is room");
         assert!(all.permit().is_err());
         permit.leave();
         permit.leave();
         let other = all.permit().expect("there is room");
-        permit.enter().expect_err("the other has it");
+        permit.enter().expect_err("the other permit counts");
         drop(other);
         permit.enter().expect("there is room");
         drop(permit);
-        assert_eq!(all.0.now.load(Ordering::Relaxed), 0);
+        assert_eq!(all.0.current.load(Ordering::Relaxed), 0);
     }
 }

@@ -6,22 +6,24 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Map with a bounded number of entries. Drops unneeded ones before it refuses a new key.
-pub struct Keyed<K, V> {
+/// Map with a bounded number of entries. When it is full, a sweep removes the entries that are no
+/// longer needed.
+pub struct BoundedMap<K, V> {
     entries: HashMap<K, V>,
-    most: usize,
-    /// Shortest time between two sweeps, as each visits all entries.
-    sweep_every: Duration,
+    capacity: usize,
+    /// Minimum time between two sweeps, since each visits all entries.
+    sweep_interval: Duration,
     swept: Option<Instant>,
 }
 
-impl<K: Eq + Hash + Clone, V> Keyed<K, V> {
-    pub fn new(most: usize, sweep_every: Duration) -> Self {
-        Self { entries: HashMap::new(), most, sweep_every, swept: None }
+impl<K: Eq + Hash + Clone, V> BoundedMap<K, V> {
+    pub fn new(capacity: usize, sweep_interval: Duration) -> Self {
+        Self { entries: HashMap::new(), capacity, sweep_interval, swept: None }
     }
 
-    /// Returns the entry of a key, made by `new` if there is none. Returns `None` if the map is
-    /// full of entries for which `is_needed` holds, or was swept too recently.
+    /// Returns the entry of a key, and creates it with `new` if there is none. Returns `None` if
+    /// the key is new and the map is full, unless a sweep finds room. Sweeps are at least
+    /// `sweep_interval` apart.
     pub fn entry(
         &mut self,
         key: &K,
@@ -29,21 +31,22 @@ impl<K: Eq + Hash + Clone, V> Keyed<K, V> {
         is_needed: impl Fn(&V) -> bool,
         new: impl FnOnce() -> V,
     ) -> Option<&mut V> {
-        if !self.entries.contains_key(key) && self.entries.len() >= self.most {
+        if !self.entries.contains_key(key) && self.entries.len() >= self.capacity {
             let age = |swept: Instant| now.saturating_duration_since(swept);
-            if self.swept.is_none_or(|swept| age(swept) >= self.sweep_every) {
+            if self.swept.is_none_or(|swept| age(swept) >= self.sweep_interval) {
                 self.swept = Some(now);
                 self.entries.retain(|_, value| is_needed(value));
             }
-            if self.entries.len() >= self.most {
+            if self.entries.len() >= self.capacity {
                 return None;
             }
         }
         Some(self.entries.entry(key.clone()).or_insert_with(new))
     }
 
-    /// Returns the entry of a key that had one a moment ago; a new one if a sweep removed it.
-    pub fn again(&mut self, key: &K) -> &mut V
+    /// Returns the entry of a key. Creates it if a sweep has removed it since the caller last used
+    /// it, even if the map then exceeds its bound.
+    pub fn get_or_default(&mut self, key: &K) -> &mut V
     where
         V: Default,
     {
@@ -51,7 +54,7 @@ impl<K: Eq + Hash + Clone, V> Keyed<K, V> {
     }
 }
 
-impl<K: Eq + Hash, V> Keyed<K, V> {
+impl<K: Eq + Hash, V> BoundedMap<K, V> {
     pub fn get_mut(&mut self, key: &K) -> Option<&mut V> {
         self.entries.get_mut(key)
     }
@@ -67,10 +70,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_full_map_sweeps_now_and_then_and_refuses_new_keys_alone() {
+    fn a_full_map_sweeps_rarely_and_refuses_only_new_keys() {
         let begin = Instant::now();
         let second = |n| begin + Duration::from_secs(n);
-        let mut map = Keyed::new(2, Duration::from_secs(10));
+        let mut map = BoundedMap::new(2, Duration::from_secs(10));
         let mut put = |key: u8, at, needed: u8| {
             map.entry(&key, at, |value| *value == needed, || key).copied()
         };

@@ -9,7 +9,7 @@ use std::{
 
 /// Concurrency limit per key.
 #[derive(Clone)]
-pub struct LimitBy<K>(Arc<Inner<K>>);
+pub struct KeyedLimit<K>(Arc<Inner<K>>);
 
 struct Inner<K> {
     limit: usize,
@@ -17,32 +17,33 @@ struct Inner<K> {
 }
 
 /// A permit of one key, returned on drop.
-pub struct Taken<K: Eq + Hash> {
-    all: LimitBy<K>,
+pub struct KeyPermit<K: Eq + Hash> {
+    limit: KeyedLimit<K>,
     key: K,
 }
 
-impl<K: Eq + Hash + Clone> LimitBy<K> {
+impl<K: Eq + Hash + Clone> KeyedLimit<K> {
     /// Allows at most `limit` permits per key.
     pub fn new(limit: usize) -> Self {
         Self(Arc::new(Inner { limit, taken: Mutex::default() }))
     }
 
     /// Takes a permit for this key, or returns `None` if the key has reached the limit.
-    pub fn take(&self, key: K) -> Option<Taken<K>> {
+    pub fn take(&self, key: K) -> Option<KeyPermit<K>> {
         let mut taken = self.0.taken.lock().expect("no thread panics while holding this lock");
         let count = taken.entry(key.clone()).or_default();
         if *count >= self.0.limit {
             return None;
         }
         *count += 1;
-        Some(Taken { all: self.clone(), key })
+        Some(KeyPermit { limit: self.clone(), key })
     }
 }
 
-impl<K: Eq + Hash> Drop for Taken<K> {
+impl<K: Eq + Hash> Drop for KeyPermit<K> {
     fn drop(&mut self) {
-        let mut taken = self.all.0.taken.lock().expect("no thread panics while holding this lock");
+        let mut taken =
+            self.limit.0.taken.lock().expect("no thread panics while holding this lock");
         if let Some(count) = taken.get_mut(&self.key) {
             *count -= 1;
             if *count == 0 {
@@ -52,8 +53,9 @@ impl<K: Eq + Hash> Drop for Taken<K> {
     }
 }
 
-/// Returns the part of an address by which clients are counted: all of IPv4, the first 64 bits of
-/// IPv6, since one client usually has all addresses that share them.
+/// Returns the part of an address by which clients are counted. For IPv4 this is the whole address.
+/// For IPv6 it is the first 64 bits, since one client usually has all addresses that begin with
+/// them.
 pub fn network(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(ip) => {
@@ -69,18 +71,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_key_has_its_own_value_and_idle_keys_are_dropped() {
-        let all = LimitBy::new(2);
+    fn each_key_has_its_own_limit_and_idle_keys_are_dropped() {
+        let all = KeyedLimit::new(2);
         let (one, _two) = (all.take("a").expect("one"), all.take("a").expect("two"));
         assert!(all.take("a").is_none());
         let other = all.take("b").expect("its own");
         drop((one, other));
-        all.take("a").expect("one was given back");
+        all.take("a").expect("one was returned");
         assert_eq!(all.0.taken.lock().expect("no panic").len(), 1);
     }
 
     #[test]
-    fn the_addresses_of_a_client_are_one() {
+    fn the_addresses_of_a_client_are_counted_together() {
         for (address, one) in [
             ("10.0.0.1", "10.0.0.1"),
             ("::ffff:10.0.0.1", "10.0.0.1"),

@@ -1,7 +1,7 @@
-//! Limit of bytes that requests and answers hold at once in the whole process.
+//! Limit of the bytes that requests and answers of the whole process hold at once.
 //!
-//! A request counts from the first byte of its body until the store has released it, which may be
-//! after its client has gone; an answer counts until it is written. A request that would exceed the
+//! A request counts from the first byte of its body until the store has released it, even if its
+//! client has disconnected; an answer counts until it is written. A request that would exceed the
 //! limit is refused before anything is done.
 
 use std::{
@@ -31,21 +31,22 @@ use crate::{
     metrics::gauge,
 };
 
-/// Bytes counted per byte of a request: its body is held as received and in the store's command.
+/// Number of copies of a request's body that are counted: as received, and in the store's command.
 pub const COPIES: usize = 2;
-/// Shares up to this size may also use the last eighth of the memory: finishing, deleting and
-/// looking at jobs go on while large puts are refused.
+/// Maximum size of a share that may also use the last eighth of the memory, so that clients can
+/// finish, delete and read jobs while large puts are refused.
 const SMALL: usize = 16 << 10;
 /// Maximum number of pages of jobs read at once, which bounds their share of the store's time.
-const PAGES: usize = 4;
+const MAX_PAGES: usize = 4;
 /// Estimated bytes of the result of one job of a batch.
-const RESULT: usize = 512;
-/// Number of checks for memory freed by closed connections, and the pause between two of them.
-const ROOM_TRIES: usize = 50;
+const RESULT_BYTES: usize = 512;
+/// Number of checks whether closed connections have freed memory.
+const ROOM_CHECKS: usize = 50;
+/// Pause before each of these checks.
 const ROOM_PAUSE: Duration = Duration::from_millis(10);
 /// Maximum number of requests that wait to read a page, which bounds their share of the requests in
 /// flight.
-const WAITING_PAGES: usize = 64;
+const MAX_WAITING_PAGES: usize = 64;
 
 /// Memory for requests and answers.
 #[derive(Clone)]
@@ -55,12 +56,12 @@ struct Inner {
     limit: usize,
     used: AtomicUsize,
     pages: Semaphore,
-    /// Permits to read a page or to wait for one in `pages`.
-    asked_pages: Semaphore,
+    /// Permits for all requests that read a page or wait for a permit of `pages`.
+    page_queue: Semaphore,
     held: Held,
 }
 
-/// Memory that one request or answer holds. Returned on drop.
+/// Memory that one request or answer holds; returned on drop.
 pub struct Share {
     memory: Memory,
     bytes: usize,
@@ -69,10 +70,10 @@ pub struct Share {
 impl Memory {
     /// Limits requests and answers to `limit` bytes (`limits.memory_bytes`).
     pub fn new(limit: usize) -> Self {
-        let pages = Semaphore::new(PAGES);
-        let asked_pages = Semaphore::new(PAGES + WAITING_PAGES);
+        let pages = Semaphore::new(MAX_PAGES);
+        let page_queue = Semaphore::new(MAX_PAGES + MAX_WAITING_PAGES);
         let (used, held) = (AtomicUsize::new(0), Held::default());
-        Self(Arc::new(Inner { limit, used, pages, asked_pages, held }))
+        Self(Arc::new(Inner { limit, used, pages, page_queue, held }))
     }
 
     pub fn register(&self, registry: &mut Registry) {
@@ -97,7 +98,7 @@ impl Memory {
         Share { memory: self.clone(), bytes: 0 }
     }
 
-    /// Refuses a request with a large answer while only the last eighth of the memory is free.
+    /// Checks that more than an eighth of the memory is free, for a request with a large answer.
     pub fn has_room(&self) -> Result<(), Problem> {
         match self.used() < self.0.limit / 8 * 7 {
             true => Ok(()),
@@ -105,10 +106,11 @@ impl Memory {
         }
     }
 
-    /// Like [`Self::has_room`], but closes connections of slow readers and waits for their memory.
+    /// Does the same as [`Self::has_room`], but first closes connections of slow readers, if
+    /// necessary, and waits for their memory.
     pub async fn free_room(&self) -> Result<(), Problem> {
         if self.has_room().is_err() && self.held().make_room(None, self.0.limit / 8) {
-            for _ in 0..ROOM_TRIES {
+            for _ in 0..ROOM_CHECKS {
                 tokio::time::sleep(ROOM_PAUSE).await;
                 if self.has_room().is_ok() {
                     break;
@@ -121,11 +123,11 @@ impl Memory {
     /// Takes memory for the results of a batch of `jobs` jobs, before anything is done.
     pub fn room_for_results(&self, jobs: usize) -> Result<Share, Problem> {
         let mut share = self.share();
-        share.grow(jobs * RESULT).map(|()| share)
+        share.grow(jobs * RESULT_BYTES).map(|()| share)
     }
 
-    /// Returns the approximate maximum size of the bodies of one pop, in bytes; leaves room for
-    /// other requests.
+    /// Returns the approximate maximum size of the bodies of one pop, in bytes, which leaves room
+    /// for other requests.
     pub fn max_pop_bytes(&self) -> usize {
         self.0.limit / 8
     }
@@ -136,7 +138,7 @@ impl Memory {
     /// 503 `overloaded`: too many requests wait, or memory is short.
     pub async fn page(&self) -> Result<[SemaphorePermit<'_>; 2], Problem> {
         self.free_room().await?;
-        let Ok(asked) = self.0.asked_pages.try_acquire() else {
+        let Ok(asked) = self.0.page_queue.try_acquire() else {
             return Err(Problem::overloaded_by("pages of jobs that are read at once"));
         };
         let reads = self.0.pages.acquire().await.map_err(|_| Problem::overloaded())?;
@@ -160,7 +162,10 @@ impl Memory {
 }
 
 impl Share {
-    /// Takes `bytes` more.
+    /// Adds `bytes` to the share.
+    ///
+    /// # Errors
+    /// 503 `overloaded`: there is not enough memory.
     pub fn grow(&mut self, bytes: usize) -> Result<(), Problem> {
         let Inner { limit, used, .. } = &*self.memory.0;
         let limit = if self.bytes + bytes <= SMALL { *limit } else { limit / 8 * 7 };
@@ -174,13 +179,14 @@ impl Share {
         }
     }
 
-    /// Takes `bytes` more, even beyond the limit: for the answer to a request that was carried out.
+    /// Adds `bytes` to the share, even beyond the limit. Use it for the answer to a request that
+    /// has changed jobs, since this answer must not be refused.
     pub fn grow_beyond(&mut self, bytes: usize) {
         self.memory.0.used.fetch_add(bytes, Ordering::Relaxed);
         self.bytes += bytes;
     }
 
-    /// Wraps bytes such that this share is returned when the last slice of them is dropped.
+    /// Wraps bytes. Dropping the last slice of them returns this share.
     pub fn hold(self, bytes: Vec<u8>) -> Bytes {
         struct CountedBytes {
             bytes: Vec<u8>,

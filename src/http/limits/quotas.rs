@@ -11,8 +11,8 @@ use axum::{extract::FromRequestParts, http::request::Parts};
 use tokio::time::Instant;
 
 use super::{
-    keyed::Keyed,
-    limit_by::{LimitBy, Taken, network},
+    keyed::BoundedMap,
+    limit_by::{KeyPermit, KeyedLimit, network},
 };
 use crate::{
     access::TokenName,
@@ -23,7 +23,8 @@ use crate::{
     },
 };
 
-/// Unit of counting: an access token, else an address, or all Unix sockets together.
+/// The caller that a limit applies to: its access token, or without one its address. All Unix
+/// sockets together are one caller.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Caller {
     Token(TokenName),
@@ -53,33 +54,33 @@ impl Caller {
 /// Waiting pops and recent puts of all callers.
 #[derive(Clone)]
 pub struct Quotas {
-    waiting: LimitBy<Caller>,
+    waiting: KeyedLimit<Caller>,
     puts: Option<Arc<Rate>>,
 }
 
 impl Quotas {
     pub fn new(limits: &Limits) -> Self {
         let puts = limits.puts_per_second.map(|rate| Arc::new(Rate::new(rate)));
-        Self { waiting: LimitBy::new(limits.waiting_pops), puts }
+        Self { waiting: KeyedLimit::new(limits.waiting_pops), puts }
     }
 
-    /// Takes a permit for a pop or a get that waits.
+    /// Takes a permit for a pop, or a GET of a job, that waits.
     ///
     /// # Errors
     /// 429 `too_many_requests`: the caller has `limits.waiting_pops` already.
-    pub fn wait(&self, caller: Caller) -> Result<Taken<Caller>, Problem> {
-        let detail = "this caller has too many requests that wait (limits.waiting_pops)";
+    pub fn wait(&self, caller: Caller) -> Result<KeyPermit<Caller>, Problem> {
+        let detail = "too many requests of this caller are waiting (limits.waiting_pops)";
         self.waiting.take(caller).ok_or_else(|| too_many(detail))
     }
 
     /// Counts puts of `jobs` jobs.
     ///
     /// # Errors
-    /// 429 `too_many_requests`: the caller has put `limits.puts_per_second` in the last second.
+    /// 429 `too_many_requests`: the caller has exceeded `limits.puts_per_second`.
     pub fn put(&self, caller: Caller, jobs: usize) -> Result<(), Problem> {
         let detail = "this caller puts too many jobs a second (limits.puts_per_second)";
-        let fits = self.puts.as_ref().is_none_or(|rate| rate.take(&caller, jobs, Instant::now()));
-        if fits { Ok(()) } else { Err(too_many(detail)) }
+        let has_puts = |rate: &Arc<Rate>| rate.take(&caller, jobs, Instant::now());
+        if self.puts.as_ref().is_none_or(has_puts) { Ok(()) } else { Err(too_many(detail)) }
     }
 }
 
@@ -87,48 +88,51 @@ fn too_many(detail: &str) -> Problem {
     Problem::new(Code::TooManyRequests, detail)
 }
 
-/// Maximum number of callers with their own rate. When there are more, callers without a put in the
-/// last second are forgotten; callers that still do not fit share one rate.
-const CALLERS: usize = 10_000;
-/// Shortest time between two searches for such callers.
-const SWEEP: Duration = Duration::from_millis(100);
+/// Maximum number of callers with their own rate. When there are more, a sweep forgets callers that
+/// may use their whole rate again; further callers share one rate.
+const MAX_CALLERS: usize = 10_000;
+/// Minimum time between two sweeps.
+const SWEEP_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Rate limit of puts per caller. A second's worth may come at once. A batch of any size passes
-/// while at least one put is left; the next put then gets 429 until the excess is made up for.
+/// Rate limit of puts per caller: a token bucket that holds the puts of one second. A batch of any
+/// size passes while at least one put is left. If the batch is larger than the number of puts left,
+/// later puts get 429 until enough time for the whole batch has passed.
 struct Rate {
-    a_second: f64,
-    left: Mutex<Left>,
+    per_second: f64,
+    left: Mutex<PutsLeft>,
 }
 
-/// Puts left to each caller, and the time at which that was computed.
-struct Left {
-    of: Keyed<Caller, (f64, Instant)>,
-    of_others: Option<(f64, Instant)>,
+/// Puts left to each caller, and when this number was computed.
+struct PutsLeft {
+    by_caller: BoundedMap<Caller, (f64, Instant)>,
+    /// The puts left to all callers without their own rate together.
+    shared: Option<(f64, Instant)>,
 }
 
 impl Rate {
-    fn new(a_second: u32) -> Self {
-        let left = Left { of: Keyed::new(CALLERS, SWEEP), of_others: None };
-        Self { a_second: a_second.into(), left: Mutex::new(left) }
+    fn new(per_second: u32) -> Self {
+        let by_caller = BoundedMap::new(MAX_CALLERS, SWEEP_INTERVAL);
+        let left = PutsLeft { by_caller, shared: None };
+        Self { per_second: per_second.into(), left: Mutex::new(left) }
     }
 
+    /// Returns whether the caller may put now; if so, subtracts `jobs` from the puts left to it.
     fn take(&self, caller: &Caller, jobs: usize, now: Instant) -> bool {
         let mut all = self.left.lock().expect("no thread panics while holding this lock");
-        let Left { of, of_others } = &mut *all;
+        let PutsLeft { by_caller, shared } = &mut *all;
         let left = |(left, at): (f64, Instant)| {
-            let more = now.saturating_duration_since(at).as_secs_f64() * self.a_second;
-            (left + more).min(self.a_second)
+            let more = now.saturating_duration_since(at).as_secs_f64() * self.per_second;
+            (left + more).min(self.per_second)
         };
-        let all_left = (self.a_second, now);
-        let is_needed = |seen: &(f64, Instant)| left(*seen) < self.a_second;
-        let own = of.entry(caller, now.into_std(), is_needed, || all_left);
-        let mine = own.unwrap_or_else(|| of_others.get_or_insert(all_left));
-        let had = left(*mine);
-        let fits = had >= 1.0;
-        let rest =
-            if fits { had - f64::from(u32::try_from(jobs).unwrap_or(u32::MAX)) } else { had };
-        *mine = (rest, now);
-        fits
+        let full = (self.per_second, now);
+        let is_needed = |known: &(f64, Instant)| left(*known) < self.per_second;
+        let own = by_caller.entry(caller, now.into_std(), is_needed, || full);
+        let entry = own.unwrap_or_else(|| shared.get_or_insert(full));
+        let before = left(*entry);
+        let is_allowed = before >= 1.0;
+        let jobs = f64::from(u32::try_from(jobs).unwrap_or(u32::MAX));
+        *entry = (if is_allowed { before - jobs } else { before }, now);
+        is_allowed
     }
 }
 
@@ -140,17 +144,17 @@ mod tests {
     fn callers_beyond_the_cap_share_one_rate() {
         let (rate, begin) = (Rate::new(10), Instant::now());
         let caller = |n: u32| Caller::Address(n.to_be_bytes().into());
-        let most = u32::try_from(CALLERS).expect("a small number");
+        let most = u32::try_from(MAX_CALLERS).expect("a small number");
         for n in 0..most {
             assert!(rate.take(&caller(n), 10, begin));
         }
         let beyond = (most..most + 100).filter(|&n| rate.take(&caller(n), 1, begin)).count();
-        assert_eq!(beyond, 10, "of all together");
-        assert!(!rate.take(&caller(0), 1, begin), "it has its own still");
-        assert_eq!(rate.left.lock().expect("the lock").of.len(), CALLERS);
+        assert_eq!(beyond, 10, "all together");
+        assert!(!rate.take(&caller(0), 1, begin), "it still has its own rate");
+        assert_eq!(rate.left.lock().expect("the lock").by_caller.len(), MAX_CALLERS);
         let later = begin + Duration::from_secs(1);
         assert!(rate.take(&caller(most), 10, later));
-        assert_eq!(rate.left.lock().expect("the lock").of.len(), 1);
+        assert_eq!(rate.left.lock().expect("the lock").by_caller.len(), 1);
     }
 
     #[test]

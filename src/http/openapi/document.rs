@@ -10,12 +10,12 @@ use crate::{
 
 /// Groups of operations, in reading order.
 const TAGS: [(&str, &str); 6] = [
-    ("Jobs", "Put, look at, change, kick and delete one job."),
-    ("Consumers", "Pop jobs, and say what became of them."),
-    ("Batches", "Up to 1,000 jobs in one request, each with a result of its own."),
-    ("Topics", "What consumers pop from, as a whole."),
-    ("Tokens", "Who may do what."),
-    ("Operations", "For monitors, programs and readers."),
+    ("Jobs", "Put, read, change, kick and delete one job."),
+    ("Consumers", "Pop jobs, and finish, release, touch or bury them."),
+    ("Batches", "Up to 1,000 jobs in one request, each with its own result."),
+    ("Topics", "Read and change whole topics."),
+    ("Tokens", "Create, list and revoke access tokens."),
+    ("Operations", "Health, metrics and documentation."),
 ];
 
 /// Returns the OpenAPI document of these operations, which were declared with `schemas`.
@@ -60,20 +60,20 @@ fn headers() -> Value {
     let text = |text: &str, example: &str| json!({ "description": text, "required": true, "schema": { "type": "string" }, "example": example });
     json!({
         "X-Request-Id": text(
-            "The request's own, if it matches `[A-Za-z0-9._:-]{1,128}`; otherwise a new one.",
+            "The id that the request had, if it matches `[A-Za-z0-9._:-]{1,128}`; otherwise a new one.",
             "78029f1f746a1217",
         ),
-        "Retry-After": text("How many seconds to wait before the next try.", "1"),
-        "WWW-Authenticate": text("What the request lacks.", "Bearer realm=\"delay-queue\""),
+        "Retry-After": text("Seconds to wait before the request is retried.", "1"),
+        "WWW-Authenticate": text("The token or scope that the request lacks.", "Bearer realm=\"delay-queue\""),
     })
 }
 
 fn security() -> String {
     let scopes = Scope::ALL.map(|scope| format!("- `{scope}`: {}", types::allows(scope)));
     format!(
-        "A server that has tokens asks for one on every route but `/healthz`, `/readyz`, `/openapi.json` and \
-         `/docs`; one that has none serves loopback and asks for nothing. A token has scopes, each for the \
-         topics of its patterns:\n\n{}",
+        "A server that has tokens requires one on every route except `/healthz`, `/readyz`, `/openapi.json` and \
+         `/docs`. A server without tokens serves only loopback and requires none, unless `server.insecure` is \
+         set. A token has scopes, each for the topics that match its patterns:\n\n{}",
         scopes.join("\n")
     )
 }
@@ -83,12 +83,12 @@ fn introduction() -> String {
     format!(
         "Put a job now, get it when it is due.\n\n\
          **Durations** are a number of seconds (`30`, `0.25`) or text with the units `ms s m h d w` (`\"500ms\"`, \
-         `\"1h30m\"`, `\"7d\"`); text needs a unit, except in a query (`wait=20` is seconds). Finer values than a \
-         millisecond are rounded up, and more than ten years are refused. Answers give seconds as a number.\n\n\
+         `\"1h30m\"`, `\"7d\"`); text needs a unit, except in a query (`wait=20` is seconds). Durations are rounded up to \
+         whole milliseconds, and refused above ten years. Answers give seconds as a number.\n\n\
          **Times** are RFC 3339 with an offset, or 13 digits of Unix milliseconds. Answers give RFC 3339 UTC with \
          milliseconds.\n\n\
-         **Bodies** of jobs are any JSON value and come back byte for byte. Refused are those that common readers \
-         reject: nesting above {MAX_DEPTH} levels, half of a surrogate pair, numbers beyond the range of a double.\n\n\
+         **Bodies** of jobs are any JSON value and are returned byte for byte. A body that common parsers reject is \
+         refused: nesting above {MAX_DEPTH} levels, half of a surrogate pair, numbers beyond the range of a double.\n\n\
          **`null`** means absent, except where a field says otherwise. **Unknown** fields and parameters are refused \
          by name.\n\n\
          **Errors** are `application/problem+json` with a stable `code`, and `applied` says whether anything was \

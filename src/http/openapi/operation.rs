@@ -1,4 +1,5 @@
-//! Declarations of routes: handler, need of the caller, and description in OpenAPI.
+//! Declarations of routes: the handler, the required token or scope, and the description in
+//! OpenAPI.
 
 use std::collections::BTreeMap;
 
@@ -21,7 +22,7 @@ use crate::{
 
 const JSON: &str = "application/json";
 
-/// Listener that serves a route, where operators have a listener of their own.
+/// The listener that serves a route, if operators have their own listener (`server.admin_listen`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Listener {
     /// The listener for jobs and topics.
@@ -30,9 +31,9 @@ pub enum Listener {
     Operations,
     /// Both listeners.
     Both,
-    /// The listener for jobs and topics, before admission: every server has the same description.
+    /// The listener for jobs and topics, without admission: every caller may read the description.
     Description,
-    /// As `Description`, for a page, which is not under `/v1`.
+    /// The same as `Description`, for a page, which has no path under `/v1`.
     Page,
 }
 
@@ -61,7 +62,8 @@ pub struct Operation {
 }
 
 impl Operation {
-    /// Declares an operation without answers. `name` is for programs, `summary` for people.
+    /// Declares an operation, without answers yet. `name` is for generated clients, `summary` for
+    /// people.
     pub fn new(handled: Handled, path: &'static str, name: &str, summary: &str) -> Self {
         let Handled(method, handler) = handled;
         let content = json!({ "operationId": name, "summary": summary });
@@ -100,7 +102,7 @@ impl Operation {
         self
     }
 
-    /// Sets the listener. Default: that of the queue.
+    /// Sets the listener, by default [`Listener::Queue`].
     pub fn served_on(self, listener: Listener) -> Self {
         Self { listener, ..self }
     }
@@ -122,8 +124,8 @@ impl Operation {
         self.secured([json!([])])
     }
 
-    /// Adds the problems of requests with tokens, and alternatives of scopes. The empty alternative
-    /// is for servers without tokens.
+    /// Adds the alternative scopes, an empty alternative for servers without tokens, and the
+    /// problems of requests with tokens.
     fn secured(mut self, alternatives: impl IntoIterator<Item = Value>) -> Self {
         let tokens = alternatives.into_iter().map(|scopes| json!({ "token": scopes }));
         let all: Vec<Value> = tokens.chain([json!({})]).collect();
@@ -169,10 +171,12 @@ impl Operation {
         self
     }
 
+    /// Requires a body.
     pub fn takes(self, schema: &Value, example: &Value) -> Self {
         self.body(schema, example, true)
     }
 
+    /// Allows a body.
     pub fn may_take(self, schema: &Value, example: &Value) -> Self {
         self.body(schema, example, false)
     }
@@ -263,7 +267,7 @@ impl Operation {
     }
 }
 
-/// Returns the description of an answer with one of these codes, which have the same status.
+/// Describes an answer with one of these codes, which all have the same status.
 fn problems(codes: &[Code], schemas: &mut Schemas) -> Value {
     let lines = codes.iter().map(|code| format!("`{}`: {}", code.name(), code.when()));
     let lines: Vec<String> = lines.collect();
@@ -283,7 +287,7 @@ fn problems(codes: &[Code], schemas: &mut Schemas) -> Value {
     })
 }
 
-/// Returns the headers of every answer, and `others`.
+/// Describes the headers that every answer has, and `others`.
 fn headers(others: &[&str]) -> Value {
     let all = ["X-Request-Id"].into_iter().chain(others.iter().copied());
     let all = all

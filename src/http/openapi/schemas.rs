@@ -59,7 +59,7 @@ impl Schemas {
     pub fn in_batch<T: JsonSchema>(&mut self, name: &str) -> Value {
         let mut whole = T::json_schema(&mut self.requests).to_value();
         whole["properties"]["id"] = self.request::<crate::job::JobId>();
-        whole["properties"]["id"]["description"] = "Which job.".into();
+        whole["properties"]["id"]["description"] = "The id of the job.".into();
         whole["required"] = json!(["id"]);
         let one = self.part(&format!("{name}One"), whole);
         self.batch(&format!("{name}Batch"), &one)
@@ -69,7 +69,7 @@ impl Schemas {
     pub fn batch(&mut self, name: &str, one: &Value) -> Value {
         let jobs = json!({
             "type": "array", "minItems": 1, "maxItems": crate::store::MAX_BATCH, "items": one,
-            "description": "What is asked of each job.",
+            "description": "The jobs, each with its own options.",
         });
         let batch = json!({
             "type": "object", "properties": { "jobs": jobs }, "required": ["jobs"],
@@ -81,16 +81,26 @@ impl Schemas {
     /// Adds the schema of an answer that always has these fields of a type.
     pub fn some_of<T: JsonSchema>(&mut self, name: &str, text: &str, fields: &[&str]) -> Value {
         let whole = self.whole::<T>();
-        let of = |field: &&str| {
+        let property = |field: &&str| {
             let mut schema = whole["properties"][*field].clone();
             not_null(&mut schema);
             ((*field).to_owned(), schema)
         };
-        let properties: Map<String, Value> = fields.iter().map(of).collect();
+        let properties: Map<String, Value> = fields.iter().map(property).collect();
         let some = json!({
             "type": "object", "description": text, "properties": properties, "required": fields,
         });
         self.part(name, some)
+    }
+
+    /// Adds a field of a type that an answer made by [`Self::some_of`] may have.
+    pub fn may_have<T: JsonSchema>(&mut self, name: &str, field: &str, text: &str) {
+        let mut property = self.whole::<T>()["properties"][field].clone();
+        not_null(&mut property);
+        property["description"] = text.into();
+        if let Some(part) = self.parts.get_mut(name) {
+            part["properties"][field] = property;
+        }
     }
 
     /// Adds the schema of an answer with all fields of a type, even fields that other answers omit.

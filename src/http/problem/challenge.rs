@@ -4,7 +4,7 @@ use std::fmt;
 
 use crate::access::Scope;
 
-/// Demand to a refused caller, sent as `WWW-Authenticate`.
+/// The credential that a refused caller must send, as `WWW-Authenticate` names it.
 #[derive(Debug, Clone, Copy)]
 pub enum Challenge {
     /// A token.

@@ -50,13 +50,13 @@ codes! {
     RouteNotFound = NOT_FOUND "route_not_found":
         "there is no such route",
     MethodNotAllowed = METHOD_NOT_ALLOWED "method_not_allowed":
-        "the route does not take this method; `Allow` names those it takes",
+        "the route does not take this method; `Allow` lists the methods that it takes",
     RequestTimeout = REQUEST_TIMEOUT "request_timeout":
         "the head or body did not arrive in time",
     JobExists = CONFLICT "job_exists":
         "a job has this id",
     JobReserved = CONFLICT "job_reserved":
-        "a consumer holds the job; try again when the job is no longer reserved",
+        "a consumer holds the job; retry the request when the job is no longer reserved",
     JobDead = CONFLICT "job_dead":
         "the job is dead; kick it first",
     JobFinished = CONFLICT "job_finished":
@@ -64,7 +64,7 @@ codes! {
     WrongState = CONFLICT "wrong_state":
         "the job is in none of the states that the request names; `state` is the job's",
     ReservationLost = CONFLICT "reservation_lost":
-        "the reservation is not the current one, or expired (touch)",
+        "the reservation is not the current one, or, for a touch, has expired",
     NeverPopped = CONFLICT "never_popped":
         "the call has no reservation, and no consumer has popped the job yet",
     TokenExists = CONFLICT "token_exists":
@@ -92,19 +92,19 @@ codes! {
     HeadersTooLarge = REQUEST_HEADER_FIELDS_TOO_LARGE "headers_too_large":
         "the head exceeds its limit",
     JobDamaged = INTERNAL_SERVER_ERROR "job_damaged":
-        "what is stored of the job is damaged; it can only be deleted",
+        "the stored data of the job is damaged; the job can only be deleted",
     Internal = INTERNAL_SERVER_ERROR "internal":
         "a defect of the server; its log has the cause under the `request_id`",
     UnsupportedTransferEncoding = NOT_IMPLEMENTED "unsupported_transfer_encoding":
         "the request has a `Transfer-Encoding` other than chunked",
     StoreUnavailable = SERVICE_UNAVAILABLE "store_unavailable":
-        "the store does not answer; try again after `Retry-After`",
+        "the store does not answer; retry the request after `Retry-After`",
     StoreReplaced = SERVICE_UNAVAILABLE "store_replaced":
         "the store's files or its Redis were emptied or replaced: an operator must act",
     Overloaded = SERVICE_UNAVAILABLE "overloaded":
         "memory, requests in flight or pages of jobs are at their limit, which `detail` names",
     ShuttingDown = SERVICE_UNAVAILABLE "shutting_down":
-        "the server stops; ask another one",
+        "the server is shutting down; use another server",
     StoreFull = INSUFFICIENT_STORAGE "store_full":
         "no room, or `limits.store_jobs` or `store_bytes` is reached; finish and delete still work",
 }

@@ -27,7 +27,7 @@ pub struct Problem {
     pub code: Code,
     pub detail: String,
     pub field: Option<String>,
-    /// State and topic of the job that already has the id.
+    /// State and topic of the existing job, if the problem is about one.
     pub living: Option<Box<(State, Option<Topic>)>>,
     pub applied: Applied,
     /// The `WWW-Authenticate` of the answer.
@@ -114,26 +114,27 @@ impl Problem {
     }
 
     pub fn shutting_down() -> Self {
-        let detail = "the server is shutting down: ask another one, or again in a moment";
+        let detail =
+            "the server is shutting down; use another server, or retry the request in a moment";
         Self::new(Code::ShuttingDown, detail)
     }
 
     pub fn internal() -> Self {
-        let detail = "the server failed; its log tells more under this request_id";
+        let detail = "the server failed; its log has the cause under this request_id";
         let problem = Self::new(Code::Internal, detail);
         Self { applied: Applied::Unknown, ..problem }
     }
 
-    /// Seconds that a client should wait before it retries the request.
+    /// Returns the seconds that a client should wait before it retries the request.
     pub fn retry_after(&self) -> Option<&'static str> {
         let retry = [StatusCode::SERVICE_UNAVAILABLE, StatusCode::TOO_MANY_REQUESTS];
         retry.contains(&self.code.status()).then_some("1")
     }
 
-    /// Refuses a job that the store has and cannot read.
+    /// Refuses a job that the store has but cannot read.
     fn damaged() -> Self {
-        let detail = "what the store has of this job is damaged: it can only be deleted; the list \
-                      of its topic's jobs tells the reason";
+        let detail = "the stored data of this job is damaged, so it can only be deleted; the list \
+                      of its topic's jobs shows the damage";
         Self::new(Code::JobDamaged, detail)
     }
 
@@ -180,8 +181,7 @@ impl From<Refusal> for Problem {
     fn from(refusal: Refusal) -> Self {
         match refusal {
             Refusal::NotFound => {
-                let detail =
-                    "no living job has this id: it was never put, or is finished or deleted";
+                let detail = "no job has this id: it was never put, or it is finished or deleted";
                 Self::new(Code::JobNotFound, detail)
             }
             Refusal::Exists(living) => Self {
@@ -193,32 +193,33 @@ impl From<Refusal> for Problem {
             Refusal::NotReserved => Self::new(
                 Code::ReservationLost,
                 "no consumer holds this job any more and no `reservation` is given, so there is \
-                 nothing to release; to have it tried now, kick it, and for another time, PATCH it",
+                 nothing to release; kick the job to make it ready now, or PATCH it for another time",
             ),
             Refusal::ReservationLost => Self::new(
                 Code::ReservationLost,
-                "`reservation` does not hold this job, or no longer; the one that the latest pop of \
-                 this job returned does, until the job is released",
+                "`reservation` is not the current reservation of this job, which is the one that \
+                 the latest pop of this job returned, until the job is released",
             ),
             Refusal::NeverPopped => Self::new(
                 Code::NeverPopped,
                 "this job has not been popped yet, so no consumer holds it; to remove it, \
                  delete it",
             ),
-            Refusal::Reserved => {
-                Self::new(Code::JobReserved, "a consumer holds this job; try again when it is back")
-            }
+            Refusal::Reserved => Self::new(
+                Code::JobReserved,
+                "a consumer holds this job; try again when it is no longer reserved",
+            ),
             Refusal::Dead => Self::new(Code::JobDead, "this job is dead; kick it first"),
             Refusal::Finished => Self::new(
                 Code::JobFinished,
-                "this job is finished; to have it run again, put it with `on_conflict` `replace`",
+                "this job is finished; to run it again, put it with `on_conflict` `replace`",
             ),
             Refusal::ResultNotKept => Self {
                 field: Some("result".to_owned()),
                 ..Self::new(
                     Code::ResultNotKept,
-                    "`result` is for a job that is kept after its finish, and this one is not: give \
-                     it a `finished_retention` when it is put, or finish it without a result",
+                    "`result` is not allowed, because this job is not kept after its finish: set \
+                     `finished_retention` when you put it, or finish it without a result",
                 )
             },
             Refusal::WrongState(state) => Self {
@@ -228,6 +229,10 @@ impl From<Refusal> for Problem {
                     format!("this job is {}, so it was not deleted", state.name()),
                 )
             },
+            Refusal::NoRoom => Self::new(
+                Code::StoreFull,
+                "the store has no room for the new body; release the job without `body`",
+            ),
             Refusal::DueTooFar => Self::field("due_at", "must be at most ten years ahead"),
             Refusal::Damaged => Self::damaged(),
             Refusal::ChangedDamaged => Self { applied: Applied::Unknown, ..Self::damaged() },
@@ -241,7 +246,7 @@ pub(super) fn exists(living: Option<&Living>) -> String {
     let Some(Living { state, topic }) = living else {
         return "a job has this `id` already".to_owned();
     };
-    let way_out = match state {
+    let advice = match state {
         State::Dead => {
             "a dead job has its `id` until it is kicked, deleted or past its retention; a put to \
              the same topic can keep or replace it (`on_conflict`)"
@@ -258,7 +263,7 @@ pub(super) fn exists(living: Option<&Living>) -> String {
         }
     };
     let state = state.name();
-    format!("a {state} job of the topic {topic:?} has this `id` already; {way_out}")
+    format!("a {state} job of the topic {topic:?} has this `id` already; {advice}")
 }
 
 impl From<StoreError> for Problem {
@@ -280,7 +285,7 @@ impl From<StoreError> for Problem {
             (StoreError::Replaced { .. }, _) => Self::new(
                 Code::StoreReplaced,
                 "the store was emptied or replaced, and jobs are lost: an operator must restore it, or \
-                 accept the loss by `delay-queue doctor --accept-loss` or POST /store/accept-loss; a \
+                 accept the loss with `delay-queue doctor --accept-loss` or POST /store/accept-loss; a \
                  server on files must then be restarted",
             ),
             (StoreError::Unreadable { .. }, _) => Self::internal(),

@@ -1,12 +1,16 @@
 //! Routes of batches: each job has its own result, in the order of the request.
 
+mod changes;
+
+pub use changes::patch;
+
 use std::sync::Arc;
 
 use axum::{body::Bytes, extract::State, http::StatusCode};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use super::jobs::placed_status;
+use super::jobs::{new_body_of, placed_status};
 use crate::{
     config::Limits,
     http::{
@@ -18,26 +22,39 @@ use crate::{
             input::{NoQuery, Traced},
             parse::parse,
         },
-        limits::quotas::Caller,
+        limits::{memory::Share, quotas::Caller},
         problem::{Problem, Written},
-        wire::{self, ActionRequest, RequestPosition, TransitionResponse, json::Json},
+        wire::{
+            self, ActionRequest, ActionRules, ChangedJob, IdOnly, RequestPosition,
+            TransitionResponse, json::Json,
+        },
     },
-    job::{JobId, List, ReservationKey, Topic, Topics, TraceParent},
+    job::{JobId, List, State as JobState, Topic, Topics, TraceParent},
     queue::{HasJobId, Put, Queue, QueueError},
-    store::{Applied, MAX_BATCH, StoreError},
+    store::{Applied, MAX_BATCH, StoreError, Transitioned},
     traces,
 };
 
 #[derive(Serialize)]
 pub struct Results {
     results: Vec<ResultOfOne>,
+    /// Memory of the results until they are written.
+    #[serde(skip)]
+    room: Vec<Share>,
 }
 
 #[derive(Serialize)]
 #[serde(untagged)]
 enum ResultOfOne {
     Done(TransitionResponse),
+    Changed(Box<ChangedJob>),
     Refused(Written),
+}
+
+impl From<TransitionResponse> for ResultOfOne {
+    fn from(done: TransitionResponse) -> Self {
+        Self::Done(done)
+    }
 }
 
 type Answer = Result<(Option<PartFailed>, Json<Results>), Problem>;
@@ -60,6 +77,7 @@ pub async fn put(
         Ok(((put.id.clone(), put.topic.clone()), put))
     });
     let mut puts: Vec<Item<(Option<JobId>, Topic), Put>> = puts.collect();
+    let room = app.memory.room_for_results(puts.len())?;
     let mut admitted = Vec::new();
     for item in &mut puts {
         let Ok(((_, topic), put)) = item else { continue };
@@ -70,7 +88,7 @@ pub async fn put(
     }
     let call = async |puts| app.queue.put(puts).await;
     answer(
-        &app,
+        room,
         puts,
         call,
         |(id, _)| id.clone(),
@@ -78,7 +96,7 @@ pub async fn put(
         |(_, topic), (id, placed)| {
             let status = placed_status(placed.how);
             tracing::debug!(target: traces::TARGET, %id, %topic, "put");
-            TransitionResponse::placed(id, topic, placed).with_status(status)
+            TransitionResponse::placed(id, topic, placed).with_status(status).into()
         },
     )
     .await
@@ -95,12 +113,24 @@ pub async fn finish(input: ActionInput) -> Answer {
     .await
 }
 
-pub async fn release(input: ActionInput) -> Answer {
-    let call = async |queue: Arc<Queue>, releases| queue.release(releases).await;
-    each::<wire::Release, _>(input, call, |id, moved| {
-        TransitionResponse::moved(id, &moved).with_status(StatusCode::OK)
-    })
-    .await
+pub async fn release((State(app), identity, _, Content(content)): ActionInput) -> Answer {
+    let (topics, key) = (identity.topics()?, app.queue.reservation_key());
+    let rules = ActionRules { key: &key, limits: app.limits };
+    let mut releases = requests::<wire::Release>(&content, (&topics, rules))?;
+    let room = app.memory.room_for_results(releases.len())?;
+    let mut admitted = Vec::new();
+    for (index, item) in releases.iter_mut().enumerate() {
+        let Ok((_, release)) = item else { continue };
+        match new_body_of(&app, release).await {
+            Ok(permits) => admitted.extend(permits),
+            Err(problem) => *item = Err(problem.within(&format!("jobs[{index}]"))),
+        }
+    }
+    let call = async |releases| app.queue.release(releases).await;
+    let done = |id, moved: Transitioned| {
+        TransitionResponse::moved(id, &moved).with_status(StatusCode::OK).into()
+    };
+    answer(room, releases, call, |id| Some(id.clone()), |_, problem| problem, done).await
 }
 
 pub async fn touch(input: ActionInput) -> Answer {
@@ -119,6 +149,22 @@ pub async fn delete(input: ActionInput) -> Answer {
     .await
 }
 
+pub async fn bury(input: ActionInput) -> Answer {
+    let call = async |queue: Arc<Queue>, burials| queue.bury(burials).await;
+    each::<wire::Bury, _>(input, call, |id, moved| {
+        TransitionResponse::buried(id, &moved).with_status(StatusCode::OK)
+    })
+    .await
+}
+
+pub async fn kick(input: ActionInput) -> Answer {
+    let call = async |queue: Arc<Queue>, targets| queue.kick(targets).await;
+    each::<IdOnly, _>(input, call, |id, _readied| {
+        TransitionResponse::in_state(id, JobState::Ready).with_status(StatusCode::OK)
+    })
+    .await
+}
+
 /// Runs a transition of each job; `key` verifies the reservations.
 async fn each<W: ActionRequest, O>(
     (State(app), identity, _, Content(content)): ActionInput,
@@ -126,9 +172,12 @@ async fn each<W: ActionRequest, O>(
     done: impl Fn(JobId, O) -> TransitionResponse,
 ) -> Answer {
     let (topics, key) = (identity.topics()?, app.queue.reservation_key());
-    let jobs = requests::<W>(&content, (&topics, &key))?;
+    let rules = ActionRules { key: &key, limits: app.limits };
+    let jobs = requests::<W>(&content, (&topics, rules))?;
+    let room = app.memory.room_for_results(jobs.len())?;
     let call = async |jobs| call(Arc::clone(&app.queue), jobs).await;
-    answer(&app, jobs, call, |id| Some(id.clone()), |_, problem| problem, done).await
+    let done = |id, reply| done(id, reply).into();
+    answer(room, jobs, call, |id| Some(id.clone()), |_, problem| problem, done).await
 }
 
 /// Parses one put of a batch.
@@ -162,13 +211,13 @@ pub type Item<T, J> = Result<(T, J), Problem>;
 /// Parses the request for each job of a batch.
 pub fn requests<W: ActionRequest>(
     content: &Bytes,
-    (topics, key): (&Topics, &ReservationKey),
+    (topics, rules): (&Topics, ActionRules<'_>),
 ) -> Result<Vec<Item<JobId, W::Job>>, Problem> {
     let action = |(index, json): (usize, &RawValue)| {
         let within = format!("jobs[{index}]");
         let action: W = parse(json.get().as_bytes(), &within)?;
         let job = action
-            .valid(RequestPosition::Batch(topics.clone()), key)
+            .valid(RequestPosition::Batch(topics.clone()), rules)
             .map_err(|problem| problem.within(&within))?;
         Ok((job.id().clone(), job))
     };
@@ -177,14 +226,13 @@ pub fn requests<W: ActionRequest>(
 
 /// Calls the queue with the valid jobs, and merges the results with the refusals.
 async fn answer<T, J, O>(
-    app: &App,
+    room: Share,
     items: Vec<Item<T, J>>,
     call: impl AsyncFnOnce(Vec<J>) -> Vec<Result<O, QueueError>>,
     id: impl Fn(&T) -> Option<JobId>,
     seen: impl Fn(&T, Problem) -> Problem,
-    done: impl Fn(T, O) -> TransitionResponse,
+    done: impl Fn(T, O) -> ResultOfOne,
 ) -> Answer {
-    let _room = app.memory.room_for_results(items.len())?;
     let mut jobs = Vec::with_capacity(items.len());
     let tags: Vec<Result<T, Problem>> = items
         .into_iter()
@@ -204,7 +252,7 @@ async fn answer<T, J, O>(
     let results = tags.into_iter().enumerate().map(|(index, tag)| match tag {
         Err(problem) => ResultOfOne::Refused(problem.of_job(None)),
         Ok(tag) => match replies.next().map(|reply| reply.map_err(Problem::from)) {
-            Some(Ok(reply)) => ResultOfOne::Done(done(tag, reply)),
+            Some(Ok(reply)) => done(tag, reply),
             refused => {
                 let problem = refused.and_then(Result::err).unwrap_or_else(Problem::internal);
                 let problem = seen(&tag, problem).within(&format!("jobs[{index}]"));
@@ -214,7 +262,7 @@ async fn answer<T, J, O>(
         },
     });
     let results = results.collect();
-    Ok((failed, Json(Results { results })))
+    Ok((failed, Json(Results { results, room: vec![room] })))
 }
 
 /// Returns the store's error if every job failed by one: a client that only looks at the status

@@ -2,6 +2,7 @@
 
 use axum::{
     Extension,
+    body::Bytes,
     extract::{OriginalUri, State},
     http::{
         HeaderName, HeaderValue, StatusCode, Uri,
@@ -21,16 +22,16 @@ use crate::{
             parse::{parse, parse_or_default},
             query::Query,
         },
-        limits::{in_flight::InFlightPermit, quotas::Caller},
+        limits::{capacity::Admitted, in_flight::InFlightPermit, quotas::Caller},
         problem::Problem,
         wire::{
-            self, ActionRequest, IdOnly, JobResponse, RequestPosition, TransitionResponse,
-            json::Json, policy::finished_retention,
+            self, ActionRequest, ActionRules, IdOnly, JobResponse, PatchJob, RequestPosition,
+            TransitionResponse, json::Json, policy::finished_retention,
         },
     },
-    job::{self, ReservationKey, Topics},
+    job::{self, Change, Topics},
     queue::QueueError,
-    store::{self, PutOutcome, Target},
+    store::{self, JobRef, PutOutcome, Target},
     traces,
 };
 
@@ -82,22 +83,18 @@ async fn read_or_wait(
     let wait = wire::wait(query.duration("wait")?)?;
     query.reject_unknown()?;
     app.memory.free_room().await?;
+    let target = Target { id, topics };
     if wait.is_zero() {
-        return app.memory.answer(&seen_by(&identity, read(&app, id, &topics).await?));
+        return app.memory.answer(&seen_by(&identity, app.queue.get(target).await?));
     }
     let _waiting = app.quotas.wait(caller)?;
     if let Some(Extension(permit)) = permit {
         permit.leave();
     }
     let end = Instant::now() + wait;
-    let job = app.queue.wait_for_end(Target { id, topics }, end, || identity.check()).await?;
+    let job = app.queue.wait_for_end(target, end, || identity.check()).await?;
     app.memory.free_room().await?;
     app.memory.answer(&seen_by(&identity, job))
-}
-
-/// Returns a job of one of these topics.
-async fn read(app: &App, id: job::JobId, topics: &Topics) -> Result<job::Job, Problem> {
-    Ok(app.queue.get(Target { id, topics: topics.clone() }).await?)
 }
 
 pub async fn patch(
@@ -107,29 +104,41 @@ pub async fn patch(
     _: NoQuery,
     Content(content): Content,
 ) -> Result<Json<JobResponse>, Problem> {
-    let topics = identity.topics()?;
-    let mut patch = parse::<wire::PatchJob>(&content, "")?;
-    let mut known = None;
-    if patch.has_read_only_fields() {
-        let job = read(&app, id.clone(), &topics).await?;
-        patch = patch.without_unchanged(&job)?;
-        known = Some(job.topic);
-    }
-    let change = patch.valid(&content, app.limits)?;
-    let mut _admitted = None;
-    if let (Some(body), true) = (&change.body, app.capacity.is_limited()) {
-        let topic = match known {
-            Some(topic) => topic,
-            None => read(&app, id.clone(), &topics).await?.topic,
-        };
-        _admitted = Some(app.capacity.change(&topic, body.len(), &app.queue).await?);
-    }
-    let job = one(app.queue.reschedule(vec![(Target { id, topics }, change)]).await)?;
+    let target = Target { id, topics: identity.topics()? };
+    let patch = parse::<PatchJob>(&content, "")?;
+    let (change, _admitted) = change_of(&app, patch, &target, &content).await?;
+    let job = one(app.queue.reschedule(vec![(target, change)]).await)?;
     Ok(Json(seen_by(&identity, job)))
 }
 
+/// Validates the change of a job, and admits its new body to the limits of its topic and of the
+/// store.
+pub async fn change_of(
+    app: &App,
+    mut patch: PatchJob<'_>,
+    target: &Target,
+    content: &Bytes,
+) -> Result<(Change, Option<Admitted>), Problem> {
+    let mut known = None;
+    if patch.has_read_only_fields() {
+        let job = app.queue.get(target.clone()).await?;
+        patch = patch.without_unchanged(&job)?;
+        known = Some(job.topic);
+    }
+    let change = patch.valid(content, app.limits)?;
+    let Some(body) = change.body.as_ref().filter(|_| app.capacity.is_limited()) else {
+        return Ok((change, None));
+    };
+    let topic = match known {
+        Some(topic) => topic,
+        None => app.queue.get(target.clone()).await?.topic,
+    };
+    let admitted = app.capacity.change(&topic, body.len(), &app.queue).await?;
+    Ok((change, Some(admitted)))
+}
+
 /// Shows a job to a caller: without its content if the token may not read its topic.
-fn seen_by(identity: &Identity, job: job::Job) -> JobResponse {
+pub fn seen_by(identity: &Identity, job: job::Job) -> JobResponse {
     let may_read = identity.readable().allows(&job.topic);
     let response = JobResponse::from(job);
     if may_read { response } else { response.without_content() }
@@ -142,7 +151,8 @@ pub async fn delete(
     (State(app), identity, PathId(id), uri, Content(content)): ActionInput,
 ) -> Answer {
     let (topics, key) = (identity.topics()?, app.queue.reservation_key());
-    let delete = delete_of(id.clone(), &uri, &content, (topics, &key))?;
+    let rules = ActionRules { key: &key, limits: app.limits };
+    let delete = delete_of(id.clone(), &uri, &content, (topics, rules))?;
     let was = one(app.queue.delete(vec![delete]).await)?;
     Ok(Json(TransitionResponse::in_state(id, was)))
 }
@@ -156,9 +166,22 @@ pub async fn finish(input: ActionInput) -> Result<StatusCode, Problem> {
 }
 
 pub async fn release(input: ActionInput) -> Answer {
+    // A new body counts against limits.memory_bytes until the store has answered.
+    let _content = input.4.0.clone();
     let (app, id, release) = read_action::<wire::Release>(input)?;
+    let _admitted = new_body_of(&app, &release).await?;
     let moved = one(app.queue.release(vec![release]).await)?;
     Ok(Json(TransitionResponse::moved(id, &moved)))
+}
+
+/// Admits the new body of a released job to the limits of its topic and of the store.
+pub async fn new_body_of(app: &App, release: &store::Release) -> Result<Option<Admitted>, Problem> {
+    let Some(body) = release.body.as_ref().filter(|_| app.capacity.is_limited()) else {
+        return Ok(None);
+    };
+    let JobRef { id, topics, .. } = release.held.clone();
+    let topic = app.queue.get(Target { id, topics }).await?.topic;
+    app.capacity.change(&topic, body.len(), &app.queue).await.map(Some)
 }
 
 pub async fn touch(input: ActionInput) -> Answer {
@@ -169,8 +192,8 @@ pub async fn touch(input: ActionInput) -> Answer {
 
 pub async fn bury(input: ActionInput) -> Answer {
     let (app, id, bury) = read_action::<wire::Bury>(input)?;
-    one(app.queue.bury(vec![bury]).await)?;
-    Ok(Json(TransitionResponse::in_state(id, job::State::Dead)))
+    let moved = one(app.queue.bury(vec![bury]).await)?;
+    Ok(Json(TransitionResponse::buried(id, &moved)))
 }
 
 pub async fn kick(input: ActionInput) -> Answer {
@@ -184,7 +207,8 @@ fn read_action<W: ActionRequest>(
     (State(app), identity, PathId(id), uri, Content(content)): ActionInput,
 ) -> Result<(App, job::JobId, W::Job), Problem> {
     let (topics, key) = (identity.topics()?, app.queue.reservation_key());
-    let job = action::<W>(id.clone(), &uri, &content, (topics, &key))?;
+    let rules = ActionRules { key: &key, limits: app.limits };
+    let job = action::<W>(id.clone(), &uri, &content, (topics, rules))?;
     Ok((app, id, job))
 }
 
@@ -193,14 +217,14 @@ pub fn delete_of(
     id: job::JobId,
     uri: &Uri,
     content: &[u8],
-    (topics, key): (Topics, &ReservationKey),
+    (topics, rules): (Topics, ActionRules<'_>),
 ) -> Result<store::Delete, Problem> {
     let mut query = Query::new(uri);
     let states = query.states()?;
     let remember = finished_retention("remember", query.duration("remember")?)?;
     query.reject_unknown()?;
     let position = RequestPosition::Path(id, None, topics);
-    let job = parse_or_default::<IdOnly>(content)?.valid(position, key)?;
+    let job = parse_or_default::<IdOnly>(content)?.valid(position, rules)?;
     Ok(store::Delete { job, states, remember })
 }
 
@@ -209,12 +233,12 @@ pub fn action<W: ActionRequest>(
     id: job::JobId,
     uri: &Uri,
     content: &[u8],
-    (topics, key): (Topics, &ReservationKey),
+    (topics, rules): (Topics, ActionRules<'_>),
 ) -> Result<W::Job, Problem> {
     let mut query = Query::new(uri);
     let reservation = query.reservation()?;
     query.reject_unknown()?;
-    parse_or_default::<W>(content)?.valid(RequestPosition::Path(id, reservation, topics), key)
+    parse_or_default::<W>(content)?.valid(RequestPosition::Path(id, reservation, topics), rules)
 }
 
 /// Returns the outcome of the only job.

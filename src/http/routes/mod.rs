@@ -2,6 +2,7 @@
 
 pub mod access;
 pub mod batch;
+pub mod bulk;
 pub mod health;
 pub mod jobs;
 pub mod metrics;

@@ -30,7 +30,7 @@ pub struct Overview {
     jobs: Counts,
     /// Ready jobs of topics that are not paused.
     due_not_delivered: u64,
-    /// Age in seconds of the oldest of these jobs, from its due time; null without one.
+    /// Age in seconds of the oldest of these jobs, from its due time; null if there is none.
     oldest_ready_age: Option<Millis>,
     /// Number of topics.
     topics: usize,
@@ -90,7 +90,7 @@ pub async fn overview(
     }))
 }
 
-/// Returns the topics with the largest value of `by`, without zeros.
+/// Returns the topics with the largest value of `by`; leaves out topics whose value is zero.
 fn first_topics(app: &App, survey: &Survey, by: fn(&TopicPeek) -> u64) -> Vec<TopicResponse> {
     let mut topics: Vec<_> =
         survey.topics.iter().map(|(topic, peek)| (by(peek), topic, peek)).collect();

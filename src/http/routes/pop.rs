@@ -37,7 +37,7 @@ pub async fn pop(
 ) -> Result<Response, Problem> {
     topics.iter().try_for_each(|topic| identity.may(topic))?;
     let pop = Pop { enough: app.memory.max_pop_bytes(), ..options(&uri, &content, topics)? };
-    // Before jobs are reserved; if memory is short afterwards, they are given back.
+    // Frees memory before jobs are reserved. If memory is short even so, the jobs are given back.
     app.memory.free_room().await?;
     let waiting = match pop.wait.is_zero() {
         true => None,
@@ -64,7 +64,7 @@ pub async fn pop(
     Ok(response)
 }
 
-/// Serialises as many jobs as there is memory for, at least one, and gives the others back at once.
+/// Serialises the jobs for which there is memory, at least one, and gives the others back at once.
 fn text(
     memory: &Memory,
     delivery: &mut PendingDelivery,
@@ -96,18 +96,18 @@ pub fn options(uri: &Uri, content: &[u8], topics: Vec<Topic>) -> Result<Pop, Pro
     parse_or_default::<PopOptions>(content)?.or(in_query)?.valid(topics)
 }
 
-/// The jobs of an answer, in its extensions. They belong to the client once the first bytes of the
-/// answer are taken for writing; if the answer is dropped before, they are given back.
+/// The jobs of an answer, in its extensions. They belong to the client as soon as the first bytes
+/// of the answer are taken for writing. If the answer is dropped before, the jobs are given back.
 #[derive(Clone)]
 pub struct Delivery(Arc<Mutex<Option<PendingDelivery>>>);
 
 impl Delivery {
-    /// Gives the jobs back when the last clone is dropped, unless they were kept.
+    /// Creates the delivery. Dropping its last clone gives the jobs back, unless `keep` was called.
     pub fn new(pending: PendingDelivery) -> Self {
         Self(Arc::new(Mutex::new(Some(pending))))
     }
 
-    /// Leaves the jobs with the client.
+    /// Leaves the jobs to the client.
     pub fn keep(&self) {
         let pending = self.0.lock().expect("no thread panics while holding this lock").take();
         pending.map(PendingDelivery::keep);

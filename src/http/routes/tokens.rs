@@ -138,7 +138,7 @@ impl From<TokenError> for Problem {
             TokenError::Scopes(ScopesError::None | ScopesError::AdminOfTopics) => {
                 Self::field("scopes", detail)
             }
-            TokenError::Expired(_) => Self::field("expires_at", "must be a time to come"),
+            TokenError::Expired(_) => Self::field("expires_at", "must be a future time"),
             TokenError::NoRandomness => {
                 Self { cause: Some(detail), applied: Applied::No, ..Self::internal() }
             }

@@ -16,11 +16,11 @@ use crate::{
         },
         problem::Problem,
         wire::{
-            DueCounts, JobResponse, JobsPage, Kicked, PauseTopic, Paused, Purged, PutTopic,
-            TopicResponse, TopicsPage, json::Json,
+            DueCounts, JobResponse, JobsPage, PauseTopic, Paused, PutTopic, TopicResponse,
+            TopicsPage, json::Json,
         },
     },
-    job::{Bucket, Job, Millis, State as JobState, Topic, TopicPattern, Topics},
+    job::{Bucket, Job, Millis, Topic, TopicPattern, Topics},
     queue::{Listed, Position},
     store::{Applied, Clock, JobRange, Steps, TopicPage, TopicPeek},
 };
@@ -33,8 +33,6 @@ pub const MAX_JOBS: u64 = 1000;
 pub const MAX_DUE_STEPS: u64 = 500;
 const DUE_STEPS: u64 = 60;
 const DUE_SPAN: Millis = Millis::new(3_600_000);
-/// Maximum number of jobs of one kick.
-pub const MAX_KICK: u64 = 1_000_000;
 
 pub async fn list(
     State(app): State<App>,
@@ -45,7 +43,8 @@ pub async fn list(
     let prefix = query.text("prefix")?.unwrap_or_default();
     let limit = query.limit(100, MAX_TOPICS)?;
     let after = query.text("cursor")?.map(|text| {
-        text.parse::<Topic>().map_err(|_| Problem::field("cursor", "must be one that a page gave"))
+        text.parse::<Topic>()
+            .map_err(|_| Problem::field("cursor", "must be the `cursor` of an earlier page"))
     });
     let after = after.transpose()?;
     query.reject_unknown()?;
@@ -65,8 +64,8 @@ pub async fn list(
     Ok(Json(TopicsPage { topics: topics.collect(), cursor }))
 }
 
-/// Returns a page of the readable topics. Reads a page for each pattern, so that unreadable topics
-/// show neither as gaps nor in the cursor.
+/// Returns a page of the readable topics. Reads one page of the store for each pattern of the
+/// token, so that unreadable topics leave no gaps and do not appear in the cursor.
 async fn readable_topics(
     app: &App,
     page: TopicPage,
@@ -128,8 +127,15 @@ pub async fn put(
 ) -> Result<(AuditDetail, Json<TopicResponse>), Problem> {
     identity.may(&topic)?;
     let defaults = parse::<PutTopic>(&content, "")?.valid(&topic, app.queue.is_paused(&topic))?;
+    if let Some(target) = &defaults.dead_to {
+        identity.may_put(target, "dead_to")?;
+    }
     let detail = AuditDetail(serde_json::to_string(&defaults).unwrap_or_default());
-    app.queue.set_defaults(topic.clone(), defaults).await?;
+    if !app.queue.set_defaults(topic.clone(), defaults).await? {
+        let detail =
+            "leads back to this topic, by the `dead_to` of that topic and of those behind it";
+        return Err(Problem::field("dead_to", detail));
+    }
     // The defaults are set, even if reading them back fails.
     let unsure = |problem| Problem { applied: Applied::Unknown, ..problem };
     Ok((detail, shown(&app, topic).await.map_err(unsure)?))
@@ -200,22 +206,13 @@ pub fn jobs_range<'a>(
         Problem::field("state", "is missing: one of delayed, ready, reserved, dead, finished")
     })?;
     let limit = query.limit(20, MAX_JOBS)?;
-    let (due_after, due_before) = (query.time("due_after")?, query.time("due_before")?);
+    let filter = query.filter(Some(state))?;
     let from = query.text("cursor")?;
     query.reject_unknown()?;
-    let in_due_order = matches!(state, JobState::Delayed | JobState::Ready);
-    if let (Some(name), false) =
-        (due_after.map(|_| "due_after").or(due_before.map(|_| "due_before")), in_due_order)
-    {
-        let detail =
-            "is for delayed and ready jobs: all others are in the order of their deadlines";
-        return Err(Problem::field(name, detail));
-    }
-    let cursor = Cursor { topic, state, due: (due_after, due_before) };
+    let cursor = Cursor { topic, state, filter: filter.clone() };
     let from = from.map(|text| cursor.parse(&text, bucket)).transpose()?;
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);
-    let range = JobRange { from: due_after, before: due_before, after: None, limit };
-    Ok((cursor, from, range))
+    Ok((cursor, from, JobRange { filter, after: None, limit }))
 }
 
 /// Counts the delayed jobs that become due in each step of time.
@@ -255,36 +252,4 @@ pub fn due_steps(uri: &Uri) -> Result<Steps, Problem> {
         return Err(Problem::field("step", detail));
     }
     Ok(Steps { from, step, count: usize::try_from(count).unwrap_or(usize::MAX) })
-}
-
-pub async fn purge(
-    State(app): State<App>,
-    identity: Identity,
-    PathTopic(topic): PathTopic,
-    uri: Uri,
-    Content(content): Content,
-) -> Result<(AuditDetail, Json<Purged>), Problem> {
-    identity.may(&topic)?;
-    let mut query = Query::new(&uri);
-    let state = query.state()?;
-    query.reject_unknown()?;
-    no_body(&content)?;
-    let purged = app.queue.purge(&topic, state).await?;
-    Ok((AuditDetail(format!("{purged} jobs purged")), Json(Purged { purged })))
-}
-
-pub async fn kick(
-    State(app): State<App>,
-    identity: Identity,
-    PathTopic(topic): PathTopic,
-    uri: Uri,
-    Content(content): Content,
-) -> Result<(AuditDetail, Json<Kicked>), Problem> {
-    identity.may(&topic)?;
-    let mut query = Query::new(&uri);
-    let limit = query.limit(1000, MAX_KICK)?;
-    query.reject_unknown()?;
-    no_body(&content)?;
-    let kicked = app.queue.kick_dead(&topic, limit).await?;
-    Ok((AuditDetail(format!("{kicked} jobs kicked")), Json(Kicked { kicked })))
 }

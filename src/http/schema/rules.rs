@@ -1,4 +1,4 @@
-//! Rules between fields, as JSON Schema. Each is meant for `not`.
+//! Forbidden combinations of fields, as JSON Schemas for use in `not`.
 
 use serde_json::{Value, json};
 
@@ -8,12 +8,18 @@ pub fn both(one: &str, other: &str) -> Value {
     json!({ "required": [one, other], "properties": { one: given, other: given } })
 }
 
-/// Matches a change of a job that gives both times or changes nothing.
+/// Matches a change of a job that gives both `delay` and `due_at`, or changes nothing.
 pub fn both_or_no_change() -> Value {
     let absent = json!({ "type": "null" });
     let nothing = json!({
-        "properties": { "delay": absent, "due_at": absent, "ttr": absent, "max_attempts": absent },
-        "not": { "anyOf": [{ "required": ["body"] }, { "required": ["backoff"] }, { "required": ["headers"] }] },
+        "properties": {
+            "delay": absent, "due_at": absent, "ttr": absent, "max_attempts": absent, "finished_retention": absent,
+            "priority": absent,
+        },
+        "not": { "anyOf": [
+            { "required": ["body"] }, { "required": ["backoff"] }, { "required": ["headers"] },
+            { "required": ["expires_after"] },
+        ] },
     });
     json!({ "anyOf": [both("delay", "due_at"), nothing] })
 }

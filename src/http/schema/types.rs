@@ -1,5 +1,5 @@
-//! Schemas of single values. Requests allow more forms of durations and times than answers; the
-//! generator's contract tells the direction.
+//! Schemas of single values. Requests allow more forms of durations and times than answers. The
+//! generator's contract shows whether a schema is for a request or an answer.
 
 use schemars::{Schema, SchemaGenerator, json_schema};
 use serde_json::{Value, json};
@@ -10,7 +10,7 @@ use crate::{
     job::{
         AttemptOutcome, Backoff, Consumer, Headers, JobId, MAX_CONSUMER, MAX_DURATION,
         MAX_ERROR_BYTES, MAX_FACTOR, MAX_FINISHED_RETENTION, MAX_HEADERS, MAX_NAME, MAX_PATTERNS,
-        MAX_TTR, MAX_VALUES, MIN_TTR, Millis, OnConflict, Outcome, State, States,
+        MAX_TTR, MAX_VALUES, MIN_TTR, Millis, OnConflict, Outcome, Priority, State, States,
         TaggedReservation, Topic, Topics, TraceParent, UnixMillis,
     },
 };
@@ -24,6 +24,8 @@ pub struct Anything;
 pub struct Ttr;
 /// Time that a finished job is kept.
 pub struct FinishedRetention;
+/// Time from the due time of a job until it expires.
+pub struct ExpiresAfter;
 /// A duration longer than 0.
 pub struct Span;
 /// Reason of a release or bury.
@@ -57,6 +59,10 @@ schemas! {
     Span => |_| span();
     TraceParent => |_| trace_parent();
     Ttr => |_| duration(MIN_TTR, MAX_TTR);
+    ExpiresAfter => |_| span();
+    Priority => |_| json_schema!({
+        "type": "integer", "minimum": Priority::MIN.get(), "maximum": Priority::MAX.get(),
+    });
     FinishedRetention => |_| duration(Millis::ZERO, MAX_FINISHED_RETENTION);
     Consumer => |_| json_schema!({
         "type": "string",
@@ -113,7 +119,8 @@ fn name(extra: &str) -> Schema {
     })
 }
 
-/// Matches version 00, or a later version that begins like 00; neither id is zero.
+/// Returns the schema of a `traceparent`: of version 00, or of a later version that begins in the
+/// same way. Neither of its ids may be zero.
 fn trace_parent() -> Schema {
     let ids = "(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}";
     let pattern = format!("^(00-{ids}|(?!00|ff)[0-9a-f]{{2}}-{ids}(-.*)?)$");
@@ -156,11 +163,11 @@ pub fn time_in_query() -> Schema {
 }
 
 /// Returns the schema of the topics in the path of a pop: one, or several separated by commas.
-pub fn topics_of_path(most: usize) -> Schema {
+pub fn topics_of_path(max_topics: usize) -> Schema {
     let topic = format!("[A-Za-z0-9._-]{{1,{MAX_NAME}}}");
     json_schema!({
         "type": "string",
-        "pattern": format!("^{topic}(,{topic}){{0,{}}}$", most - 1),
+        "pattern": format!("^{topic}(,{topic}){{0,{}}}$", max_topics - 1),
         "format": "topics",
         "not": { "enum": [".", ".."] },
     })
@@ -171,7 +178,7 @@ fn format_of(min: Millis, max: Millis) -> String {
     format!("duration-from-{}-to-{}", min.as_seconds(), max.as_seconds())
 }
 
-/// All limits are whole seconds, and read better as such.
+/// Returns a limit in seconds, which all limits are whole numbers of.
 fn whole_seconds(span: Millis) -> u64 {
     span.get() / 1_000
 }
@@ -200,12 +207,12 @@ fn backoff(generator: &mut SchemaGenerator) -> Schema {
                 "initial": described(&initial, "The wait after the first attempt; at least 1 ms."),
                 "factor": optional(json!({
                     "type": "number", "minimum": 1, "maximum": MAX_FACTOR, "default": 2,
-                    "description": "How much longer each wait is than the one before.",
+                    "description": "The factor from each wait to the next.",
                 })),
-                "max": described(&span, "No wait is longer."),
+                "max": described(&span, "The longest wait."),
                 "jitter": optional(json!({
                     "type": "number", "minimum": 0, "maximum": 1, "default": 0,
-                    "description": "Each wait is varied by up to this part of itself, up or down.",
+                    "description": "The fraction by which a wait may randomly be longer or shorter.",
                 })),
             },
             "required": required,
@@ -223,7 +230,7 @@ fn described(schema: &Schema, text: &str) -> Schema {
 /// Returns the schema of a token's scopes. Each may be absent, and in a request null.
 fn scopes(generator: &mut SchemaGenerator) -> Schema {
     let is_request = generator.contract().is_deserialize();
-    let mut of = |scope: Scope| {
+    let mut property = |scope: Scope| {
         let mut topics = match scope {
             Scope::Admin => {
                 json!({ "type": "array", "items": { "const": "*" }, "minItems": 1, "maxItems": MAX_PATTERNS })
@@ -236,15 +243,16 @@ fn scopes(generator: &mut SchemaGenerator) -> Schema {
         }
         (scope.name().to_owned(), topics)
     };
-    let properties: serde_json::Map<_, _> = Scope::ALL.into_iter().map(&mut of).collect();
+    let properties: serde_json::Map<_, _> = Scope::ALL.into_iter().map(&mut property).collect();
     let none = Scope::ALL.map(|scope| (scope.name(), json!({ "type": "null" })));
     json_schema!({
         "type": "object",
         "properties": properties,
         "additionalProperties": false,
         "not": { "properties": serde_json::Map::from_iter(none.map(|(name, null)| (name.to_owned(), null))) },
-        "description": "What a token may do: for each scope a list of topic patterns. `billing` is that topic, \
-                        `billing.*` all that begin with `billing.`, `*` all. At least one; `admin` takes `*` alone.",
+        "description": "The actions that a token allows: at least one scope, each with a list of topic patterns. \
+                        `billing` matches that topic, `billing.*` all topics that begin with `billing.`, and `*` all \
+                        topics. The only pattern of `admin` is `*`.",
     })
 }
 
@@ -260,6 +268,8 @@ pub fn allows(scope: Scope) -> &'static str {
         Scope::Manage => {
             "Kick, delete and change jobs; pause, resume, purge and set the defaults of topics."
         }
-        Scope::Admin => "Create, list and revoke tokens; on no topics, so its pattern is `*`.",
+        Scope::Admin => {
+            "Create, list and revoke tokens. Its pattern is `*`, since tokens belong to no topic."
+        }
     }
 }

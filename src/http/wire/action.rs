@@ -5,17 +5,18 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::{
-    body::result,
+    body::{new_body, result},
     policy::{finished_retention, ttr},
 };
 use crate::{
+    config::Limits,
     http::{problem::Problem, schema::types},
     job::{JobId, MAX_ERROR_BYTES, Millis, ReservationKey, States, Topics},
     queue::HasJobId,
     store::{self, JobRef, Target},
 };
 
-/// Place of an action in its request, and the topics that its caller may reach.
+/// Position of an action in its request, and the topics that its caller may access.
 pub enum RequestPosition {
     /// A route of one job: the id from the path, and the reservation if it was in the query.
     Path(JobId, Option<String>, Topics),
@@ -23,13 +24,22 @@ pub enum RequestPosition {
     Batch(Topics),
 }
 
+/// Values that an action is checked with.
+#[derive(Clone, Copy)]
+pub struct ActionRules<'a> {
+    /// Verifies reservations.
+    pub key: &'a ReservationKey,
+    pub limits: Limits,
+}
+
 /// Request for an action on one job, with the same fields alone and in a batch.
 pub trait ActionRequest: for<'de> Deserialize<'de> + Default {
     /// Request to the queue.
     type Job: HasJobId;
 
-    /// Validates the request; the store's key verifies the reservation.
-    fn valid(self, position: RequestPosition, key: &ReservationKey) -> Result<Self::Job, Problem>;
+    /// Validates the request.
+    fn valid(self, position: RequestPosition, rules: ActionRules<'_>)
+    -> Result<Self::Job, Problem>;
 }
 
 macro_rules! action {
@@ -49,9 +59,14 @@ macro_rules! action {
         impl ActionRequest for $name {
             type Job = $job;
 
-            fn valid(self, position: RequestPosition, key: &ReservationKey) -> Result<$job, Problem> {
-                let valid: fn(JobRef, $(Option<$type>),*) -> Result<$job, Problem> = $valid;
-                valid(held(self.id, self.reservation, position, key)?, $(self.$field),*)
+            fn valid(
+                self,
+                position: RequestPosition,
+                rules: ActionRules<'_>,
+            ) -> Result<$job, Problem> {
+                let valid: fn(JobRef, Limits, $(Option<$type>),*) -> Result<$job, Problem> = $valid;
+                let held = held(self.id, self.reservation, position, rules.key)?;
+                valid(held, rules.limits, $(self.$field),*)
             }
         }
     };
@@ -64,7 +79,7 @@ action! {
         /// it. Default: null, which means no result.
         #[schemars(with = "Option<types::Anything>")]
         result: Box<RawValue>
-    } -> store::Finish, |held, json| {
+    } -> store::Finish, |held, _, json| {
         Ok(store::Finish { held, result: result(json)? })
     }
 }
@@ -75,9 +90,16 @@ action! {
         delay: Millis,
         /// Reason, at most 4,096 bytes; GET shows it until the next attempt ends.
         #[schemars(with = "Option<types::ErrorText>")]
-        error: String
-    } -> store::Release, |held, delay, text| {
-        Ok(store::Release { held, delay, error: error(text)? })
+        error: String,
+        /// Whether the attempt counts. If not, it is never the last one, and without `delay` the
+        /// job waits as after the attempt before. Default: true.
+        count_attempt: bool,
+        /// Another body for the next attempt, as in a put. Default: null, which keeps the body.
+        #[schemars(with = "Option<types::Anything>")]
+        body: Box<RawValue>
+    } -> store::Release, |held, limits, delay, text, counts, json| {
+        let (error, body) = (error(text)?, new_body(json, limits)?);
+        Ok(store::Release { held, delay, error, is_uncounted: counts == Some(false), body })
     }
 }
 action! {
@@ -86,7 +108,7 @@ action! {
         /// New TTR from now. Default: the job's own TTR.
         #[schemars(with = "Option<types::Ttr>")]
         ttr: Millis
-    } -> store::Touch, |held, span| {
+    } -> store::Touch, |held, _, span| {
         Ok(store::Touch { held, ttr: ttr(span)? })
     }
 }
@@ -96,7 +118,7 @@ action! {
         /// Reason, at most 4,096 bytes.
         #[schemars(with = "Option<types::ErrorText>")]
         error: String
-    } -> store::Bury, |held, text| {
+    } -> store::Bury, |held, _, text| {
         Ok(store::Bury { held, error: error(text)? })
     }
 }
@@ -120,9 +142,9 @@ impl ActionRequest for Delete {
     fn valid(
         self,
         position: RequestPosition,
-        key: &ReservationKey,
+        rules: ActionRules<'_>,
     ) -> Result<store::Delete, Problem> {
-        let job = IdOnly { id: self.id }.valid(position, key)?;
+        let job = IdOnly { id: self.id }.valid(position, rules)?;
         let remember = finished_retention("remember", self.remember)?;
         Ok(store::Delete { job, states: self.state, remember })
     }
@@ -139,11 +161,12 @@ pub struct IdOnly {
 impl ActionRequest for IdOnly {
     type Job = Target;
 
-    fn valid(self, position: RequestPosition, key: &ReservationKey) -> Result<Target, Problem> {
+    fn valid(self, position: RequestPosition, rules: ActionRules<'_>) -> Result<Target, Problem> {
         if let RequestPosition::Path(_, Some(_), _) = position {
             return Err(Problem::field("reservation", "is not a parameter of this route"));
         }
-        held(self.id, None, position, key).map(|JobRef { id, topics, .. }| Target { id, topics })
+        let held = held(self.id, None, position, rules.key)?;
+        Ok(Target { id: held.id, topics: held.topics })
     }
 }
 

@@ -56,7 +56,13 @@ impl TransitionResponse {
     }
 
     pub fn moved(id: JobId, moved: &Transitioned) -> Self {
-        Self { due_at: Some(moved.due_at), ..Self::in_state(id, moved.state) }
+        Self { due_at: Some(moved.due_at), ..Self::buried(id, moved) }
+    }
+
+    /// Shows the topic of a job that has moved: it is not the one that the caller knows.
+    pub fn buried(id: JobId, moved: &Transitioned) -> Self {
+        let topic = moved.dead_from.as_ref().map(|_| moved.topic.clone());
+        Self { topic, ..Self::in_state(id, moved.state) }
     }
 
     pub fn held_until(id: JobId, until: UnixMillis) -> Self {
@@ -95,7 +101,7 @@ pub struct JobResponse {
     #[schemars(with = "types::Anything")]
     #[serde(skip_serializing_if = "Option::is_none")]
     body: Option<Text>,
-    /// Number of pops. A kick of a dead job sets it to 0.
+    /// Number of pops that count. A kick of a dead job sets it to 0.
     attempt: u32,
     /// When the job is or was due; after a release or an expired TTR, when its next attempt is.
     due_at: UnixMillis,
@@ -195,6 +201,21 @@ impl JobResponse {
     /// Removes the history, which would make a list several times as long.
     pub fn without_history(self) -> Self {
         Self { history: None, ..self }
+    }
+}
+
+/// Changed job of a batch.
+#[derive(Serialize, JsonSchema)]
+pub struct ChangedJob {
+    #[serde(flatten)]
+    job: JobResponse,
+    /// The status that the route for one job would answer.
+    status: u16,
+}
+
+impl ChangedJob {
+    pub fn new(job: JobResponse) -> Self {
+        Self { job, status: StatusCode::OK.as_u16() }
     }
 }
 

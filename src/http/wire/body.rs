@@ -28,14 +28,25 @@ pub fn body(
     limits: Limits,
 ) -> Result<Option<Bytes>, Problem> {
     let Some(raw) = raw else { return Ok(None) };
+    check_body(raw, limits)?;
+    Ok(Some(content.slice_ref(raw.get().as_bytes())))
+}
+
+/// Checks the body that a release gives to its job.
+pub fn new_body(raw: Option<Box<RawValue>>, limits: Limits) -> Result<Option<Bytes>, Problem> {
+    let Some(raw) = raw else { return Ok(None) };
+    check_body(&raw, limits)?;
+    Ok(Some(Box::<str>::from(raw).into_string().into()))
+}
+
+fn check_body(raw: &RawValue, limits: Limits) -> Result<(), Problem> {
     let (length, limit) = (raw.get().len(), limits.max_body_bytes);
     if length > limit {
         let detail =
             format!("`body` must have at most {limit} bytes (limits.max_body_bytes), got {length}");
         return Err(Problem { field: Some("body".to_owned()), ..Problem::body_too_large(detail) });
     }
-    check_field("body", raw)?;
-    Ok(Some(content.slice_ref(raw.get().as_bytes())))
+    check_field("body", raw)
 }
 
 /// Checks the result of a job, which its readers must be able to read too.
@@ -54,7 +65,7 @@ pub fn result(raw: Option<Box<RawValue>>) -> Result<Option<Bytes>, Problem> {
 fn check_field(field: &str, raw: &RawValue) -> Result<(), Problem> {
     check(raw.get()).map_err(|fault| {
         let place = place(raw.get(), fault.at);
-        let detail = format!("{} (at {place:?} in it, byte {})", fault.what, fault.at);
+        let detail = format!("{} (at {place:?}, byte {})", fault.violation, fault.at);
         Problem::field(field, detail)
     })
 }
@@ -62,12 +73,12 @@ fn check_field(field: &str, raw: &RawValue) -> Result<(), Problem> {
 /// A violation, and its byte offset.
 #[derive(Debug, PartialEq)]
 struct Fault {
-    what: &'static str,
+    violation: &'static str,
     at: usize,
 }
 
 const TOO_DEEP: &str = "must be nested at most 128 deep";
-const HALF: &str = "must have whole characters: a surrogate escape without its other half is none";
+const HALF: &str = "must have whole characters, but has half of a surrogate pair";
 const TOO_LARGE: &str = "must have numbers within the range of a double";
 
 /// Returns whether the bytes alone rule out any fault. Most bodies pass, and the full check takes
@@ -83,7 +94,7 @@ fn is_plain(bytes: &[u8]) -> bool {
     !may_be_too_deep && !has_escape && !has_exponent && !parts.any(is_digits)
 }
 
-/// Checks a text that is valid JSON by its grammar, without checking the grammar again.
+/// Checks a text. The caller has checked that it has the grammar of JSON.
 fn check(json: &str) -> Result<(), Fault> {
     let bytes = json.as_bytes();
     if is_plain(bytes) {
@@ -92,9 +103,9 @@ fn check(json: &str) -> Result<(), Fault> {
     let (mut at, mut depth) = (0, 0_usize);
     while let Some(&byte) = bytes.get(at) {
         match byte {
-            b'"' => at = behind_string(bytes, at)?,
-            b'-' | b'0'..=b'9' => at = behind_number(json, at)?,
-            b'[' | b'{' if depth == MAX_DEPTH => return Err(Fault { what: TOO_DEEP, at }),
+            b'"' => at = end_of_string(bytes, at)?,
+            b'-' | b'0'..=b'9' => at = end_of_number(json, at)?,
+            b'[' | b'{' if depth == MAX_DEPTH => return Err(Fault { violation: TOO_DEEP, at }),
             b'[' | b'{' => (at, depth) = (at + 1, depth + 1),
             b']' | b'}' => (at, depth) = (at + 1, depth.saturating_sub(1)),
             _ => at += 1,
@@ -104,7 +115,7 @@ fn check(json: &str) -> Result<(), Fault> {
 }
 
 /// Returns the end of the string that begins at `start`.
-fn behind_string(bytes: &[u8], start: usize) -> Result<usize, Fault> {
+fn end_of_string(bytes: &[u8], start: usize) -> Result<usize, Fault> {
     let mut at = start + 1;
     loop {
         match bytes.get(at) {
@@ -117,7 +128,7 @@ fn behind_string(bytes: &[u8], start: usize) -> Result<usize, Fault> {
                 {
                     at += 12;
                 }
-                Some(0xd800..=0xdfff) => return Err(Fault { what: HALF, at }),
+                Some(0xd800..=0xdfff) => return Err(Fault { violation: HALF, at }),
                 Some(_) => at += 6,
             },
             Some(_) => at += 1,
@@ -132,7 +143,7 @@ fn escaped(bytes: &[u8], at: usize) -> Option<u16> {
 }
 
 /// Returns the end of the number that begins at `start`.
-fn behind_number(json: &str, start: usize) -> Result<usize, Fault> {
+fn end_of_number(json: &str, start: usize) -> Result<usize, Fault> {
     let bytes = &json.as_bytes()[start..];
     let is_part = |byte: &u8| matches!(byte, b'0'..=b'9' | b'.' | b'+' | b'-' | b'e' | b'E');
     let length = bytes.iter().position(|byte| !is_part(byte)).unwrap_or(bytes.len());
@@ -143,7 +154,7 @@ fn behind_number(json: &str, start: usize) -> Result<usize, Fault> {
     };
     let has_exponent = number.iter().any(|byte| matches!(byte, b'e' | b'E'));
     match (has_exponent || length > SURELY_FINITE) && !is_finite() {
-        true => Err(Fault { what: TOO_LARGE, at: start }),
+        true => Err(Fault { violation: TOO_LARGE, at: start }),
         false => Ok(start + length),
     }
 }
@@ -166,7 +177,7 @@ fn place(json: &str, target: usize) -> String {
             (b',', Some(Step::Index(index))) => *index += 1,
             (b',', Some(Step::Key(key))) => *key = None,
             (b'"', within) => {
-                let Ok(behind) = behind_string(bytes, at) else { break };
+                let Ok(behind) = end_of_string(bytes, at) else { break };
                 if let Some(Step::Key(key @ None)) = within {
                     *key = json.get(at..behind);
                 }

@@ -16,7 +16,11 @@ pub struct AttemptResponse {
     /// When the attempt ended; null while it runs.
     ended_at: Option<UnixMillis>,
     /// How the attempt ended; null while it runs.
-    outcome: Option<AttemptOutcome>,
+    #[schemars(with = "Option<AttemptOutcome>")]
+    outcome: Option<&'static str>,
+    /// False if the attempt does not count, as its release said; absent otherwise.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    counted: Option<bool>,
     /// The beginning of the consumer's error, at most 256 bytes; absent if it gave none.
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<String>,
@@ -28,8 +32,19 @@ pub struct AttemptResponse {
 impl From<PastAttempt> for AttemptResponse {
     fn from(past: PastAttempt) -> Self {
         let PastAttempt { attempt, started_at, ended_at, outcome, error, consumer } = past;
-        let (ended_at, outcome) = (Some(ended_at), Some(outcome));
-        Self { attempt, started_at, ended_at, outcome, error, consumer }
+        let counted = (outcome == AttemptOutcome::ReleasedUncounted).then_some(false);
+        let (ended_at, outcome) = (Some(ended_at), Some(name(outcome)));
+        Self { attempt, started_at, ended_at, outcome, counted, error, consumer }
+    }
+}
+
+/// Returns the name of an outcome in answers.
+fn name(outcome: AttemptOutcome) -> &'static str {
+    match outcome {
+        AttemptOutcome::Released | AttemptOutcome::ReleasedUncounted => "released",
+        AttemptOutcome::Expired => "expired",
+        AttemptOutcome::Buried => "buried",
+        AttemptOutcome::Finished => "finished",
     }
 }
 
@@ -40,6 +55,7 @@ pub fn attempts(job: &Job) -> Vec<AttemptResponse> {
         started_at,
         ended_at: None,
         outcome: None,
+        counted: None,
         error: None,
         consumer: job.consumer.clone(),
     });

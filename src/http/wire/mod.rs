@@ -15,8 +15,10 @@ mod topic_answer;
 use serde::{Deserialize, Deserializer};
 
 pub use self::{
-    action::{ActionRequest, Bury, Delete, Finish, IdOnly, Release, RequestPosition, Touch},
-    answer::{JobResponse, JobsPage, PoppedJobs, PoppedResponse, TransitionResponse},
+    action::{
+        ActionRequest, ActionRules, Bury, Delete, Finish, IdOnly, Release, RequestPosition, Touch,
+    },
+    answer::{ChangedJob, JobResponse, JobsPage, PoppedJobs, PoppedResponse, TransitionResponse},
     body::MAX_DEPTH,
     patch::PatchJob,
     pop::{MAX_COUNT, MAX_WAIT, PopCount, PopOptions, wait},

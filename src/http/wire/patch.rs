@@ -18,7 +18,8 @@ use crate::{
 with_job_policy! {
 /// A change of a job. It may contain all other fields of a GET, so that a client can send the whole
 /// answer back: these must equal the job's current values. At least one of `delay` or `due_at`,
-/// `body`, `ttr`, `max_attempts`, `backoff`, `headers`, `finished_retention` is required.
+/// `body`, `ttr`, `max_attempts`, `backoff`, `headers`, `finished_retention`, `priority`,
+/// `expires_after` is required.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(extend("not" = rules::both_or_no_change()))]
@@ -44,10 +45,14 @@ pub struct PatchJob<'a> {
     created_at: Option<UnixMillis>,
     /// Must equal the current value of the job.
     reserved_until: Option<UnixMillis>,
+    /// Must equal the current value of the job; `expires_after` changes it.
+    expires_at: Option<UnixMillis>,
     /// Must equal the current value of the job.
     died_at: Option<UnixMillis>,
     /// Must equal the current value of the job.
     error: Option<String>,
+    /// Must equal the current value of the job.
+    dead_from: Option<Topic>,
     /// Must equal the current value of the job.
     traceparent: Option<TraceParent>,
     /// Accepted as GET returns it; a reserved job cannot be changed.
@@ -75,23 +80,32 @@ fn shown_history(job: &Job) -> Value {
 }
 
 impl PatchJob<'_> {
+    /// Takes the id, by which a batch names the job.
+    pub fn take_id(&mut self) -> Option<JobId> {
+        self.id.take()
+    }
+
     /// Returns whether the request contains a field that it cannot change.
     pub fn has_read_only_fields(&self) -> bool {
         let Self { id, topic, state, attempt, created_at, .. } = self;
-        let Self { reserved_until, died_at, error, traceparent, .. } = self;
+        let Self { reserved_until, expires_at, died_at, error, traceparent, .. } = self;
         let Self { finished_at, outcome, result, result_dropped, consumer, history, .. } = self;
+        let Self { dead_from, .. } = self;
         let ended = finished_at.is_some()
             || outcome.is_some()
             || result.is_some()
             || result_dropped.is_some();
         let names = id.is_some() || topic.is_some() || error.is_some() || traceparent.is_some();
-        let times = created_at.is_some() || reserved_until.is_some() || died_at.is_some();
-        let attempts = consumer.is_some() || history.is_some();
+        let times = created_at.is_some()
+            || reserved_until.is_some()
+            || expires_at.is_some()
+            || died_at.is_some();
+        let attempts = consumer.is_some() || history.is_some() || dead_from.is_some();
         names || times || ended || attempts || state.is_some() || attempt.is_some()
     }
 
-    /// Drops `due_at` if it equals the job's due time. Refuses fields that cannot be changed and
-    /// differ from the job: asking for another topic, for example, is a mistake.
+    /// Drops `due_at` and `expires_after` if they equal the job's values. Refuses fields that
+    /// cannot be changed and differ from the job: another topic, for example, is a mistake.
     pub fn without_unchanged(mut self, job: &Job) -> Result<Self, Problem> {
         if matches!(job.state, State::Reserved | State::Dead | State::Finished) {
             // The change itself is refused because of the state.
@@ -107,6 +121,7 @@ impl PatchJob<'_> {
                 "reserved_until",
                 self.reserved_until.is_some_and(|at| Some(at) != job.reserved_until),
             ),
+            ("expires_at", self.expires_at.is_some_and(|at| Some(at) != job.policy.expires_at)),
             ("died_at", self.died_at.is_some_and(|at| Some(at) != job.died_at)),
             ("finished_at", self.finished_at.is_some()),
             ("outcome", self.outcome.is_some()),
@@ -115,6 +130,7 @@ impl PatchJob<'_> {
             ("error", self.error.is_some() && self.error != job.error),
             ("consumer", self.consumer.is_some() && self.consumer != job.consumer),
             ("history", self.history.as_ref().is_some_and(|given| *given != shown_history(job))),
+            ("dead_from", self.dead_from.is_some() && self.dead_from != job.policy.dead_from),
             (
                 "traceparent",
                 self.traceparent.is_some() && self.traceparent != job.policy.traceparent,
@@ -128,6 +144,8 @@ impl PatchJob<'_> {
         // The due time of a ready job is in the past, and writing a past time stores the current
         // time instead.
         self.due_at = self.due_at.filter(|&at| at != job.due_at);
+        // Setting it would count anew, from the current due time.
+        self.expires_after = self.expires_after.filter(|after| *after != job.policy.expires_after);
         Ok(self)
     }
 
@@ -140,7 +158,7 @@ impl PatchJob<'_> {
         };
         if change == Change::default() {
             let detail = "must change at least one of delay, due_at, body, ttr, max_attempts, \
-                          backoff, headers, finished_retention";
+                          backoff, headers, finished_retention, priority, expires_after";
             return Err(Problem::request(detail));
         }
         Ok(change)

@@ -6,7 +6,8 @@ use serde::{Deserialize, Deserializer, Serialize, de};
 use crate::{
     http::{problem::Problem, schema::schemas},
     job::{
-        Backoff, Headers, MAX_FINISHED_RETENTION, MAX_TTR, MIN_TTR, Millis, Policy, TraceParent,
+        Backoff, Headers, MAX_FINISHED_RETENTION, MAX_TTR, MIN_TTR, Millis, Policy, Priority,
+        Topic, TraceParent, UnixMillis,
     },
 };
 
@@ -41,6 +42,16 @@ macro_rules! with_policy {
             /// Default of a put: the topic's, else 0, so it is gone at once.
             #[schemars(with = "Option<crate::http::schema::types::FinishedRetention>")]
             finished_retention: Option<$crate::job::Millis>,
+            /// Priority among the ready jobs of the topic, from 0 to 9: larger ones are popped
+            /// first. Default of a put: the topic's, else 4.
+            priority: Option<$crate::job::Priority>,
+            /// Time after the due time at which the job expires, from 1 ms to ten years: if it is
+            /// still delayed or ready then, it becomes dead with the error `expired`. Default of a
+            /// put: the topic's, else never. In a change null removes it, and the time counts from
+            /// the due time that the job then has.
+            #[schemars(with = "Option<crate::http::schema::types::ExpiresAfter>")]
+            #[serde(default, deserialize_with = "super::given")]
+            expires_after: Option<Option<$crate::job::Millis>>,
         }
 
         impl $(<$life>)? $name $(<$life>)? {
@@ -54,6 +65,8 @@ macro_rules! with_policy {
                         "finished_retention",
                         self.finished_retention,
                     )?,
+                    priority: self.priority,
+                    expires_after: $crate::http::wire::policy::expires_after(self.expires_after)?,
                     $(headers: self.$headers.take().map(Option::unwrap_or_default),)?
                     ..Default::default()
                 })
@@ -114,6 +127,16 @@ pub fn finished_retention(
     }
 }
 
+/// Refuses an `expires_after` of 0, with which the job would expire when it is due.
+pub fn expires_after(after: Option<Option<Millis>>) -> Result<Option<Option<Millis>>, Problem> {
+    match after {
+        Some(Some(Millis::ZERO)) => {
+            Err(Problem::field("expires_after", "must be from 1 millisecond to ten years, got 0"))
+        }
+        after => Ok(after),
+    }
+}
+
 /// Number of attempts.
 pub struct Count(pub u32);
 schemas! {
@@ -146,6 +169,18 @@ impl<'de> Deserialize<'de> for Count {
 pub struct ShownPolicy {
     /// Number of pops before the job is dead; 0 means no limit.
     max_attempts: u32,
+    /// Priority among the ready jobs of the topic; the answer to a pop leaves out the default 4.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Priority")]
+    priority: Option<Priority>,
+    /// When the job expires; absent if it never does.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "UnixMillis")]
+    expires_at: Option<UnixMillis>,
+    /// The topic in which the job died before it moved here; absent if it did not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Topic")]
+    dead_from: Option<Topic>,
     /// The `traceparent` of the put, if it had one.
     #[serde(skip_serializing_if = "Option::is_none")]
     traceparent: Option<TraceParent>,
@@ -167,12 +202,19 @@ pub struct WholePolicy {
     #[serde(skip_serializing_if = "Millis::is_zero")]
     #[schemars(with = "Option<Millis>")]
     finished_retention: Millis,
+    /// Seconds from the due time to `expires_at`; absent if the job never expires.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Millis")]
+    expires_after: Option<Millis>,
 }
 
 impl From<&Policy> for ShownPolicy {
     fn from(policy: &Policy) -> Self {
         Self {
             max_attempts: policy.max_attempts,
+            priority: Some(policy.priority).filter(|priority| !priority.is_standard()),
+            expires_at: policy.expires_at,
+            dead_from: policy.dead_from.clone(),
             traceparent: policy.traceparent,
             headers: policy.headers.clone(),
         }
@@ -190,8 +232,9 @@ impl WholePolicy {
 impl From<Policy> for WholePolicy {
     fn from(policy: Policy) -> Self {
         Self {
-            shown: ShownPolicy::from(&policy),
+            shown: ShownPolicy { priority: Some(policy.priority), ..ShownPolicy::from(&policy) },
             finished_retention: policy.finished_retention,
+            expires_after: policy.expires_after,
             backoff: policy.backoff,
         }
     }

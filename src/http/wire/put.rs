@@ -25,10 +25,10 @@ pub struct PutJob<'a> {
     /// Topic that consumers pop from.
     #[schemars(with = "Topic")]
     topic: Option<Topic>,
-    /// Your own name for the job, unique in the store. Default: a number that the server makes.
+    /// Your own name for the job, unique in the store. Default: a number that the server generates.
     id: Option<JobId>,
-    /// Any JSON value, 256 KiB at most by default (`limits.max_body_bytes`), nested at most 128
-    /// deep. It comes back byte for byte. Default: null.
+    /// Any JSON value, 256 KiB at most by default (`limits.max_body_bytes`), with at most 128
+    /// levels of nesting. Consumers get it byte for byte. Default: null.
     #[serde(borrow)]
     #[schemars(with = "Option<types::Anything>")]
     body: Option<&'a RawValue>,
@@ -36,10 +36,10 @@ pub struct PutJob<'a> {
     delay: Option<Millis>,
     /// When the job is due, at most ten years ahead; a past time means now. Not with `delay`.
     due_at: Option<UnixMillis>,
-    /// Behaviour if a job with this `id` exists: `reject` answers 409 `job_exists`, `keep` leaves
-    /// the job unchanged, `replace` gives it the new body and schedule with attempts from zero.
-    /// Default: `reject`. `keep` and `replace` reach only a job of the same topic, and no reserved
-    /// job is replaced.
+    /// Behaviour if a job with this `id` exists: `reject` answers 409 `job_exists`; `keep` leaves
+    /// the job unchanged; `replace` gives it the new body and schedule, with attempts from zero.
+    /// Default: `reject`. `keep` and `replace` apply only to a job of the same topic, and a
+    /// reserved job cannot be replaced.
     on_conflict: Option<OnConflict>,
     /// Context of the put in a distributed trace (W3C Trace Context); consumers receive it.
     /// Default: the header `traceparent` of the request, if it has a valid one.
@@ -72,7 +72,7 @@ pub fn schedule(
     due_at: Option<UnixMillis>,
 ) -> Result<Option<Schedule>, Problem> {
     match (delay, due_at) {
-        (Some(_), Some(_)) => Err(Problem::field("due_at", "and `delay` exclude each other")),
+        (Some(_), Some(_)) => Err(Problem::field("due_at", "cannot be combined with `delay`")),
         (Some(delay), None) => Ok(Some(Schedule::In(delay))),
         (None, Some(due_at)) => Ok(Some(Schedule::At(due_at))),
         (None, None) => Ok(None),

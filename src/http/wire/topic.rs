@@ -17,12 +17,15 @@ with_policy! {
 pub struct PutTopic {
     /// Time that a dead job is kept. Default: 14 days.
     dead_retention: Option<Millis>,
+    /// Another topic, to which a job moves when it dies: it is ready there at once. A job moves
+    /// only once. Needs `put` for that topic. Its own `dead_to` must not lead back to this topic.
+    dead_to: Option<Topic>,
 
-    /// The same fields, as in the answer to a GET; not together with them.
+    /// The same fields, nested as in the answer to a GET. Excludes them at the top level.
     defaults: Option<Defaults>,
     /// The topic of the path.
     topic: Option<Topic>,
-    /// Must be as the topic is; pause and resume are separate routes.
+    /// Must equal the value of the topic; pause and resume are separate routes.
     paused: Option<bool>,
     /// As in the answer to a GET; ignored.
     #[schemars(with = "Option<types::Anything>")]
@@ -62,6 +65,8 @@ with_policy! {
 pub struct Defaults {
     /// Time that a dead job is kept. Default: 14 days.
     dead_retention: Option<Millis>,
+    /// Another topic, to which a job moves when it dies; null if it stays.
+    dead_to: Option<Topic>,
 }
 }
 
@@ -86,15 +91,25 @@ impl PauseTopic {
 }
 
 impl Defaults {
-    fn valid(mut self) -> Result<PolicyFields, Problem> {
-        Ok(default_policy(self.policy()?, self.dead_retention))
+    fn valid(mut self, topic: &Topic) -> Result<PolicyFields, Problem> {
+        let of_dead = (self.dead_retention, self.dead_to.take());
+        default_policy(self.policy()?, of_dead, topic)
     }
 }
 
-/// Treats a null `backoff` as absent.
-fn default_policy(policy: PolicyFields, dead_retention: Option<Millis>) -> PolicyFields {
+/// Treats a null `backoff` or `expires_after` as absent. Refuses a `dead_to` that is the topic.
+fn default_policy(
+    policy: PolicyFields,
+    (dead_retention, dead_to): (Option<Millis>, Option<Topic>),
+    topic: &Topic,
+) -> Result<PolicyFields, Problem> {
+    if dead_to.as_ref() == Some(topic) {
+        let detail = format!("must be another topic, got {topic:?} itself");
+        return Err(Problem::field("dead_to", detail));
+    }
     let backoff = policy.backoff.filter(Option::is_some);
-    PolicyFields { backoff, dead_retention, ..policy }
+    let expires_after = policy.expires_after.filter(Option::is_some);
+    Ok(PolicyFields { backoff, expires_after, dead_retention, dead_to, ..policy })
 }
 
 impl PutTopic {
@@ -102,21 +117,26 @@ impl PutTopic {
     pub fn valid(mut self, topic: &Topic, paused: bool) -> Result<PolicyFields, Problem> {
         let shows_a_topic = self.shows_a_topic();
         if self.topic.as_ref().is_some_and(|given| given != topic) {
-            return Err(Problem::field("topic", format!("must be the one of the path, {topic:?}")));
+            return Err(Problem::field(
+                "topic",
+                format!("must be the topic of the path, {topic:?}"),
+            ));
         }
         if self.paused.is_some_and(|given| given != paused) {
-            let detail = "cannot be changed here: pause and resume are routes of their own";
+            let detail = "cannot be changed here: use the routes that pause and resume a topic";
             return Err(Problem::field("paused", detail));
         }
-        let own = default_policy(self.policy()?, self.dead_retention);
+        let of_dead = (self.dead_retention, self.dead_to.take());
+        let own = default_policy(self.policy()?, of_dead, topic)?;
         let says_none = own == PolicyFields::default();
         match self.defaults {
             Some(_) if !says_none => {
-                let detail = "and its fields next to it exclude each other";
+                let detail = "cannot be combined with the same fields next to it";
                 Err(Problem::field("defaults", detail))
             }
-            Some(defaults) => defaults.valid().map_err(|problem| problem.within("defaults")),
-            // The entry of a topic in a list has no defaults; sent back, it must not remove them.
+            Some(defaults) => defaults.valid(topic).map_err(|problem| problem.within("defaults")),
+            // An entry in a list of topics has no defaults. If a client sends it back, it must not
+            // remove the defaults of the topic.
             None if says_none && shows_a_topic => Err(Problem::field("defaults", "is missing")),
             None => Ok(own),
         }

@@ -108,13 +108,23 @@ pub struct DueCounts {
 /// Answer to a purge.
 #[derive(Serialize, JsonSchema)]
 pub struct Purged {
-    /// Number of deleted jobs.
+    /// Number of deleted jobs; for a dry run, of jobs that would be deleted.
     pub purged: u64,
+    /// Whether there may be more such jobs: the purge has ended early.
+    pub more: bool,
+    /// Present if jobs were only counted.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub dry_run: bool,
 }
 
 /// Answer to a kick of a topic.
 #[derive(Serialize, JsonSchema)]
 pub struct Kicked {
-    /// Number of jobs that became ready.
+    /// Number of jobs that became ready; for a dry run, of jobs that would.
     pub kicked: u64,
+    /// Whether there may be more such jobs.
+    pub more: bool,
+    /// Present if jobs were only counted.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub dry_run: bool,
 }

@@ -35,13 +35,13 @@ fn a_number_is_read_as_its_shortest_decimal_text() {
     let by_text = |seconds: f64| scaled(&seconds.to_string(), 1_000);
     proptest!(|(millis in 0..=MAX_DURATION.get())| {
         let seconds = Millis::new(millis).as_seconds();
-        prop_assert_eq!((exactly(seconds), by_text(seconds)), (Some(millis), Some(millis)));
+        prop_assert_eq!((exact_millis(seconds), by_text(seconds)), (Some(millis), Some(millis)));
         for near in [seconds.next_up(), seconds.next_down(), seconds + 0.0005, -seconds] {
-            let exact = exactly(near);
+            let exact = exact_millis(near);
             prop_assert!(exact.is_none() || exact == by_text(near), "{near}");
         }
     });
-    assert_eq!(exactly(-0.0), None, "its text has a sign");
+    assert_eq!(exact_millis(-0.0), None, "its text has a sign");
 }
 
 #[test]

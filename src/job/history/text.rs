@@ -1,5 +1,5 @@
-//! The text of a history, as both stores keep it, each with a checksum of its own. Persisted: must
-//! stay stable, or the version that a store writes with it must be raised.
+//! The stored form of a history. Each store adds its own checksum and version. Persisted: must stay
+//! stable, or both versions must be raised.
 //!
 //! The first line is the running attempt: `<reservation or -> <started at or -> <consumer or !>`.
 //! Each entry follows as `<attempt> <started at> <ended at> <letter of the outcome> <consumer or !>
@@ -11,8 +11,9 @@ use std::fmt::{self, Write};
 use super::{AttemptOutcome, History, Hold, MAX_HISTORY, PastAttempt, cut_error};
 use crate::job::{Consumer, UnixMillis};
 
-const LETTERS: [(AttemptOutcome, char); 4] = [
+const LETTERS: [(AttemptOutcome, char); 5] = [
     (AttemptOutcome::Released, 'r'),
+    (AttemptOutcome::ReleasedUncounted, 'u'),
     (AttemptOutcome::Expired, 'e'),
     (AttemptOutcome::Buried, 'b'),
     (AttemptOutcome::Finished, 'f'),
@@ -42,13 +43,13 @@ fn entry(f: &mut fmt::Formatter<'_>, past: &PastAttempt) -> fmt::Result {
     writeln!(f, "{} {started} {ended} {letter} {consumer} {} {error}", past.attempt, error.len())
 }
 
-/// Returns the name of a consumer; no consumer is called `!`.
+/// Returns the stored name of a consumer: `!` if it gave none, since `!` is not a valid name.
 fn name(consumer: Option<&Consumer>) -> &str {
     consumer.map_or("!", Consumer::as_str)
 }
 
 impl History {
-    /// Parses a text whose checksum was verified; none if it has not the form of one.
+    /// Parses a text whose checksum was verified; returns `None` if it does not have this form.
     pub fn parse(text: &str) -> Option<Self> {
         let (first, mut rest) = text.split_once('\n')?;
         let mut history = Self { hold: hold(first)?, attempts: Vec::new() };
@@ -78,7 +79,7 @@ fn hold(line: &str) -> Option<Option<Hold>> {
     }
 }
 
-/// Parses an entry; returns the text that follows it, too.
+/// Parses an entry; also returns the text after it.
 fn past_attempt(text: &str) -> Option<(PastAttempt, &str)> {
     let mut fields = text.splitn(7, ' ');
     let mut field = || fields.next();

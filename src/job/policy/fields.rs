@@ -3,7 +3,10 @@
 use serde::{Deserialize, Serialize};
 
 use super::Policy;
-use crate::job::{backoff::Backoff, duration::Millis, headers::Headers, traceparent::TraceParent};
+use crate::job::{
+    backoff::Backoff, duration::Millis, headers::Headers, priority::Priority, time::UnixMillis,
+    topic::Topic, traceparent::TraceParent,
+};
 
 /// Fields of a policy; one that is `None` was not given.
 ///
@@ -21,10 +24,22 @@ pub struct PolicyFields {
     pub dead_retention: Option<Millis>,
     /// How long a finished job is kept; zero means not at all.
     pub finished_retention: Option<Millis>,
+    /// Ready jobs of a higher priority are popped first.
+    pub priority: Option<Priority>,
+    /// How long after its due time a job expires; the inner `None` means never.
+    pub expires_after: Option<Option<Millis>>,
+    /// When the job expires; only a store sets it.
+    #[serde(skip)]
+    pub expires_at: Option<UnixMillis>,
+    /// The topic to which a job moves when it dies; only the defaults of a topic set it.
+    pub dead_to: Option<Topic>,
+    /// The topic that a dead job leaves; only a store sets it. Removes expiry and `dead_to`.
+    #[serde(skip)]
+    pub dead_from: Option<Topic>,
     /// The trace that the put belongs to.
     #[serde(skip)]
     pub traceparent: Option<TraceParent>,
-    /// Text for consumers; empty headers remove those of the job.
+    /// Names and values for consumers; empty headers remove those of the job.
     #[serde(skip)]
     pub headers: Option<Headers>,
 }
@@ -49,6 +64,11 @@ impl PolicyFields {
                 .finished_retention
                 .or(of_topic.finished_retention)
                 .unwrap_or(server.finished_retention),
+            priority: self.priority.or(of_topic.priority).unwrap_or(server.priority),
+            expires_after: self.expires_after.flatten().or(of_topic.expires_after.flatten()),
+            expires_at: None,
+            dead_to: of_topic.dead_to,
+            dead_from: None,
             traceparent: self.traceparent,
             headers: self.headers.unwrap_or_default(),
         }
@@ -70,9 +90,16 @@ impl Policy {
         }
         self.dead_retention = fields.dead_retention.unwrap_or(self.dead_retention);
         self.finished_retention = fields.finished_retention.unwrap_or(self.finished_retention);
+        self.priority = fields.priority.unwrap_or(self.priority);
+        self.expires_after = fields.expires_after.unwrap_or(self.expires_after);
+        self.expires_at = self.expires_after.and_then(|_| fields.expires_at.or(self.expires_at));
         self.traceparent = fields.traceparent.or(self.traceparent);
         if let Some(headers) = fields.headers {
             self.headers = headers;
+        }
+        if fields.dead_from.is_some() {
+            self.dead_from = fields.dead_from;
+            (self.dead_to, self.expires_after, self.expires_at) = (None, None, None);
         }
     }
 }

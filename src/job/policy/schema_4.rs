@@ -6,7 +6,7 @@ use std::str::FromStr;
 use super::Policy;
 use crate::job::duration::Millis;
 
-/// The parts of such a text; an empty part has its standard value.
+/// The parts of a policy text of schema 4; an empty part stands for the standard value.
 #[derive(Debug, Clone, Copy)]
 pub struct PolicyOfSchema4<'a> {
     pub ttr: &'a str,

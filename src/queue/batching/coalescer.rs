@@ -25,12 +25,14 @@ use crate::{
     traces,
 };
 
-/// Waiting jobs that justify a second concurrent call.
+/// Minimum number of waiting jobs that justifies a second concurrent call.
 const MIN_BATCH: usize = 16;
-/// Concurrent calls for batches that are not full: one that the store executes, and the next.
+/// Number of concurrent calls for batches that are not full: the store executes one while the next
+/// one is sent.
 const TARGET_IN_FLIGHT: usize = 2;
-/// Maximum number of concurrent calls: while the store executes one, others are being sent or their
-/// answers read. Calls beyond [`TARGET_IN_FLIGHT`] are worth their cost only when full.
+/// Maximum number of concurrent calls. While the store executes one, others are sent, or their
+/// answers are read. A call beyond [`TARGET_IN_FLIGHT`] is only worth its cost if its batch is
+/// full.
 const MAX_IN_FLIGHT: usize = 4;
 
 /// Makes one call for a batch and returns one result per job, in the order of the batch.
@@ -43,9 +45,9 @@ pub struct Coalescer<I, O> {
 
 struct Inner<I, O> {
     call: Call<I, O>,
-    /// Number of jobs that one `I` may concern.
+    /// Returns the number of jobs that one `I` may concern.
     weight: fn(&I) -> usize,
-    /// Maximal total weight of one call.
+    /// Maximum total weight of one call.
     limit: usize,
     /// Tracks the tasks that make calls, so that closing the queue can wait for them.
     calls: TaskTracker,
@@ -61,7 +63,7 @@ struct State<I, O> {
 }
 
 impl<I, O> State<I, O> {
-    /// Returns whether another call should start now, if a full one has `limit` jobs.
+    /// Returns whether another call should start now; a full call has `limit` jobs.
     fn wants_call(&self, limit: usize) -> bool {
         match self.calling {
             0 => !self.waiting.is_empty(),
@@ -117,8 +119,8 @@ impl<I: Send + 'static, O: Send + 'static> Coalescer<I, O> {
         Self { inner: Arc::new(Inner { call, weight, limit, calls: calls.clone(), state }) }
     }
 
-    /// Submits `jobs`, possibly together with jobs of other callers, in as few calls as the limit
-    /// allows. Returns one result per job, in the order of `jobs`.
+    /// Submits `jobs` in as few calls as the limit allows, perhaps together with jobs of other
+    /// callers. Returns one result per job, in the order of `jobs`.
     pub async fn submit(&self, mut jobs: Vec<I>) -> StoreResults<O> {
         if jobs.len() == 1 {
             return self.submit_one(jobs).await;
@@ -148,7 +150,7 @@ impl<I: Send + 'static, O: Send + 'static> Coalescer<I, O> {
         parts
     }
 
-    /// Submits `jobs` as one group, which is not divided; its weight must not exceed the limit.
+    /// Submits `jobs` as one group, which is not split; its weight must not exceed the limit.
     fn submit_one(&self, jobs: Vec<I>) -> impl Future<Output = StoreResults<O>> + use<I, O> {
         let (reply, replied) = oneshot::channel();
         let (count, span) = (jobs.len(), traces::current());
@@ -175,8 +177,9 @@ impl<I: Send + 'static, O: Send + 'static> Inner<I, O> {
     async fn run(self: Arc<Self>) {
         let mut answered = None;
         loop {
-            // The tasks of requests that have arrived run first, and their jobs join the batch.
-            // With 32 clients, this saves a fifth of the calls and 6 % of the CPU time per put.
+            // Lets the tasks of requests that have already arrived run first, so that their jobs
+            // join the batch. With 32 clients, this saves a fifth of the calls and 6 % of the CPU
+            // time per put.
             yield_now().await;
             let Some(Batch { jobs, groups, span }) = self.next_batch() else { break };
             let count = jobs.len();

@@ -47,7 +47,7 @@ impl<I: Send + 'static, O: Send + 'static> Dispatcher<I, O> {
     }
 }
 
-/// The original order of divided jobs: for each job, the index of its part.
+/// The original order of jobs that were divided by bucket: for each job, the index of its part.
 pub struct Order(Vec<usize>);
 
 /// Divides jobs by bucket; jobs of the same bucket keep their order.

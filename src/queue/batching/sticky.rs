@@ -1,9 +1,9 @@
-//! Choice of the bucket that requests share when any bucket would do.
+//! Choice of a bucket that concurrent requests share, where any bucket may be used.
 //!
-//! Jobs without an id of their own may go to any bucket, and a pop may begin with any bucket that
-//! has jobs. Concurrent requests should choose the same one, so that its coalescer merges them into
-//! one call. Therefore [`JOBS_PER_BUCKET`] jobs in a row go to one bucket and the next ones to the
-//! following bucket; over time all buckets get the same share.
+//! A job without an id may go to any bucket, and a pop may begin with any bucket that has jobs.
+//! Concurrent requests should choose the same bucket, so that its coalescer merges them into one
+//! call. Therefore [`JOBS_PER_BUCKET`] jobs in a row go to one bucket, and the next jobs to the
+//! following one. Over time all buckets get the same share.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -11,9 +11,9 @@ use crate::job::{Bucket, Buckets};
 
 /// Number of consecutive jobs that go to one bucket.
 pub const JOBS_PER_BUCKET: u64 = 64;
-/// Number of parts into which the buckets are divided. The server generates ids for a job until one
-/// falls into the chosen part, which takes on average as many attempts as there are parts. With
-/// more buckets than this, a part is several neighbouring buckets.
+/// Number of parts into which the buckets are divided. For a job without an id, the server
+/// generates ids until one falls into the chosen part. On average this takes as many attempts as
+/// there are parts. If there are more buckets than parts, a part is several neighbouring buckets.
 const PARTS: u16 = 16;
 
 /// Counter of jobs, from which the current part follows.
@@ -44,7 +44,7 @@ impl Part {
     }
 }
 
-/// Returns how many buckets in a row `jobs` jobs have filled.
+/// Returns the number of buckets that `jobs` jobs in a row have filled.
 pub fn buckets_filled(jobs: u64) -> usize {
     usize::try_from(jobs / JOBS_PER_BUCKET).unwrap_or_default()
 }

@@ -1,8 +1,8 @@
 //! Peeks for ready jobs, shared by concurrent pops.
 //!
-//! One peek at a time runs on each server of the store. Pops that arrive meanwhile share the next
-//! one. They cannot use the running one: its answer may omit a job that became ready before they
-//! arrived.
+//! One peek at a time runs on each server of the store. Pops that arrive during a peek share the
+//! next one. They cannot use the running one, because its answer may omit a job that became ready
+//! before the pops arrived.
 
 use std::time::Duration;
 
@@ -17,13 +17,13 @@ use crate::{
     store::{StoreError, StoreResult, StoreResults},
 };
 
-/// Longest time that a peek at one server may delay the jobs found on the others.
+/// Maximum time that a peek at one server may delay jobs found on other servers.
 const PEEK_TIMEOUT: Duration = Duration::from_secs(2);
 /// Maximum number of ready lists in one call of the store: more would make a request of many
 /// megabytes.
 const MAX_LISTS: usize = 1 << 17;
 
-/// Shared peeks at every bucket, for pops without a mark.
+/// Shared peeks at every bucket, for pops of topics without a mark (see `queue/waiters.rs`).
 pub struct Peeks {
     context: Context,
     /// Indexed by bucket; only buckets that represent a server are used.
@@ -45,11 +45,11 @@ impl Peeks {
         Self { context: context.clone(), coalescers }
     }
 
-    /// Peeks at every bucket and marks its ready jobs of these topics: all that were ready when
-    /// this was called and that no pop has claimed.
+    /// Peeks at every bucket, and marks those with ready jobs of these topics. Finds every job that
+    /// was ready at the time of the call, unless a pop has claimed the job.
     ///
     /// # Errors
-    /// The error of a bucket that could not be read; the others were.
+    /// The error of a bucket that could not be read. All other buckets were read.
     pub async fn peek(&self, topics: &[Topic]) -> StoreResult<()> {
         let store = &self.context.store;
         let all = store.buckets().all().collect();
@@ -66,7 +66,7 @@ impl Peeks {
 
 async fn ask(context: Context, questions: Vec<Question>) -> StoreResults<()> {
     let mut outcomes = Vec::with_capacity(questions.len());
-    // Requests differ in their buckets while buckets move to another server.
+    // If buckets moved between servers meanwhile, the questions name different buckets.
     for same in questions.chunk_by(|a, b| a.buckets == b.buckets) {
         let mut topics: Vec<Topic> = same.iter().flat_map(|one| &one.topics).cloned().collect();
         topics.sort_unstable();

@@ -1,8 +1,8 @@
 //! Reserved jobs on their way from the store to a consumer.
 //!
-//! A consumer may disconnect at any point: while the call runs, before its answer is picked up,
+//! A consumer may disconnect at any time: while the call runs, before the answer is taken, or
 //! before it is written. Therefore reserved jobs travel in a [`PendingDelivery`]. When it is
-//! dropped, it gives back all jobs that were not [kept](PendingDelivery::keep), and retries until
+//! dropped, it gives back all jobs that were not [kept](PendingDelivery::keep). It retries until
 //! the store has accepted them or their TTR has expired.
 
 use std::sync::Arc;
@@ -15,8 +15,8 @@ use crate::queue::{
     delivery::unanswered::{FIRST_PAUSE, LONGEST_PAUSE},
 };
 use crate::{
-    job::{PoppedJob, Topic, Topics},
-    store::{JobRef, Reply},
+    job::{PoppedJob, Topics},
+    store::{JobRef, Readied, Reply},
 };
 
 /// Reserved jobs whose consumer has not yet received them.
@@ -27,10 +27,11 @@ pub struct PendingDelivery {
 }
 
 pub struct Returner {
-    pub unpop: Dispatcher<JobRef, Reply<Topic>>,
+    pub unpop: Dispatcher<JobRef, Reply<Readied>>,
     pub tasks: TaskTracker,
     pub runtime: Handle,
-    /// When cancelled, each job is tried once more, and then left to its TTR.
+    /// When cancelled, each job is given back in one more attempt; if that fails, the job returns
+    /// after its TTR.
     pub stop: CancellationToken,
 }
 
@@ -55,7 +56,7 @@ impl PendingDelivery {
         drop(Self { jobs: rest, returner: self.returner.clone() });
     }
 
-    /// Hands the jobs over to the consumer: they are no longer given back.
+    /// Hands the jobs over to the consumer. After this, they are not given back.
     pub fn keep(mut self) -> Vec<PoppedJob> {
         std::mem::take(&mut self.jobs)
     }

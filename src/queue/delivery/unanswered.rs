@@ -1,9 +1,9 @@
 //! Pops that ended without an answer, and the return of the jobs that they reserved.
 //!
-//! A pop whose answer is lost, or whose confirmation is missing, may have reserved jobs that reach
-//! no consumer. Their reservations begin with the nonce of the pop, so a scan over the reserved
-//! jobs of its topics finds them and gives them back, with the attempt uncounted. Only such pops
-//! cost a scan.
+//! If the answer or the confirmation of a pop is lost, the pop may have reserved jobs that reach no
+//! consumer. Their reservations begin with the nonce of the pop. So a scan over the reserved jobs
+//! of its topics finds them and gives them back, with the attempt uncounted. Only such pops need a
+//! scan.
 
 use std::{
     collections::HashSet,
@@ -17,15 +17,16 @@ use tokio_util::sync::CancellationToken;
 use crate::queue::{batching::LATE_CALL, context::Context};
 use crate::{
     job::{Bucket, Nonce, Reservation, Topic},
-    store::{JobRef, StoreResult},
+    store::{JobRef, ReadyJobs, StoreResult},
 };
 
-/// Maximum number of unanswered pops of one bucket; jobs of further ones return after their TTR.
+/// Maximum number of unanswered pops of one bucket. The jobs of further pops return after their
+/// TTR.
 const MAX_UNANSWERED: usize = 1_000;
 /// Pause after the first scan, doubled up to [`LONGEST_PAUSE`].
 pub const FIRST_PAUSE: Duration = Duration::from_millis(100);
 pub const LONGEST_PAUSE: Duration = Duration::from_secs(5);
-/// After this time the longest TTR has expired.
+/// Time after which even the longest TTR has expired.
 const GIVEN_UP: Duration = Duration::from_secs(24 * 3_600);
 
 pub struct Unanswered {
@@ -40,8 +41,8 @@ pub struct Unanswered {
 #[derive(Default)]
 struct Pops {
     waiting: Vec<Pop>,
-    /// Whether a task is scanning for them.
-    in_hand: bool,
+    /// Whether a task is scanning for these pops.
+    is_scanning: bool,
 }
 
 #[derive(Clone)]
@@ -58,12 +59,13 @@ impl Unanswered {
         Self { bucket, context, stop, pops: Mutex::default(), added: Notify::new() }
     }
 
-    /// Returns whether no unanswered pop is left.
+    /// Returns whether all unanswered pops are settled.
     pub fn is_settled(&self) -> bool {
         self.lock().waiting.is_empty()
     }
 
-    /// Registers a pop without an answer, whose jobs are then given back in the background.
+    /// Registers a pop without an answer. A background task then gives back the jobs that it
+    /// reserved.
     pub fn add(self: &Arc<Self>, nonce: Nonce, topics: Vec<Topic>) {
         let mut pops = self.lock();
         if pops.waiting.len() >= MAX_UNANSWERED {
@@ -75,7 +77,7 @@ impl Unanswered {
             return;
         }
         pops.waiting.push(Pop { nonce, topics, since: Instant::now(), found: false });
-        if std::mem::replace(&mut pops.in_hand, true) {
+        if std::mem::replace(&mut pops.is_scanning, true) {
             self.added.notify_one();
         } else {
             self.context.calls.spawn(Arc::clone(self).run());
@@ -102,13 +104,14 @@ impl Unanswered {
         let scanned = self.scan(&pops, &asked, &mut found).await;
         let mut now = self.lock();
         match scanned {
-            // A scan during a late pop may see some of its jobs; the next one sees all.
+            // A scan during a late pop may see only some of its jobs; the next scan sees all of
+            // them.
             Ok(()) => now.waiting.retain(|pop| {
                 let is_over = pop.found || pop.since.elapsed() > LATE_CALL;
                 !(is_over && asked.contains(&pop.nonce))
             }),
             Err(error) => {
-                // Gives up a topic that can never be read: its jobs return after their TTR.
+                // Gives up on a topic that can never be read; its jobs return after their TTR.
                 now.waiting.retain(|pop| pop.since.elapsed() <= GIVEN_UP);
                 let (bucket, pops) = (self.bucket.index(), pops.len());
                 match last {
@@ -121,11 +124,12 @@ impl Unanswered {
         }
         now.waiting.iter_mut().for_each(|pop| pop.found |= found.contains(&pop.nonce));
         let is_new = |pop: &Pop| !asked.contains(&pop.nonce);
-        now.in_hand = now.waiting.iter().any(|pop| !last || is_new(pop));
-        now.in_hand
+        now.is_scanning = now.waiting.iter().any(|pop| !last || is_new(pop));
+        now.is_scanning
     }
 
-    /// Gives back the jobs that `pops` have reserved; adds to `found` the nonces that had any.
+    /// Gives back the jobs that `pops` have reserved. Adds the nonces of pops that had reserved
+    /// jobs to `found`.
     async fn scan(
         &self,
         pops: &[Pop],
@@ -135,7 +139,7 @@ impl Unanswered {
         let mut topics: Vec<&Topic> = pops.iter().flat_map(|pop| &pop.topics).collect();
         topics.sort_unstable();
         topics.dedup();
-        // A topic that cannot be read must not hold back the jobs of the others.
+        // A topic that cannot be read must not delay the jobs of other topics.
         let mut scanned = Ok(());
         for topic in topics {
             scanned = self.scan_topic(topic, asked, found).await.and(scanned);
@@ -170,10 +174,11 @@ impl Unanswered {
         }
         let outcomes = self.context.store.unpop(vec![(self.bucket, held)]).await;
         let replies: Vec<Vec<_>> = outcomes.into_iter().collect::<StoreResult<_>>()?;
-        let given = replies.iter().flatten().flatten().count() as u64;
+        let given = replies.iter().flatten().flatten();
+        let given = given.fold(ReadyJobs::NONE, |sum, job| sum.plus(ReadyJobs::one(job.priority)));
         let bucket = self.bucket.index();
-        tracing::info!(bucket, %topic, given, "gave back what an unanswered pop had reserved");
-        if given > 0 {
+        tracing::info!(bucket, %topic, given = given.count, "returned the jobs of an unanswered pop");
+        if given.count > 0 {
             self.context.waiters.ready(topic, self.bucket, given);
         }
         Ok(())

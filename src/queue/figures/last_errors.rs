@@ -13,12 +13,12 @@ use crate::job::{JobId, State, Topic, UnixMillis};
 const KEPT: usize = 20;
 /// Maximum number of entries of one topic, so that its failures leave room for other topics.
 const KEPT_PER_TOPIC: usize = 4;
-/// Characters kept of the beginning and the end of a longer text; at its end a traceback names the
-/// error. The job keeps the whole text.
+/// Number of characters kept of the beginning and of the end of a longer text, because a traceback
+/// names the error at its end. The job keeps the whole text.
 const BEGINNING: usize = 100;
 const END: usize = 400;
 
-/// An error of a topic, and how often it occurred.
+/// An error of a topic, and the number of times that it occurred.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct LastError {
     /// When it last occurred.
@@ -31,8 +31,8 @@ pub struct LastError {
     pub state: State,
     /// The last text. The middle of a text of more than 500 characters is omitted.
     pub error: String,
-    /// How often it occurred since it was first kept. Texts that differ only in numbers, ids or
-    /// addresses count as one.
+    /// Number of times that it occurred since it was first kept. Texts that differ only in numbers,
+    /// ids, addresses or quoted values count as the same.
     pub times: u64,
 }
 
@@ -41,7 +41,7 @@ pub struct LastError {
 pub struct LastErrors(Mutex<VecDeque<(String, LastError)>>);
 
 impl LastErrors {
-    /// Records an error, together with earlier ones of the same topic and pattern.
+    /// Records an error. Adds it to an earlier one of the same topic and pattern, if there is one.
     pub fn note(&self, at: UnixMillis, topic: &Topic, id: JobId, state: State, error: &str) {
         let (pattern, error) = (pattern(error), shortened(error));
         let mut all = self.lock();
@@ -66,9 +66,10 @@ impl LastErrors {
     }
 }
 
-/// Removes from `text` the parts that differ from job to job: of each word with a digit, only the
-/// parts that are neither numbers nor hexadecimal remain. The dashboard's `pattern` does the same.
+/// Removes the parts of `text` that differ from job to job: quoted values and, in each word with a
+/// digit, the parts that are numbers or hexadecimal. The dashboard's `pattern` does the same.
 fn pattern(text: &str) -> String {
+    let text = &without_quoted(text);
     let is_number = |part: &str| {
         part.contains(|c: char| c.is_ascii_digit()) || part.chars().all(|c| c.is_ascii_hexdigit())
     };
@@ -84,6 +85,32 @@ fn pattern(text: &str) -> String {
         }
     }
     pattern
+}
+
+/// Replaces each quoted value with `#`. A quote inside a word, as in "can't", quotes nothing.
+fn without_quoted(text: &str) -> String {
+    let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let mut kept = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(start) = rest.find(['\'', '"', '`']) {
+        let (before, quoted) = rest.split_at(start);
+        let (quote, value) = quoted.split_at(1);
+        kept.push_str(before);
+        let closed = value.split_once(quote).filter(|(inside, after)| {
+            !kept.ends_with(is_word) && !inside.contains('\n') && !after.starts_with(is_word)
+        });
+        match closed {
+            Some((_, after)) => {
+                kept.push('#');
+                rest = after;
+            }
+            None => {
+                kept.push_str(quote);
+                rest = value;
+            }
+        }
+    }
+    kept + rest
 }
 
 /// Returns the text, or only the beginning and the end of a long one.

@@ -15,10 +15,11 @@ use crate::job::{Millis, UnixMillis};
 
 const MINUTE: u64 = 60_000;
 const MINUTES: usize = 60;
-/// A day, in milliseconds: greater values count as this one.
+/// A day in milliseconds. Greater values count as a day.
 const LATEST: u64 = 86_400_000;
 
-/// Bounds in seconds since the due time; a job that failed may have waited for a day.
+/// Bounds in seconds since the due time. The last one is a day, because a failed job may have
+/// waited that long.
 const SECONDS: [f64; 17] = [
     0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 15.0, 60.0, 300.0, 3600.0,
     21600.0, 86400.0,
@@ -26,7 +27,7 @@ const SECONDS: [f64; 17] = [
 
 /// Lateness of the jobs popped through this server.
 pub struct Lateness {
-    /// The last hour: number of the minute since the Unix epoch, and its histogram.
+    /// The last hour: for each minute, its number since the Unix epoch and its histogram.
     minutes: Mutex<VecDeque<(u64, Histogram<u32>)>>,
     /// All pops since the start.
     seconds: Buckets,
@@ -38,7 +39,7 @@ impl Default for Lateness {
     }
 }
 
-/// How late the jobs of one minute were popped, in seconds, to within one percent.
+/// Lateness of the jobs that were popped in one minute, in seconds, to within one percent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct LateMinute {
     /// When the minute began.
@@ -62,7 +63,7 @@ impl Lateness {
     pub fn count(&self, now: UnixMillis, pops: impl Iterator<Item = (UnixMillis, UnixMillis)>) {
         let minute = now.get() / MINUTE;
         let mut minutes = self.lock();
-        // Drops minutes of the future: the clock was ahead for a while.
+        // Drops minutes that are in the future, which remain if the clock was ahead for a while.
         while minutes.back().is_some_and(|(last, _)| *last > minute) {
             minutes.pop_back();
         }
@@ -119,7 +120,7 @@ mod tests {
         let last = minutes.last().expect("a minute");
         assert_eq!((last.at.get(), last.popped), (begin + 99 * MINUTE, 100));
         assert_eq!((last.p50.get(), last.p99.get(), last.max.get()), (50, 99, 100));
-        // Without pops, old minutes are not shown.
+        // Minutes without pops are left out.
         assert_eq!(lateness.minutes(UnixMillis::new(begin + 130 * MINUTE)).len(), 29);
     }
 

@@ -1,9 +1,9 @@
 //! Counters per topic of the jobs that this server has handled since it started.
 //!
-//! The API reports every topic. Metrics report [`SHOWN_TOPICS`] topics by name and the others as
-//! one. A topic gets a name in metrics with its first job if there is room, and loses it when it
-//! has been idle for an hour and others need the room. Jobs counted while a topic has no name are
-//! added to the others and stay there, so no counter ever decreases.
+//! The API reports every topic. Metrics report [`SHOWN_TOPICS`] topics by name, and all others as
+//! one. A topic gets a name in metrics with its first job, if there is room. It loses the name when
+//! it has been idle for an hour and other topics need the room. Jobs that are counted while their
+//! topic has no name belong to the others for good, so no counter ever decreases.
 
 use std::{
     collections::HashMap,
@@ -16,14 +16,14 @@ use serde::Serialize;
 
 use crate::job::Topic;
 
-/// Number of topics that metrics report by name. A scrape takes about 2 kB for each topic with a
-/// name of 100 letters, so this many stay below a megabyte.
+/// Number of topics that metrics report by name. A scrape has about 2 kB for each topic with a name
+/// of 100 letters, so it stays below a megabyte.
 pub const SHOWN_TOPICS: usize = 400;
-/// Label of all topics without a name of their own.
+/// Label of the series of all topics without a name in metrics.
 pub const OTHER: &str = "other";
 /// Maximum number of topics with counters of their own, so that memory stays bounded.
 const MAX_TOPICS: usize = 100_000;
-/// A named topic without jobs for this long gives way to others.
+/// Idle time after which a topic may lose its name in metrics.
 const IDLE: Duration = Duration::from_secs(3600);
 
 /// Counters of this server since it started.
@@ -38,8 +38,10 @@ pub struct Counters {
     pub finished: u64,
     /// Reservations whose TTR expired.
     pub expired: u64,
-    /// Jobs that died: attempts spent, or buried.
+    /// Jobs that became dead: attempts spent, buried or expired.
     pub dead: u64,
+    /// Jobs that died in the same ways and moved to another topic.
+    pub moved: u64,
     /// Dead jobs deleted when their retention ended.
     pub gone: u64,
 }
@@ -56,14 +58,16 @@ pub struct EventCounters {
     pub released: u64,
     pub expired: u64,
     pub dead: u64,
+    pub moved: u64,
     pub gone: u64,
 }
 
 impl From<EventCounters> for Counters {
     fn from(counters: EventCounters) -> Self {
-        let EventCounters { put, popped, returned, finished, expired, dead, gone, .. } = counters;
+        let EventCounters { put, popped, returned, finished, expired, dead, moved, gone, .. } =
+            counters;
         let popped = popped.saturating_sub(returned);
-        Self { put, popped, finished, expired, dead, gone }
+        Self { put, popped, finished, expired, dead, moved, gone }
     }
 }
 
@@ -74,16 +78,16 @@ pub struct Stats(Mutex<Topics>);
 struct Topics {
     all: HashMap<Topic, Entry>,
     shown: usize,
-    /// Counts all topics, also those beyond `MAX_TOPICS`.
+    /// Counts all topics, even topics beyond `MAX_TOPICS`.
     sum: EventCounters,
-    /// Counts topics while they had no name in metrics.
+    /// Counts topics that had no name in metrics at the time.
     rest: EventCounters,
 }
 
 #[derive(Default)]
 struct Entry {
     counters: EventCounters,
-    /// The counts that metrics report by name, if they do.
+    /// The counts that metrics report; `None` if the topic has no name in metrics.
     shown: Option<Shown>,
 }
 
@@ -104,7 +108,7 @@ impl Stats {
         self.totals().into()
     }
 
-    /// Returns the same sum for metrics.
+    /// Returns the counters of all topics together, for metrics.
     pub fn totals(&self) -> EventCounters {
         self.lock().sum
     }

@@ -11,8 +11,8 @@ use crate::store::{Store, StoreResult};
 pub struct StoreChecks(Mutex<Option<(Instant, StoreResult<()>)>>);
 
 impl StoreChecks {
-    /// Checks the store. One check runs at a time, however many callers there are: each takes the
-    /// result of a check that began after its own call.
+    /// Checks the store. Only one check runs at a time. Each caller gets the result of a check that
+    /// began after its own call.
     pub async fn check(&self, store: &dyn Store) -> StoreResult<()> {
         let asked = Instant::now();
         let mut last = self.0.lock().await;

@@ -1,7 +1,7 @@
 //! Survey of the jobs of all topics and buckets, read in the background while clients request it.
 //!
-//! With many topics, a survey takes seconds. Therefore an answer shows the previous survey, and
-//! surveys run for at most a twentieth of the time, since the store has other work.
+//! With many topics, a survey takes seconds. Therefore an answer shows the previous survey. Surveys
+//! run for at most a twentieth of the time, because the store has other work.
 
 use std::{
     collections::BTreeMap,
@@ -17,7 +17,7 @@ use crate::{
     store::{Clock, Store, StoreError, StoreResult, TopicPage, TopicPeek},
 };
 
-/// Maximum number of topics that one call reads: a script then blocks Redis for a few milliseconds.
+/// Maximum number of topics that one call reads. Their script blocks Redis for a few milliseconds.
 const TOPICS_PER_CALL: usize = 200;
 /// Minimum pause between two surveys.
 const MIN_PAUSE: Duration = Duration::from_secs(1);
@@ -25,12 +25,12 @@ const MIN_PAUSE: Duration = Duration::from_secs(1);
 const PAUSE_FACTOR: u32 = 20;
 /// Maximum age of a shown survey.
 const MAX_AGE: Duration = Duration::from_secs(60);
-/// The same limit for metrics, which may be scraped every two minutes and report the age.
+/// Maximum age of a survey in metrics, which may be scraped every two minutes and report the age.
 const MAX_AGE_FOR_METRICS: Duration = Duration::from_secs(300);
 /// Time that metrics wait for a survey that is due.
 const METRICS_WAIT: Duration = Duration::from_millis(50);
 
-/// Job counts of all topics that have jobs; the topics were read one after the other.
+/// Job counts of all topics that have jobs. The topics were read one after another.
 #[derive(Debug, Clone)]
 pub struct Survey {
     /// When reading began, by the clock of this machine.
@@ -39,13 +39,13 @@ pub struct Survey {
     pub topics: BTreeMap<Topic, TopicPeek>,
     /// Indexes of buckets that could not be read.
     pub unavailable: Vec<usize>,
-    /// Number of servers that work on the store; 0 if the store is not shared, `None` if unknown.
+    /// Number of running servers of the store; 0 if the store is not shared, `None` if unknown.
     pub servers: Option<u64>,
     /// How long reading took.
     pub took: Duration,
 }
 
-/// The latest survey, and the lock for making the next.
+/// The latest survey, and a lock that allows one new survey at a time.
 #[derive(Default)]
 pub struct Surveys {
     latest: Mutex<Option<Taken>>,
@@ -73,8 +73,8 @@ impl Surveys {
         latest.map(|taken| taken.survey)
     }
 
-    /// Returns the latest survey if it is at most a minute old, otherwise makes a new one. If the
-    /// next one is due, starts it in the background.
+    /// Returns the latest survey if it is at most a minute old, otherwise makes a new one. If
+    /// another survey is due, starts it in the background.
     ///
     /// # Errors
     /// The error of the store, if no bucket can be read.
@@ -110,7 +110,7 @@ impl Surveys {
         calls.spawn(async move { drop(surveys.make(&*store).await) })
     }
 
-    /// Makes a survey, unless another task has made one meanwhile.
+    /// Makes a survey, unless another task has made one in the meantime.
     async fn make(&self, store: &dyn Store) -> StoreResult<Arc<Survey>> {
         let asked = Instant::now();
         let _making = self.making.lock().await;

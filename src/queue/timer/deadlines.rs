@@ -12,7 +12,7 @@ use crate::{
 /// Pause after the first error, doubled up to [`LONGEST_PAUSE`].
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_millis(500);
-/// The timer polls after this many times `timer.poll_interval` even if other servers did.
+/// Number of `timer.poll_interval`s after which the timer polls, even if other servers have polled.
 pub const SKIPPED_POLLS: u32 = 8;
 /// State of the timer for one bucket.
 #[derive(Default)]
@@ -20,7 +20,7 @@ pub struct Known {
     /// The next deadline, by the store's clock and by that of this process.
     pub next: Option<(UnixMillis, Instant)>,
     /// Microseconds by which the clock of the bucket's server is ahead of the time since the timer
-    /// began, by the quickest answer since the last poll.
+    /// began. Computed from the quickest answer since the last poll.
     pub ahead: Option<i64>,
     pub last_poll: Option<Instant>,
     /// After an error: the time of the next attempt, and the pause before it.
@@ -34,8 +34,8 @@ pub struct Known {
 }
 
 impl Known {
-    /// Returns whether the next poll requests the deadline: always while this server may not know
-    /// of one, otherwise now and then.
+    /// Returns whether the next poll requests the deadline: always if this server may not know all
+    /// deadlines, otherwise from time to time.
     pub fn wants_deadline(&self, is_in_doubt: bool) -> bool {
         let is_new = self.last_poll.is_none();
         is_in_doubt || is_new || self.polls_without_deadline + 1 >= SKIPPED_POLLS
@@ -50,7 +50,8 @@ pub struct Deadlines {
     pub busy: HashSet<Bucket>,
     /// Factor of the poll interval, so that servers that share polls do not all poll at once.
     pub jitter: f64,
-    /// Number of calls so far; rotates the buckets of a call so that each is first at times.
+    /// Number of calls so far. It rotates the buckets of a call, so that each bucket is sometimes
+    /// the first.
     pub round: usize,
 }
 
@@ -65,8 +66,8 @@ impl Deadlines {
         }
     }
 
-    /// Takes up a deadline set by a transition of this server. If the offset of the store's clock
-    /// is unknown, the deadline is treated as due, so that the store is asked.
+    /// Takes over a deadline that a transition of this server has set. If the offset of the store's
+    /// clock is unknown, treats the deadline as due, so that the store is asked.
     pub fn report(&mut self, bucket: Bucket, at: UnixMillis) {
         let began = self.began;
         let known = &mut self.known[bucket.index()];
@@ -81,14 +82,14 @@ impl Deadlines {
         known.next = Some((at, when));
     }
 
-    /// Takes up the next deadline that the store reported.
+    /// Takes over the next deadline that the store reported.
     pub fn learn(&mut self, bucket: Bucket, next: Option<Next>) {
         let now = Instant::now();
         let since = i64::try_from((now - self.began).as_micros()).unwrap_or(i64::MAX);
         let known = &mut self.known[bucket.index()];
         known.retry = None;
         known.next = next.map(|next| (next.at, now + next.wait));
-        if let Some(next) = next.filter(|next| !next.has_come()) {
+        if let Some(next) = next.filter(|next| !next.has_passed()) {
             let wait = i64::try_from(next.wait.as_micros()).unwrap_or(i64::MAX);
             let at = i64::try_from(next.at.get().saturating_mul(1_000)).unwrap_or(i64::MAX);
             let ahead = at.saturating_sub(wait).saturating_sub(since);

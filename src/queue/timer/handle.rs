@@ -17,23 +17,25 @@ use crate::queue::batching::LATE_CALL;
 pub struct TimerHandle {
     buckets: Vec<OfBucket>,
     nearer: Notify,
-    /// When the store last may have received a deadline unknown to this server.
+    /// When the store may last have received a deadline that this server does not know.
     doubted: Mutex<Option<Instant>>,
     last_round: Mutex<Instant>,
-    /// Number of ended calls of the timer, and of failures, counted per bucket.
+    /// Number of completed calls of the timer, and of failures, counted per bucket.
     passes: AtomicU64,
     failures: AtomicU64,
 }
 
-/// The timer knows no deadline: any deadline wakes it.
+/// Value while the timer knows no deadline: any deadline wakes it.
 const ANY: u64 = u64::MAX - 1;
-/// A call is running that returns the next deadline; afterwards the timer takes `reported`.
+/// Value while a call is running that returns the next deadline. Afterwards the timer takes
+/// `reported`.
 const ASKED: u64 = u64::MAX;
 
 struct OfBucket {
     /// The next deadline that the timer knows, in Unix ms; or [`ANY`] or [`ASKED`].
     sleeps_until: AtomicU64,
-    /// The earliest deadline that the timer has yet to take, in Unix ms; `u64::MAX` if none.
+    /// The earliest deadline that the timer has not taken yet, in Unix ms; `u64::MAX` if there is
+    /// none.
     reported: AtomicU64,
     /// When another server last announced a poll.
     polled_elsewhere: Mutex<Option<Instant>>,
@@ -70,20 +72,21 @@ impl TimerHandle {
         &self.buckets[bucket.index()]
     }
 
-    /// Reports a deadline that the store has, and wakes the timer if it knows only later ones.
+    /// Reports a deadline in the store, and wakes the timer if it knows only later ones.
     pub fn wake_by(&self, bucket: Bucket, deadline: UnixMillis) {
         let bucket = self.of(bucket);
         if deadline.get() < bucket.sleeps_until.load(Ordering::SeqCst) {
             bucket.reported.fetch_min(deadline.get(), Ordering::SeqCst);
-            // Read again: the timer may have taken `reported` just before, at the end of a call.
+            // Reads again, because the timer may have taken `reported` just before, at the end of a
+            // call.
             if bucket.sleeps_until.load(Ordering::SeqCst) != ASKED {
                 self.nearer.notify_one();
             }
         }
     }
 
-    /// Records that the store may have a deadline unknown to this server, or get one later: a call
-    /// of this server ended unknown, or another server works on the store.
+    /// Records that the store may have, or may later get, a deadline that this server does not
+    /// know, because the outcome of a call is unknown, or another server uses the store.
     pub fn doubt(&self) {
         *lock(&self.doubted) = Some(Instant::now());
     }
@@ -135,7 +138,7 @@ impl TimerHandle {
         bucket.sleeps_until.store(ASKED, Ordering::SeqCst);
     }
 
-    /// Records the end of that call.
+    /// Records the end of the call.
     pub fn ended(&self, bucket: Bucket) {
         *lock(&self.of(bucket).busy_since) = None;
     }
@@ -144,7 +147,7 @@ impl TimerHandle {
         self.passes.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Returns how many calls have ended, and how many failures there were, counted per bucket.
+    /// Returns the numbers of completed calls and of failures, counted per bucket.
     pub fn passes(&self) -> (u64, u64) {
         (self.passes.load(Ordering::Relaxed), self.failures.load(Ordering::Relaxed))
     }
@@ -153,7 +156,7 @@ impl TimerHandle {
         self.of(bucket).failing.store(false, Ordering::Relaxed);
     }
 
-    /// Records a failure; returns whether the call before had failed too.
+    /// Records a failure. Returns whether the previous call had failed too.
     pub fn failed(&self, bucket: Bucket) -> bool {
         self.failures.fetch_add(1, Ordering::Relaxed);
         self.of(bucket).failing.swap(true, Ordering::Relaxed)

@@ -29,8 +29,8 @@ impl HintListener {
             };
             match hint {
                 Some(Hint::Polled(bucket)) => self.polled(bucket),
-                Some(Hint::Ready { bucket, topic, count }) => {
-                    self.waiters.mark(&topic, bucket, count);
+                Some(Hint::Ready { bucket, topic, jobs }) => {
+                    self.waiters.mark(&topic, bucket, jobs);
                 }
                 Some(Hint::Settings) => {
                     if let Err(error) = self.topics.refresh(&*self.store, &self.waiters).await {

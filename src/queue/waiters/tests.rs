@@ -8,6 +8,10 @@ fn waiters() -> (Waiters, Topic, Bucket) {
     (waiters, "t".parse().expect("a topic"), bucket)
 }
 
+fn jobs(count: u64) -> ReadyJobs {
+    ReadyJobs { count, highest: Priority::STANDARD }
+}
+
 fn claimed(waiters: &Waiters, topic: &Topic, count: u16) -> Vec<(Bucket, u16)> {
     waiters.claim(topic, count, |_| Bucket::FIRST)
 }
@@ -16,15 +20,15 @@ fn claimed(waiters: &Waiters, topic: &Topic, count: u16) -> Vec<(Bucket, u16)> {
 fn a_claim_leaves_the_rest_to_other_pops() {
     let (waiters, topic, bucket) = waiters();
     let places = waiters.register(std::slice::from_ref(&topic));
-    waiters.mark(&topic, bucket, 3);
+    waiters.mark(&topic, bucket, jobs(3));
     let since = waiters.last_marks(bucket, std::iter::once(&topic))[0];
     assert_eq!(claimed(&waiters, &topic, 2), [(bucket, 2)]);
     assert_eq!(claimed(&waiters, &topic, 2), [(bucket, 1)]);
     assert!(claimed(&waiters, &topic, 2).is_empty());
-    waiters.left(&topic, bucket, since, 5);
+    waiters.left(&topic, bucket, since, (5, None));
     assert_eq!(claimed(&waiters, &topic, 9), [(bucket, 5)]);
     drop(places);
-    waiters.left(&topic, bucket, since, 0);
+    waiters.left(&topic, bucket, since, (0, None));
     assert!(waiters.lock().is_empty(), "nothing is kept of a topic without consumers");
 }
 
@@ -32,11 +36,11 @@ fn a_claim_leaves_the_rest_to_other_pops() {
 fn a_mark_that_was_set_during_a_pop_survives_it() {
     let (waiters, topic, bucket) = waiters();
     let _places = waiters.register(std::slice::from_ref(&topic));
-    waiters.mark(&topic, bucket, 1);
+    waiters.mark(&topic, bucket, jobs(1));
     let since = waiters.last_marks(bucket, std::iter::once(&topic))[0];
     claimed(&waiters, &topic, 1);
-    waiters.mark(&topic, bucket, 1);
-    waiters.left(&topic, bucket, since, 0);
+    waiters.mark(&topic, bucket, jobs(1));
+    waiters.left(&topic, bucket, since, (0, None));
     assert_eq!(claimed(&waiters, &topic, 1), [(bucket, 1)]);
 }
 
@@ -47,7 +51,7 @@ fn a_claim_stays_with_one_server_and_takes_of_all_its_buckets() {
     let _places = waiters.register(std::slice::from_ref(&topic));
     let all: Vec<Bucket> = Buckets::SIXTEEN.all().collect();
     for &bucket in &all {
-        waiters.mark(&topic, bucket, 2);
+        waiters.mark(&topic, bucket, jobs(2));
     }
     let server = |bucket: Bucket| all[bucket.index() / 8 * 8];
     for _ in 0..2 {
@@ -61,7 +65,7 @@ fn a_claim_stays_with_one_server_and_takes_of_all_its_buckets() {
 #[test]
 fn topics_without_consumers_leave_nothing_behind() {
     let (waiters, topic, bucket) = waiters();
-    waiters.mark(&topic, bucket, 1);
+    waiters.mark(&topic, bucket, jobs(1));
     assert!(waiters.lock().is_empty());
 }
 
@@ -92,7 +96,7 @@ fn no_bucket_is_always_last_whatever_other_topics_do() {
     let _places = waiters.register(&topics);
     for bucket in Buckets::SIXTEEN.all().take(2) {
         for topic in &topics {
-            waiters.mark(topic, bucket, 1_000_000);
+            waiters.mark(topic, bucket, jobs(1_000_000));
         }
     }
     let mut first = std::collections::HashSet::new();
@@ -111,7 +115,7 @@ fn every_bucket_is_first_at_times_whatever_consumers_ask_for() {
         let topic: Topic = "t".parse().expect("a topic");
         let _places = waiters.register(std::slice::from_ref(&topic));
         for bucket in buckets.all() {
-            waiters.mark(&topic, bucket, 1_000_000);
+            waiters.mark(&topic, bucket, jobs(1_000_000));
         }
         let firsts = (0..2_000).map(|_| claimed(&waiters, &topic, count)[0].0);
         let firsts: std::collections::HashSet<Bucket> = firsts.collect();
@@ -124,7 +128,7 @@ fn a_mark_between_the_check_and_the_wait_wakes() {
     let (waiters, topic, bucket) = waiters();
     let places = waiters.register(std::slice::from_ref(&topic));
     let marked = places.marked();
-    waiters.mark(&topic, bucket, 1);
+    waiters.mark(&topic, bucket, jobs(1));
     assert!(marked.now_or_never().is_some());
 }
 
@@ -134,7 +138,7 @@ fn a_wake_up_passes_on_if_its_waiter_leaves() {
     let topics = std::slice::from_ref(&topic);
     let (first, second) = (waiters.register(topics), waiters.register(topics));
     let (mut woken, mut asleep) = (Box::pin(first.marked()), Box::pin(second.marked()));
-    waiters.mark(&topic, bucket, 1);
+    waiters.mark(&topic, bucket, jobs(1));
     assert!((&mut woken).now_or_never().is_some());
     assert!((&mut asleep).now_or_never().is_none());
     drop(first); // its client disconnected before it popped
@@ -152,15 +156,15 @@ fn other_servers_are_told_of_jobs_without_a_consumer_here() {
     let topic: Topic = "t".parse().expect("a topic");
     let bucket = Buckets::SIXTEEN.all().last().expect("16 buckets");
     let told = || std::mem::take(&mut *told.lock().expect("no panic"));
-    let ready = |count| Hint::Ready { bucket, topic: topic.clone(), count };
-    waiters.ready(&topic, bucket, 2);
+    let ready = |count| Hint::Ready { bucket, topic: topic.clone(), jobs: jobs(count) };
+    waiters.ready(&topic, bucket, jobs(2));
     assert_eq!(told(), [ready(2)], "no consumer waits");
     let place = waiters.register(std::slice::from_ref(&topic));
-    waiters.ready(&topic, bucket, 1);
+    waiters.ready(&topic, bucket, jobs(1));
     assert_eq!(told(), [], "a consumer here has it");
-    waiters.ready(&topic, bucket, 3);
+    waiters.ready(&topic, bucket, jobs(3));
     assert_eq!(told(), [ready(2)]);
-    waiters.mark(&topic, bucket, 5);
+    waiters.mark(&topic, bucket, jobs(5));
     assert_eq!(told(), [], "a poll, or another server's own hint");
     drop(place);
     assert_eq!(told(), [ready(1)], "the consumer left without popping it");
@@ -175,7 +179,7 @@ fn a_topic_without_consumers_is_forgotten() {
     let two = [topic.clone(), "waited-for".parse().expect("a topic")];
     let _waiting = waiters.register(&two[1..]);
     let place = waiters.register(&two[..1]);
-    waiters.mark(&topic, bucket, 2); // one is popped here, the other one elsewhere
+    waiters.mark(&topic, bucket, jobs(2)); // one is popped here, the other one elsewhere
     drop(place);
     assert_eq!(claimed(&waiters, &topic, 1).len(), 1, "kept for a consumer that asks again");
     assert_eq!(waiters.unmarked_in(other, &mut 0).len(), 2);
@@ -193,7 +197,7 @@ fn topics_without_waiters_are_dropped_at_the_cap() {
         (0..MAX_KEPT).map(|n| format!("t{n}").parse().expect("a topic")).collect();
     let _waiting = waiters.register(&many);
     let place = waiters.register(std::slice::from_ref(&topic));
-    waiters.mark(&topic, bucket, 2);
+    waiters.mark(&topic, bucket, jobs(2));
     drop(place);
     assert_eq!(waiters.lock().len(), MAX_KEPT);
 }
@@ -203,6 +207,6 @@ fn polls_ask_only_for_topics_without_a_mark() {
     let (waiters, topic, bucket) = waiters();
     let _places = waiters.register(std::slice::from_ref(&topic));
     assert_eq!(waiters.unmarked_in(bucket, &mut 0), std::slice::from_ref(&topic));
-    waiters.mark(&topic, bucket, 1);
+    waiters.mark(&topic, bucket, jobs(1));
     assert!(waiters.unmarked_in(bucket, &mut 0).is_empty());
 }

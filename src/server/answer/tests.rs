@@ -49,7 +49,7 @@ async fn written(body: &mut AnswerBody) -> Option<Result<AnswerBytes, axum::Erro
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn jobs_go_back_unless_the_first_byte_was_taken() {
+async fn jobs_are_returned_unless_the_first_byte_was_accepted() {
     let dir = tempfile::tempdir().expect("a temporary folder");
     let queue = queue(dir.path()).await;
     let put = Put {
@@ -62,25 +62,25 @@ async fn jobs_go_back_unless_the_first_byte_was_taken() {
     };
     queue.put(vec![put]).await.pop().expect("a reply").expect("put");
 
-    let (mut gone, client) = answer(popped(&queue).await).await;
+    let (mut disconnected, client) = answer(popped(&queue).await).await;
     drop(client);
-    assert!(written(&mut gone).await.expect("a frame").is_err(), "not a byte goes out");
-    drop(gone);
+    assert!(written(&mut disconnected).await.expect("a frame").is_err(), "no byte is sent");
+    drop(disconnected);
     let delivery = popped(&queue).await;
-    assert_eq!(delivery.jobs()[0].attempt, 1, "as if the first pop had not been");
+    assert_eq!(delivery.jobs()[0].attempt, 1, "the first pop does not count");
 
     let (mut reset, _client) = answer(delivery).await;
     let mut bytes = written(&mut reset).await.expect("a frame").expect("bytes");
     bytes.advance(0);
     drop((reset, bytes));
     let delivery = popped(&queue).await;
-    assert_eq!(delivery.jobs()[0].attempt, 1, "no byte of the answer was taken");
+    assert_eq!(delivery.jobs()[0].attempt, 1, "no byte of the answer was accepted");
 
-    let (mut there, _client) = answer(delivery).await;
-    let mut bytes = written(&mut there).await.expect("a frame").expect("bytes");
+    let (mut reading, _client) = answer(delivery).await;
+    let mut bytes = written(&mut reading).await.expect("a frame").expect("bytes");
     bytes.advance(1);
     assert_eq!(bytes.chunk(), b"}");
-    drop((there, bytes));
+    drop((reading, bytes));
     let topics = vec!["t".parse().expect("a topic")];
     let wait = Duration::from_millis(200); // no event shows that no job comes back
     let again = Pop { topics, count: 1, ttr: None, consumer: None, wait, enough: usize::MAX };

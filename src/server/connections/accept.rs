@@ -1,7 +1,7 @@
 //! Accepting connections.
 //!
-//! This small accept loop ends connections gracefully at shutdown, and closes idle connections
-//! when descriptors run out, so that a full server still answers.
+//! At shutdown, this loop ends connections gracefully. When descriptors run out, it closes idle
+//! connections, so that a full server still answers new clients.
 
 use std::{
     convert::Infallible,
@@ -29,12 +29,12 @@ use crate::{
 
 /// Pause after a failed accept, unless a connection ends sooner.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
-/// Time without a failed accept after which a shortage counts as over.
+/// A shortage is over when no accept has failed for this long.
 const SHORTAGE_ENDS_AFTER: Duration = Duration::from_secs(10);
 
 impl Connections {
-    /// Accepts and serves connections until `stop`, then serves the ones that the kernel has
-    /// already accepted; completes when all have ended.
+    /// Accepts and serves connections until `stop`. Then serves the connections that the kernel has
+    /// already queued, and completes when all have ended.
     pub async fn serve<S>(&self, listener: Listener, service: S) -> io::Result<()>
     where
         S: Service<Request<Incoming>, Response = Response, Error = Infallible>,
@@ -61,10 +61,10 @@ impl Connections {
             };
             self.start(accepted, &service, &mut shortage).await;
         }
-        // The runtime may not know of all connections yet, but the kernel does.
+        // Accepts connections in the kernel's queue that the runtime has not noticed yet.
         loop {
             let accepted = match self.is_full() {
-                true => Err(descriptors::too_many()),
+                true => Err(descriptors::too_many_open_files()),
                 false => listener.accept_now(),
             };
             if matches!(&accepted, Err(error) if error.kind() == io::ErrorKind::WouldBlock) {
@@ -79,7 +79,7 @@ impl Connections {
 
     async fn accept(&self, listener: &Listener) -> io::Result<Socket> {
         match self.is_full() {
-            true => Err(descriptors::too_many()),
+            true => Err(descriptors::too_many_open_files()),
             false => listener.accept().await,
         }
     }
@@ -94,8 +94,8 @@ impl Connections {
         match accepted {
             Ok(socket) => {
                 let address = socket.address().map(|address| network(address.ip()));
-                let taken = address.map(|address| self.by_address.take(address));
-                if let (Some(address), Some(None)) = (address, &taken) {
+                let permit = address.map(|address| self.by_address.take(address));
+                if let (Some(address), Some(None)) = (address, &permit) {
                     tracing::warn!(
                         %address,
                         "closed a connection: its address has reached \
@@ -105,23 +105,23 @@ impl Connections {
                     return;
                 }
                 self.shared.crowded.store(false, Ordering::Relaxed);
-                shortage.ease();
+                shortage.log_end();
                 let phase = if self.tls.is_some() { Phase::Handshake } else { Phase::Waiting };
                 let link = Arc::new(Link::new(socket, phase));
                 let slot = self.lock().insert(Arc::clone(&link));
-                self.shared.began.notify_one();
+                self.shared.opened.notify_one();
                 let (all, service) = (self.clone(), service.clone());
                 self.open.spawn(async move {
-                    let (_permit, _taken) = (ConnectionPermit { all: &all, slot }, taken);
+                    let (_connection, _address) = (ConnectionPermit { all: &all, slot }, permit);
                     serve(&all, link, service).await;
                 });
             }
             Err(error) if descriptors::is_shortage(&error) => {
                 self.shared.crowded.store(true, Ordering::Relaxed);
                 let closed = self.close_idle();
-                shortage.note(&error, closed, self.count());
+                shortage.record(&error, closed, self.count());
                 tokio::select! {
-                    () = self.shared.ended.notified() => {}
+                    () = self.shared.closed.notified() => {}
                     () = sleep(ACCEPT_PAUSE) => {}
                 }
             }
@@ -140,7 +140,8 @@ struct Shortage {
 }
 
 impl Shortage {
-    fn note(&mut self, error: &io::Error, closed: usize, open: usize) {
+    /// Records a failed accept, and logs the first one of a shortage.
+    fn record(&mut self, error: &io::Error, closed: usize, open: usize) {
         if self.last.is_none() {
             let limit = descriptors::limit();
             tracing::warn!(
@@ -155,7 +156,8 @@ impl Shortage {
         self.closed += closed;
     }
 
-    fn ease(&mut self) {
+    /// Ends the shortage, if it is over, and logs its end. Called at each successful accept.
+    fn log_end(&mut self) {
         if self.last.is_some_and(|last| last.elapsed() >= SHORTAGE_ENDS_AFTER) {
             let Self { refused, closed, .. } = std::mem::take(self);
             tracing::info!(failed_accepts = refused, closed, "there is room for connections again");

@@ -1,10 +1,10 @@
-//! Reserves room for a full disk: finishing and deleting need room in the log, and must not be
-//! refused because puts have filled the disk.
+//! Room that is reserved for a full disk. Finishing and deleting need room in the log, and must
+//! work even after puts have filled the disk.
 //!
-//! While there is room, a file of [`BYTES`] lies in the data directory. When the disk is full, the
-//! file is deleted, and puts are refused until it is there again. It is written again only when
-//! the disk has room for it and [`MARGIN`] more: puts must not use the room that its deletion has
-//! freed.
+//! While the disk has room, the data directory contains a file of [`BYTES`], the ballast. When the
+//! disk is full, the file is deleted, and puts are refused until it exists again. It is written
+//! again only when the disk has room for it and for [`MARGIN`] more bytes, so that puts cannot use
+//! the room that its deletion has freed.
 
 use std::{
     fs::{self, File},
@@ -15,16 +15,18 @@ use std::{
 
 use super::{directory, room};
 
-/// Size of the ballast: more than the log grows between two checkpoints, and more than a batch
-/// that frees room writes.
+/// Size of the ballast in bytes. The log grows less than this between two checkpoints, and a batch
+/// that frees room writes less than this.
 const BYTES: u64 = 8 << 20;
-/// Bytes that must be free beyond the ballast, or puts would fill the disk again at once.
+/// Number of bytes that must be free in addition to the ballast; otherwise puts would fill the disk
+/// again at once.
 const MARGIN: u64 = 8 << 20;
-/// Bytes that one step writes and syncs; other work waits for it.
+/// Number of bytes that one step writes and syncs while other work waits.
 const STEP_BYTES: u64 = 512 << 10;
 /// Interval between checks for free room.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
-/// Pause after a failed attempt that has written to the disk; frequent attempts would wear it out.
+/// Pause after a failed attempt that has written to the disk, because frequent attempts would wear
+/// the disk out.
 const LONG_PAUSE: Duration = Duration::from_secs(10);
 
 pub struct Ballast {
@@ -35,7 +37,7 @@ pub struct Ballast {
 /// State of a ballast that is missing or not complete yet.
 struct Missing {
     next: Instant,
-    /// The unfinished file, and the bytes written of ballast and margin.
+    /// The unfinished file, and the number of bytes of ballast and margin written so far.
     taken: Option<(File, u64)>,
 }
 
@@ -47,8 +49,8 @@ impl Ballast {
         if fs::metadata(file).is_ok_and(|file| file.len() == BYTES) {
             return ballast;
         }
-        // At the start no work waits for the steps, and no put has failed for lack of room yet.
-        if let Err(error) = ballast.take_at_once() {
+        // At the start, no work waits for these steps, and no put has failed for lack of room yet.
+        if let Err(error) = ballast.write_all() {
             tracing::debug!(%error, "there is no room for the ballast file");
             let _ = fs::remove_file(ballast.unfinished());
             ballast.missing = Some(Missing { next: Instant::now() + CHECK_INTERVAL, taken: None });
@@ -56,7 +58,7 @@ impl Ballast {
         ballast
     }
 
-    fn take_at_once(&self) -> io::Result<()> {
+    fn write_all(&self) -> io::Result<()> {
         if !self.is_there_room()? {
             return Err(io::ErrorKind::StorageFull.into());
         }
@@ -76,13 +78,13 @@ impl Ballast {
     }
 
     /// Returns whether the ballast is complete, so that there is room for puts.
-    pub fn is_there(&self) -> bool {
+    pub fn is_complete(&self) -> bool {
         self.missing.is_none()
     }
 
-    /// Deletes the ballast, or its unfinished part, as the disk is full. Returns whether it deleted
-    /// a file.
-    pub fn throw_off(&mut self) -> bool {
+    /// Deletes the ballast, or its unfinished part, because the disk is full. Returns whether it
+    /// deleted a file.
+    pub fn delete_file(&mut self) -> bool {
         let later = Missing { next: Instant::now() + CHECK_INTERVAL, taken: None };
         let gone = match self.missing.replace(later) {
             None => fs::remove_file(self.file()),
@@ -92,7 +94,7 @@ impl Ballast {
         gone.is_ok()
     }
 
-    /// Returns the time until the next [`step`](Self::step); none while the ballast is complete.
+    /// Returns the time until the next [`step`](Self::step); `None` while the ballast is complete.
     pub fn rest(&self) -> Option<Duration> {
         let missing = self.missing.as_ref()?;
         Some(missing.next.saturating_duration_since(Instant::now()))
@@ -119,7 +121,7 @@ impl Ballast {
             }
             Err(error) => {
                 tracing::debug!(%error, "there is no room yet for the ballast file");
-                // An unfinished part only takes room.
+                // An unfinished ballast takes room without being of use.
                 let _ = fs::remove_file(self.unfinished());
                 self.missing = Some(Missing { next: Instant::now() + LONG_PAUSE, taken: None });
             }
@@ -132,7 +134,8 @@ impl Ballast {
             if !self.is_there_room()? {
                 return Ok(Progress::NoRoom);
             }
-            // The free space may not be for us: a quota shows only when we write.
+            // The free space may be reserved for other users: only a write shows whether a quota
+            // allows more.
             return Ok(Progress::Part(directory::create(&self.unfinished())?, 0));
         };
         file.write_all(&block())?;
@@ -154,8 +157,8 @@ impl Ballast {
     }
 }
 
-/// Returns random bytes, since some file systems compress others. Not from `/dev/urandom`, which
-/// a chroot or a minimal container may lack.
+/// Returns random bytes, because some file systems compress other data. Does not read
+/// `/dev/urandom`, which a chroot or a minimal container may lack.
 fn block() -> Vec<u8> {
     let mut block = vec![0; usize::try_from(STEP_BYTES).unwrap_or(usize::MAX)];
     rand::fill(&mut block[..]);
@@ -168,8 +171,8 @@ enum Progress {
     NoRoom,
 }
 
-/// Returns whether a file of `bytes` can be written in `dir`. SQLite reports some full disks (a
-/// quota, a sync that finds no room) as general failures.
+/// Returns whether a file of `bytes` bytes can be written in `dir`. SQLite reports some kinds of a
+/// full disk, such as a quota or a sync that finds no room, as general failures.
 pub fn has_room(dir: &Path, bytes: u64) -> bool {
     let file = dir.join("room");
     let written = directory::create(&file).and_then(|mut file| {
@@ -190,18 +193,18 @@ mod tests {
         let dir = tempfile::tempdir().expect("a temporary folder");
         let file = dir.path().join("ballast");
         let mut ballast = Ballast::new(dir.path());
-        assert!(ballast.is_there() && fs::metadata(&file).is_ok_and(|f| f.len() == BYTES));
-        assert!(ballast.throw_off());
-        assert!(!ballast.is_there() && !file.exists());
+        assert!(ballast.is_complete() && fs::metadata(&file).is_ok_and(|f| f.len() == BYTES));
+        assert!(ballast.delete_file());
+        assert!(!ballast.is_complete() && !file.exists());
         assert!(!ballast.step(), "not at once: the disk has only just been full");
-        assert!(!ballast.throw_off(), "there is nothing more to throw off");
+        assert!(!ballast.delete_file(), "there is nothing more to throw off");
         ballast.missing.as_mut().expect("it is missing").next = Instant::now();
         assert!(!ballast.step() && !ballast.step(), "by steps");
         assert!(dir.path().join("ballast.new").exists());
-        assert!(ballast.throw_off(), "the part of it");
+        assert!(ballast.delete_file(), "the part of it");
         assert!(!dir.path().join("ballast.new").exists());
         ballast.missing.as_mut().expect("it is missing").next = Instant::now();
         while !ballast.step() {}
-        assert!(ballast.is_there() && fs::metadata(&file).is_ok_and(|f| f.len() == BYTES));
+        assert!(ballast.is_complete() && fs::metadata(&file).is_ok_and(|f| f.len() == BYTES));
     }
 }

@@ -1,5 +1,5 @@
-//! Runs a batch of work in memory, commits it once, and delivers the results. Work that the disk
-//! refuses is rolled back in memory without a read.
+//! Runs a batch of work in memory, commits it once, and delivers the results. If the disk refuses
+//! some of the work, that work is rolled back in memory, without reading the file.
 
 use std::{
     error::Error,
@@ -22,23 +22,23 @@ use super::{
 };
 use crate::store::{Applied, StoreError, StoreResult};
 
-/// Maximum number of attempts to write one batch around damaged jobs; one page has fewer rows.
+/// Maximum number of attempts to write one batch around damaged jobs. A page has fewer rows.
 const MAX_DAMAGED: usize = 256;
-/// Bytes of the probe that tells a full disk from other failures: SQLite does not report a
-/// used-up quota as such.
+/// Number of bytes of the probe that distinguishes a full disk from other failures: SQLite does not
+/// report that a quota is used up.
 const PROBE_BYTES: u64 = 8 << 20;
 /// Interval between attempts to write while writing fails.
 const RETRY: Duration = Duration::from_secs(1);
-/// Interval at which batches check that the files are in place; each commit with writes checks
+/// Interval at which batches check that the files are in place. Each commit with writes checks it
 /// too.
 const COMPARE: Duration = Duration::from_millis(100);
 
-/// Groups of a batch's writes, by their need: writes that free room, that grow, that add jobs.
-/// A group can be refused while those before it are committed.
+/// Number of groups of a batch's writes, by their need: writes that free room, writes that may
+/// grow, and writes that add jobs. A group can be refused while the groups before it are committed.
 const GROUPS: usize = 3;
 
 /// A position in the work of a batch, to roll back to.
-struct Mark {
+struct Savepoint {
     machines: Vec<usize>,
     writes: usize,
 }
@@ -49,8 +49,8 @@ struct Failure {
 }
 
 impl Failure {
-    /// Returns whether the commit may still be found in the log. A frame that could not be written
-    /// is not there; a frame that could not be synced may be.
+    /// Returns whether the commit may still be found in the log. This is impossible if a frame
+    /// could not be written, and possible if a frame could not be synced.
     fn is_in_doubt(&self) -> bool {
         let surely_not = match &self.cause {
             rusqlite::Error::SqliteFailure(failure, _) => {
@@ -69,7 +69,7 @@ impl WriterState {
         if self.compared.elapsed() >= COMPARE {
             self.compare_files();
         }
-        // Work that needs room goes last: without room it alone is rolled back.
+        // Work that needs room comes last: if there is no room, only this work is rolled back.
         let mut groups: [Vec<Work>; GROUPS] = Default::default();
         for work in batch {
             let group = match work.need {
@@ -80,7 +80,7 @@ impl WriterState {
             groups[group].push(work);
         }
         let done = catch_unwind(AssertUnwindSafe(|| {
-            // Before `load`, which compares due times with the clock.
+            // Comes before `load`, which compares due times with the clock.
             self.follow_clock();
             if self.stale
                 && !self.in_doubt
@@ -92,7 +92,8 @@ impl WriterState {
             let (marks, deliver) = split(done);
             (self.commit(&marks), deliver)
         }));
-        // Callers of a batch that panicked see their channel close: outcome unknown.
+        // If the batch panicked, its callers see their channels close and report an unknown
+        // outcome.
         let Ok((outcomes, deliver)) = done else {
             tracing::error!("a batch panicked; reading the jobs again");
             self.writes.clear();
@@ -130,27 +131,28 @@ impl WriterState {
         done
     }
 
-    fn mark(&mut self) -> Mark {
+    fn mark(&mut self) -> Savepoint {
         let machines = self.machines.iter_mut().map(Machine::mark).collect();
-        Mark { machines, writes: self.writes.len() }
+        Savepoint { machines, writes: self.writes.len() }
     }
 
-    fn roll_back(&mut self, mark: &Mark) {
+    fn roll_back(&mut self, mark: &Savepoint) {
         self.pending = Default::default();
         let marks = mark.machines.iter();
         self.machines.iter_mut().zip(marks).for_each(|(machine, mark)| machine.roll_back(*mark));
     }
 
-    /// Commits the batch, or as many of its groups as the disk takes; returns the result of each
+    /// Commits the batch, or the groups for which the disk has room; returns the result of each
     /// group. A group begins at its mark.
-    fn commit(&mut self, marks: &[Mark; GROUPS]) -> [StoreResult<()>; GROUPS] {
+    fn commit(&mut self, marks: &[Savepoint; GROUPS]) -> [StoreResult<()>; GROUPS] {
         self.pending = Default::default();
         let mut rest = mem::take(&mut self.writes);
         let mut groups: [Vec<Write>; GROUPS] = Default::default();
         for group in (1..GROUPS).rev() {
             groups[group] = rest.split_off(marks[group].writes);
         }
-        // Includes writes from before any work: reservations that moved with the clock.
+        // The first group includes writes that precede all work: reservations that moved with the
+        // clock.
         groups[0] = rest;
         let mut outcomes: [StoreResult<()>; GROUPS] = [const { Ok(()) }; GROUPS];
         let (mut left, mut is_retry, mut is_unexplained) = (GROUPS, false, false);
@@ -159,8 +161,8 @@ impl WriterState {
                 let written = groups[..left].iter().any(|writes| !writes.is_empty());
                 outcomes[..left].fill(self.committed(written));
                 if is_unexplained {
-                    // Either a page failed that only the refused groups need, or all writes fail.
-                    self.mend();
+                    // Either only a page that the refused groups need failed, or all writes fail.
+                    self.retry_writing();
                 }
                 return outcomes;
             };
@@ -168,7 +170,7 @@ impl WriterState {
             let no_room = self.lacks_room(&failure);
             let last = (1..left).rev().find(|group| !groups[*group].is_empty());
             match last.filter(|_| !failure.is_in_doubt()) {
-                // Refuse the last group: there is no room, or one of its pages cannot be written.
+                // Refuses the last group: there is no room, or one of its pages cannot be written.
                 Some(group) => {
                     let refusal = if no_room { full() } else { failing(&failure.cause) };
                     is_unexplained |= !no_room;
@@ -176,7 +178,7 @@ impl WriterState {
                     outcomes[group..left].fill(Err(refusal));
                     left = group;
                 }
-                // `lacks_room` has freed room: try again.
+                // `lacks_room` has freed room, so this tries again.
                 None if no_room && !is_retry && !failure.is_in_doubt() => is_retry = true,
                 None => {
                     outcomes[..left].fill(Err(self.undo(&failure, no_room)));
@@ -186,7 +188,7 @@ impl WriterState {
         }
     }
 
-    /// Writes and commits `groups`; replaces the writes of damaged jobs in them.
+    /// Writes and commits `groups`; replaces the writes of damaged jobs with their quarantine.
     fn write(&mut self, groups: &mut [Vec<Write>]) -> Result<(), Failure> {
         let writes = || groups.iter().flatten();
         if writes().any(|write| matches!(write, Write::Delete { .. } | Write::Finish { .. })) {
@@ -212,14 +214,14 @@ impl WriterState {
             self.compare_files();
         }
         match self.health.is_replaced() && written {
-            // The batch is in the open files, wherever those are now.
+            // The batch is in the open files, which may be in another place now.
             true => Err(StoreError::Replaced { applied: Applied::Unknown }),
             false => Ok(()),
         }
     }
 
     /// Returns whether a write failed for lack of room. If so, deletes the ballast and checkpoints
-    /// the log, so that all of the log can be reused.
+    /// the log, so that the whole log can be reused.
     fn lacks_room(&mut self, failure: &Failure) -> bool {
         let lacks = match failure.cause.sqlite_error_code() {
             Some(ErrorCode::DiskFull) => true,
@@ -231,11 +233,11 @@ impl WriterState {
         if lacks {
             self.health.fill(&failure.cause.to_string());
             self.vacuum.notice();
-            self.ballast.throw_off();
+            self.ballast.delete_file();
             if !failure.is_in_doubt()
                 && let Err(error) = self.records.carry_over()
             {
-                tracing::debug!(%error, "failed to carry the log over");
+                tracing::debug!(%error, "failed to checkpoint the log");
             }
         }
         lacks
@@ -248,7 +250,7 @@ impl WriterState {
         tracing::warn!(%cause, "a batch was not committed");
         if failure.is_in_doubt() {
             self.in_doubt = true;
-            self.mend();
+            self.retry_writing();
             return StoreError::unknown(cause);
         }
         for machine in &mut self.machines {
@@ -259,12 +261,12 @@ impl WriterState {
             return full();
         }
         // Either this batch alone failed, or all writes fail.
-        self.mend();
+        self.retry_writing();
         failing(cause)
     }
 
-    /// Tries to write, and notes in `health` whether that works.
-    pub fn mend(&mut self) {
+    /// Tries to write, and records in `health` whether writing works.
+    pub fn retry_writing(&mut self) {
         self.next_try = Instant::now() + RETRY;
         match self.try_to_write() {
             Ok(()) => self.health.mend(),
@@ -272,19 +274,19 @@ impl WriterState {
         }
     }
 
-    /// Returns the time until the next attempt to write; none while writing works.
+    /// Returns the time until the next attempt to write; `None` while writing works.
     pub fn retry_after(&self) -> Option<Duration> {
         let failing = self.health.is_failing() || self.in_doubt;
         failing.then(|| self.next_try.saturating_duration_since(Instant::now()))
     }
 
-    /// Tries to write. After a failed sync the kernel may have dropped the unsynced pages, or may
-    /// report them as synced. So this writes and syncs the log again as it is, and loads the jobs
-    /// from the result.
+    /// Tries to write. After a failed sync, the kernel may have dropped the unsynced pages, or may
+    /// report them as synced. So this rewrites and syncs the log with the same content, and loads
+    /// the jobs from the result.
     fn try_to_write(&mut self) -> Result<(), Box<dyn Error>> {
         self.compare_files();
         if self.health.is_replaced() {
-            // The open files may have the batch or not: load the jobs again.
+            // The open files may or may not contain the batch, so the jobs are loaded again.
             self.stale |= mem::take(&mut self.in_doubt);
             return Ok(());
         }
@@ -307,8 +309,8 @@ impl WriterState {
         }
     }
 
-    /// Checks that the open files are still in place. Writes into files that were removed are lost
-    /// with the process.
+    /// Checks that the open files are still in place. Data written to removed files is lost when
+    /// the process ends.
     fn compare_files(&mut self) {
         self.compared = Instant::now();
         if !self.files.are_in_place() {
@@ -322,9 +324,9 @@ fn split<A, B>(pairs: [(A, B); GROUPS]) -> ([A; GROUPS], [B; GROUPS]) {
     ([a, b, c], [x, y, z])
 }
 
-/// Writes `groups` in one transaction. A write that meets a damaged page concerns one job: that
-/// job is quarantined, and the others are written without it. Each attempt needs a new
-/// transaction: SQLite takes no more writes into one that has met damage.
+/// Writes `groups` in one transaction. If a write finds a damaged page, its job is quarantined, and
+/// the other jobs are written without it. Each attempt needs a new transaction, because SQLite
+/// accepts no more writes in a transaction that has found damage.
 fn write_around_damage(records: &mut Records, groups: &mut [Vec<Write>]) -> rusqlite::Result<()> {
     let (mut most, mut by_ranges) = (MAX_DAMAGED, true);
     loop {
@@ -336,7 +338,7 @@ fn write_around_damage(records: &mut Records, groups: &mut [Vec<Write>]) -> rusq
             return Ok(());
         };
         if mem::take(&mut by_ranges) && records.is_damage(&cause) {
-            // Single statements show which job is damaged.
+            // Writing each row with its own statement shows which job is damaged.
             records.roll_back();
             continue;
         }

@@ -1,7 +1,7 @@
 //! The data directory, and the check that its files are still the opened ones.
 //!
-//! A file's name is on disk only after a sync of its directory: without it, a power cut may lose
-//! a whole store whose every byte was synced.
+//! A file's name is on disk only after a sync of its directory. Without this sync, a power cut may
+//! lose a whole store although all its bytes were synced.
 
 use std::{
     fs::{self, DirBuilder, File},
@@ -23,10 +23,10 @@ pub fn make(dir: &Path) -> io::Result<()> {
     let missing = dir.ancestors().take_while(|dir| !dir.exists()).count();
     dir.parent().map_or(Ok(()), fs::create_dir_all)?;
     DirBuilder::new().recursive(true).mode(DIRECTORY).create(&dir)?;
-    // At least the nearest parent: an earlier start may have crashed before the sync.
+    // Syncs at least the nearest parent, because an earlier start may have crashed before the sync.
     for parent in dir.ancestors().skip(1).take(missing.max(1)) {
         match sync(parent) {
-            // If we may not read the parent, we have created nothing in it.
+            // A parent that this user may not read contains nothing that this process has created.
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied && missing == 0 => {}
             synced => synced?,
         }
@@ -74,8 +74,8 @@ impl Files {
         Ok(Self(["jobs.db", "jobs.db-wal"].into_iter().map(name).collect::<io::Result<_>>()?))
     }
 
-    /// Returns whether the files are still where they were opened. If not, writes into the open
-    /// files are lost with the process.
+    /// Returns whether the files are still where they were opened. If they are not, data written to
+    /// the open files is lost when the process ends.
     pub fn are_in_place(&self) -> bool {
         self.0.iter().all(|(path, opened)| match identity(path) {
             Ok(found) => found == *opened,

@@ -60,8 +60,8 @@ pub fn finish(
     })
 }
 
-/// Accepts another finish by the reservation that has finished the job: a client repeats it if the
-/// answer was lost.
+/// Accepts another finish with the reservation that has finished the job. A client repeats the
+/// finish if the answer was lost.
 fn finish_again(
     writer: &mut WriterState,
     bucket: Bucket,

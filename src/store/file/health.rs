@@ -1,4 +1,4 @@
-//! Failures of the disk that refuse work, known to callers without a wait for the writer.
+//! Failures of the disk that refuse work. Callers see them without waiting for the writer.
 
 use std::{
     mem,
@@ -36,13 +36,14 @@ struct State {
 }
 
 impl Health {
-    /// Returns the error with which work of this need is refused at once, if it is.
+    /// Returns the error with which work of this need is refused at once; `None` if it is allowed.
     pub fn refusal(&self, need: Need) -> Option<StoreError> {
         let mut state = self.state();
         match need {
             Need::Nothing => None,
             _ if matches!(state.broken, Some(StoreError::Replaced { .. })) => state.broken.clone(),
-            // Before `broken`: a used-up quota may show in a failed sync alone, which sets both.
+            // Comes before `broken`: a used-up quota may show only in a failed sync, which sets
+            // both fields.
             Need::Room if state.full => {
                 state.refused += 1;
                 Some(full())
@@ -55,24 +56,24 @@ impl Health {
         self.state().full
     }
 
-    /// Notes that the disk is full. Logs it once, until there is room again.
+    /// Records that the disk is full. Logs it once, until there is room again.
     pub fn fill(&self, cause: &str) {
         if !mem::replace(&mut self.state().full, true) {
             tracing::error!(cause, "the disk is full: puts are refused until there is room again");
         }
     }
 
-    /// Notes that the disk has room again.
+    /// Records that the disk has room again.
     pub fn empty(&self) {
         let State { refused, .. } = {
             let mut state = self.state();
             let broken = state.broken.clone();
             mem::replace(&mut *state, State { broken, ..State::default() })
         };
-        tracing::info!(refused, "the disk has room again: puts are taken");
+        tracing::info!(refused, "the disk has room again: puts are accepted");
     }
 
-    /// Notes that nothing can be written, because of `error`. Logs it once, until writing works.
+    /// Records that nothing can be written, because of `error`. Logs it once, until writing works.
     pub fn fail(&self, error: StoreError) {
         let mut state = self.state();
         // Replaced files stay replaced until a restart.
@@ -90,11 +91,11 @@ impl Health {
         // Replaced files stay replaced until a restart.
         if !matches!(state.broken, None | Some(StoreError::Replaced { .. })) {
             state.broken = None;
-            tracing::info!("writing goes well again: changes are taken");
+            tracing::info!("writes succeed again: changes are accepted");
         }
     }
 
-    /// Returns whether writing fails and may work later: not if the files were replaced.
+    /// Returns whether writing fails but may work later. False if the files were replaced.
     pub fn is_failing(&self) -> bool {
         self.state()
             .broken
@@ -115,7 +116,7 @@ pub fn full() -> StoreError {
     StoreError::Full { cause: "the disk is full".into() }
 }
 
-/// Returns the error of work that changed nothing since nothing can be written.
+/// Returns the error of work that changed nothing, because nothing can be written.
 pub fn failing(cause: impl ToString) -> StoreError {
     StoreError::Unavailable { applied: Applied::No, cause: cause.to_string().into() }
 }

@@ -1,7 +1,7 @@
 //! The jobs of a bucket in memory: by id, in the sorted sets of their topics, and by deadline.
 //!
-//! The index keeps the sets consistent and knows no rules; the machine decides. A job is in exactly
-//! one of its topic's five sets; `deadlines` has the earliest deadline of every set.
+//! The index keeps the sets consistent, but knows no rules: the machine decides. A job is in
+//! exactly one of the five sets of its topic. `deadlines` has the earliest deadline of every set.
 
 mod deadlines;
 mod entries;
@@ -29,7 +29,7 @@ use crate::job::{JobId, Policy, State, Topic, UnixMillis};
 
 pub use self::{
     entry::{Arrival, Attempt, Entry, Kind},
-    keys::IndexKey,
+    keys::{IndexKey, Rank},
     size::Size,
 };
 
@@ -57,6 +57,8 @@ pub struct Index {
     topics: Slab<TopicSets>,
     by_name: BTreeMap<Topic, u32>,
     deadlines: Deadlines,
+    /// Delayed and ready jobs that expire, ordered by the time of their expiry.
+    expiring: Keys,
     journal: Journal,
 }
 
@@ -80,7 +82,7 @@ impl Index {
         self.ids.get(self.entry(slot).id()).full()
     }
 
-    /// Returns the entry, to change anything but its state, time and size.
+    /// Returns the entry for changes of all fields except state, time, policy and size.
     pub fn entry_mut(&mut self, slot: Slot) -> &mut Entry {
         self.note(slot);
         &mut self.entries[slot]
@@ -112,15 +114,18 @@ impl Index {
         }
         let mut sets: Vec<[Vec<IndexKey>; State::ALL.len()]> =
             counts.into_iter().map(|counts| counts.map(Vec::with_capacity)).collect();
+        let mut expiring = Vec::new();
         for (slot, entry) in self.entries.iter() {
             let topic = entry.kind.topic as usize;
             self.topics[topic].bytes += entry.counted_bytes();
             sets[topic][entry.state as usize].push(entry.key(slot));
+            expiring.extend(entry.expiry_key(slot));
         }
+        self.expiring = Keys::from(expiring);
         for &topic in self.by_name.values() {
             for state in State::ALL {
                 let set = Keys::from(mem::take(&mut sets[topic as usize][state as usize]));
-                let first = set.first().map(|key| key.at);
+                let first = set.first().map(|key| key.at());
                 self.deadlines.change((topic, state), None, first);
                 self.topics[topic as usize].sets[state as usize] = set;
             }
@@ -159,7 +164,7 @@ impl Index {
         self.journal.removed(slot);
     }
 
-    /// Frees the slot and the id of a removed job, and notes that its topic may be empty.
+    /// Frees the slot and the id of a removed job, and records that its topic may be empty.
     fn free(&mut self, slot: Slot) {
         let entry = self.entries.remove(slot);
         self.ids.remove(entry.id());
@@ -192,6 +197,26 @@ impl Index {
         self.link(slot);
     }
 
+    pub fn set_policy(&mut self, slot: Slot, policy: Policy) {
+        self.note(slot);
+        self.unlink(slot);
+        self.entries[slot].set_policy(policy);
+        self.link(slot);
+    }
+
+    /// Makes a job ready in another topic, with another policy.
+    pub fn change_topic(&mut self, slot: Slot, topic: Topic, policy: &Policy, at: UnixMillis) {
+        self.note(slot);
+        self.unlink(slot);
+        let kind = self.shared(topic, Some(policy));
+        let entry = &mut self.entries[slot];
+        // After a rollback, the other topic may have no jobs.
+        self.journal.emptied(entry.kind.topic);
+        self.journal.emptied(kind.topic);
+        (entry.kind, entry.state, entry.at) = (kind, State::Ready, at);
+        self.link(slot);
+    }
+
     pub fn resize(&mut self, slot: Slot, size: Size) {
         self.note(slot);
         self.unlink(slot);
@@ -210,8 +235,9 @@ impl Index {
         self.link(slot);
     }
 
-    /// Returns the kind of a job: that of finished ones without a policy, else shared with the job
-    /// of the topic added before if it is equal.
+    /// Returns the kind of a job. Without a policy, this is the kind of finished jobs. Otherwise it
+    /// is the kind of the last job that was added to the topic, if both are equal, or else a new
+    /// one.
     fn shared(&mut self, name: Topic, policy: Option<&Policy>) -> Arc<Kind> {
         let number = match self.by_name.get(&name) {
             Some(&number) => number,
@@ -246,6 +272,9 @@ impl Index {
             set.insert(key);
         });
         let entry = &self.entries[slot];
+        if let Some(key) = entry.expiry_key(slot) {
+            self.expiring.insert(key);
+        }
         self.topics[entry.kind.topic as usize].bytes += entry.counted_bytes();
     }
 
@@ -254,6 +283,9 @@ impl Index {
             set.remove(key);
         });
         let entry = &self.entries[slot];
+        if let Some(key) = entry.expiry_key(slot) {
+            self.expiring.remove(key);
+        }
         self.topics[entry.kind.topic as usize].bytes -= entry.counted_bytes();
     }
 
@@ -263,9 +295,9 @@ impl Index {
         let key = entry.key(slot);
         let (topic, state) = (entry.kind.topic, entry.state);
         let set = &mut self.topics[topic as usize].sets[state as usize];
-        let before = set.first().map(|key| key.at);
+        let before = set.first().map(|key| key.at());
         change(set, key);
-        let after = set.first().map(|key| key.at);
+        let after = set.first().map(|key| key.at());
         self.deadlines.change((topic, state), before, after);
     }
 }

@@ -1,5 +1,5 @@
-//! Builds the machines from the file. Reading rows and adding jobs to the index cost about the
-//! same, so a second thread builds the index.
+//! Builds the machines from the file. Reading rows takes about as long as adding jobs to the index,
+//! so a second thread builds the index.
 
 use std::{
     error::Error,
@@ -11,9 +11,9 @@ use std::{
 use super::{index::Arrival, machine::Machine, writer_state::WriterState};
 use crate::{job::Buckets, store::Now};
 
-/// Jobs sent from one thread to the other at once.
+/// Number of jobs that one thread sends to the other at once.
 const CHUNK: usize = 1024;
-/// Maximum number of waiting chunks, so that the reader can be ahead for a moment.
+/// Maximum number of waiting chunks, which lets the reader get ahead for a moment.
 const AHEAD: usize = 8;
 
 impl WriterState {
@@ -57,8 +57,8 @@ impl WriterState {
         }
         machines.iter_mut().for_each(Machine::finish_loading);
         if mem::take(&mut self.clock_set_by) != 0 {
-            // The file may have the ends of reservations from before or after their move: each
-            // reservation gets a whole TTR again, which may be late and is never early.
+            // The file may contain the ends of reservations from before or after the clock was set.
+            // So each reservation gets a whole TTR again, which may end late but never early.
             for machine in machines {
                 machine.renew_reservations(now, &mut self.writes);
                 machine.keep_changes();

@@ -39,7 +39,7 @@ impl Location for Directory {
         // Loading a large store blocks on disk and CPU for a while.
         let opened = tokio::task::spawn_blocking(move || FileStore::open(&dir, options)).await;
         let opened = opened.map_err(|panic| OpenError::Engine {
-            what: "the file store".to_owned(),
+            subject: "the file store".to_owned(),
             cause: panic.to_string(),
         })?;
         Ok(Arc::new(opened?))

@@ -15,7 +15,7 @@ impl Lock {
     /// Takes the lock; fails if another process holds it.
     pub fn take(dir: &Path) -> Result<Self, OpenError> {
         let engine = |cause: std::io::Error| OpenError::Engine {
-            what: dir.display().to_string(),
+            subject: dir.display().to_string(),
             cause: cause.to_string(),
         };
         let file = directory::create(&dir.join("lock")).map_err(engine)?;
@@ -28,7 +28,8 @@ impl Lock {
 }
 
 impl Drop for Lock {
-    /// Unlocks explicitly: a child process that is being started may still hold the file open.
+    /// Unlocks explicitly, because a child process that has just been started may still hold the
+    /// file open.
     fn drop(&mut self) {
         if let Err(error) = self.0.unlock() {
             tracing::error!(%error, "failed to unlock the data directory");

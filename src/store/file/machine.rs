@@ -1,13 +1,14 @@
 //! Carries out every transition on the jobs of one bucket, in memory, by the state table.
 //!
-//! No clock and no I/O: callers pass the time in and get back [`Write`]s, one or two rows per
-//! transition. A promotion writes nothing as long as the job lives: it follows from the deadline
-//! on disk, and happens again after a restart.
+//! The machine has no clock and no I/O. Callers pass the time in and get back [`Write`]s, one or
+//! two rows per transition. A promotion writes nothing as long as the job is kept: it follows from
+//! the deadline on disk, and happens again after a restart.
 
 mod batch;
 mod clock;
 mod finish;
 mod history;
+mod moving;
 mod promote;
 mod restore;
 mod topics;
@@ -18,10 +19,10 @@ use std::{mem, sync::Arc};
 
 use crate::{
     job::{
-        Consumer, Event, JobId, Living, Millis, NewJob, OnConflict, Refusal, Reservation, State,
-        Topic, Topics, UnixMillis, next,
+        Change, Consumer, Event, JobId, Living, Millis, NewJob, OnConflict, PolicyFields, Refusal,
+        Reservation, State, Topic, Topics, UnixMillis, next,
     },
-    store::{JobRef, Now, Placed, PutOutcome, Reply},
+    store::{JobRef, Now, Placed, PutOutcome, ReadyJobs, Reply, add_ready},
 };
 
 use super::index::{Arrival, Attempt, Entry, Index, Size, Slot};
@@ -59,7 +60,7 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// Makes room for the ids of `jobs` jobs, so that loading need not hash them again.
+    /// Reserves memory for the ids of `jobs` jobs, so that loading does not hash them again.
     pub fn make_room(&mut self, jobs: usize) {
         self.index.make_room(jobs);
     }
@@ -69,7 +70,7 @@ impl Machine {
     pub fn load(&mut self, now: Now, arrival: Arrival) {
         let due = arrival.state == State::Delayed && arrival.at <= now.believed;
         let state = if due { State::Ready } else { arrival.state };
-        // The clock may have been set back since the pop: no reservation outlasts its TTR.
+        // The clock may have been set back since the pop, but no reservation may outlast its TTR.
         let at = match (&arrival.attempt, state) {
             (Some(attempt), State::Reserved) => arrival.at.min(now.ceil.after(attempt.ttr)),
             _ => arrival.at,
@@ -91,15 +92,16 @@ impl Machine {
         self.index.link_all();
     }
 
-    /// Puts a job. The due time of a finished job that is kept is on disk only.
+    /// Puts a job. If it keeps a finished job, the due time of that job is only on disk.
     pub fn put(
         &mut self,
         now: Now,
         serial: u64,
-        job: NewJob,
+        mut job: NewJob,
         writes: &mut Vec<Write>,
     ) -> Reply<Placed> {
         let (due_at, due) = now.due(job.schedule)?;
+        job.policy.expire_from(due_at);
         let living = self.index.find(&job.id);
         if let Some(slot) = living {
             self.check_conflict(slot, &job)?;
@@ -148,16 +150,27 @@ impl Machine {
         }
     }
 
-    /// Reserves the first ready job of a topic.
+    /// Reserves the first ready job of a topic. Expired jobs before it die. Adds the jobs among
+    /// them that become ready in another topic to `moved`.
     pub fn pop(
         &mut self,
         now: Now,
         topic: &Topic,
         hold: Hold,
+        moved: &mut Vec<(Topic, ReadyJobs)>,
         writes: &mut Vec<Write>,
     ) -> Option<Taken> {
-        let slot = self.index.first(topic, State::Ready)?;
-        Some(self.reserve(slot, now, hold, writes))
+        for _ in 0..=MAX_EXPIRED_PER_POP {
+            let slot = self.index.first(topic, State::Ready)?;
+            if !self.index.entry(slot).kind.policy.has_expired_by(now.believed) {
+                return Some(self.reserve(slot, now, hold, writes));
+            }
+            if self.expire(slot, now, writes) {
+                let jobs = ReadyJobs::one(self.priority(slot));
+                add_ready(moved, self.index.topic(slot), jobs);
+            }
+        }
+        None
     }
 
     pub fn ready(&self, topic: &Topic) -> u64 {
@@ -174,12 +187,10 @@ impl Machine {
         let earlier = entry.attempt.take();
         let attempt = Attempt {
             number: earlier.as_ref().map_or(0, |a| a.number) + 1,
+            is_snoozed: earlier.as_ref().is_some_and(|a| a.is_snoozed),
             reservation: Some(reservation),
-            due_at: entry.at,
-            died_at: UnixMillis::new(0),
-            ttr,
-            expired: false,
             was_kicked: earlier.as_ref().is_some_and(|a| a.number == 0 || a.was_kicked),
+            ..Attempt::none(entry.at, ttr)
         };
         let taken = Taken {
             id,
@@ -192,10 +203,14 @@ impl Machine {
         };
         entry.attempt = Some(Box::new(attempt));
         self.index.place(slot, state, reserved_until);
-        let expired = earlier.is_some_and(|a| a.expired);
+        let expired = earlier.as_ref().is_some_and(|a| a.expired);
         let history =
             HistoryChange { expired, step: consumer.map_or(HistoryStep::Stay, HistoryStep::Hold) };
-        self.write_attempt(slot, error_text(expired), history, writes);
+        let error = match earlier.is_some_and(|a| a.job_expired) {
+            true => ErrorText::Set(Some(JOB_EXPIRED.to_owned())),
+            false => error_text(expired),
+        };
+        self.write_attempt(slot, error, history, writes);
         taken
     }
 
@@ -210,8 +225,8 @@ impl Machine {
         slot.ok_or(Refusal::NotFound)
     }
 
-    /// Finds a job on which this reservation may act. Reservations of finished jobs are on disk
-    /// only.
+    /// Finds a job on which this reservation may act. The reservation of a finished job is only on
+    /// disk.
     fn held(&self, held: &JobRef) -> Reply<Slot> {
         let slot = self.reach(&held.id, &held.topics)?;
         if self.index.entry(slot).state == State::Finished {
@@ -219,7 +234,8 @@ impl Machine {
         }
         let attempt = self.index.entry(slot).attempt.as_deref();
         let last = attempt.and_then(|a| a.reservation);
-        Reservation::check(held.reservation, last, attempt.map_or(0, |a| a.number))?;
+        let was_popped = attempt.is_some_and(Attempt::was_popped);
+        Reservation::check(held.reservation, last, was_popped)?;
         Ok(slot)
     }
 
@@ -235,6 +251,7 @@ impl Machine {
     fn drop_hold(&mut self, slot: Slot) -> bool {
         let attempt = self.attempt_mut(slot);
         attempt.reservation = None;
+        attempt.job_expired = false;
         mem::take(&mut attempt.expired)
     }
 
@@ -251,7 +268,7 @@ impl Machine {
         let entry = self.index.entry_mut(slot);
         match &mut entry.attempt {
             Some(attempt) => {
-                attempt.due_at = due_at;
+                (attempt.due_at, attempt.was_kicked) = (due_at, true);
                 let history =
                     HistoryChange { expired: attempt.expired, ..HistoryChange::default() };
                 self.write_attempt(slot, ErrorText::Keep, history, writes);
@@ -263,14 +280,38 @@ impl Machine {
     /// Resets the attempts of a dead job to zero, and makes it ready. Its history stays.
     fn revive(&mut self, slot: Slot, now: Now, writes: &mut Vec<Write>) {
         let expired = self.drop_hold(slot);
+        self.expire_from(slot, now.floor, writes);
+        let has_moved = self.index.entry(slot).kind.policy.dead_from.is_some();
         let attempt = self.attempt_mut(slot);
-        (attempt.number, attempt.due_at, attempt.died_at) = (0, now.floor, UnixMillis::new(0));
+        // A job that has moved needs a row: without one, loading would take it for expired.
+        if !attempt.has_row() && !has_moved {
+            self.index.entry_mut(slot).attempt = None;
+            return self.schedule(slot, State::Ready, now.floor, writes);
+        }
+        (attempt.number, attempt.is_snoozed) = (0, false);
+        (attempt.due_at, attempt.died_at) = (now.floor, UnixMillis::new(0));
+        attempt.was_kicked = true;
         self.index.place(slot, State::Ready, now.floor);
         let history = HistoryChange { expired, ..HistoryChange::default() };
         self.write_attempt(slot, ErrorText::Set(None), history, writes);
     }
 
-    /// Forgets the only attempt of a job; from then on only its record has its due time.
+    /// Sets when the job expires, counted from this due time.
+    fn expire_from(&mut self, slot: Slot, due_at: UnixMillis, writes: &mut Vec<Write>) {
+        let entry = self.index.entry(slot);
+        let (serial, mut policy) = (entry.serial, entry.kind.policy.clone());
+        policy.expire_from(due_at);
+        let fields = PolicyFields { expires_at: policy.expires_at, ..PolicyFields::default() };
+        if policy.expires_at.is_some() {
+            self.index.set_policy(slot, policy);
+            writes.push(Write::Change {
+                serial,
+                change: Change { policy: fields, ..Change::default() },
+            });
+        }
+    }
+
+    /// Forgets the only attempt of a job. Afterwards only its record has its due time.
     fn forget_attempt(&mut self, slot: Slot, writes: &mut Vec<Write>) {
         let entry = self.index.entry_mut(slot);
         entry.attempt = None;
@@ -287,6 +328,7 @@ impl Machine {
         let entry = self.index.entry(slot);
         let attempt = self.attempt(slot);
         let error = match error {
+            ErrorText::Keep if attempt.job_expired => ErrorText::Set(Some(JOB_EXPIRED.to_owned())),
             ErrorText::Keep => error_text(attempt.expired),
             given => given,
         };
@@ -307,18 +349,25 @@ impl Machine {
     }
 }
 
-/// Returns the change of the error text for a transition without an error of its own. Before the
-/// transition, the deadline on disk shows that the TTR has expired. The transition overwrites the
+/// Returns the change of the error text for a transition that has no error of its own. Before the
+/// transition, the deadline on disk shows that the TTR has expired. The transition overwrites this
 /// deadline, so the text must be written.
 fn error_text(expired: bool) -> ErrorText {
     if expired { ErrorText::Set(Some(EXPIRED.to_owned())) } else { ErrorText::Keep }
 }
 
 pub const EXPIRED: &str = "ttr expired";
+/// Error of a job that expired.
+pub const JOB_EXPIRED: &str = "expired";
+
+/// Maximum number of expired jobs that one pop makes dead. The pop then returns no job, and its
+/// caller pops again.
+const MAX_EXPIRED_PER_POP: usize = 100;
 
 const POPPED: &str = "a held job has been popped";
 
-/// Returns the due time of a job; that of a finished one is on disk only, and this is its deadline.
+/// Returns the due time of a job. For a finished job it returns the deadline, since only the disk
+/// has the due time.
 pub fn due_at_of(entry: &Entry) -> UnixMillis {
     match (&entry.attempt, entry.state) {
         (Some(attempt), State::Reserved | State::Dead) => attempt.due_at,

@@ -14,6 +14,7 @@ mod loading;
 mod location;
 mod lock;
 mod machine;
+mod matching;
 mod opening;
 mod pending;
 mod pop;
@@ -62,14 +63,14 @@ pub struct FileStore {
     writer: Writer,
     buckets: Buckets,
     reservation_key: Arc<ReservationKey>,
-    /// Limits gets to [`GETS`] at a time: a write waits behind no more of them, however large
-    /// their bodies are.
+    /// Limits gets to [`GETS`] at a time. So a write waits for at most this many gets, however
+    /// large their bodies are.
     gets: Semaphore,
     /// Limits counts of delayed jobs to one at a time.
     counts: Semaphore,
     watch: Arc<ClockWatch>,
     tokens_version: Arc<AtomicU64>,
-    /// Rows and pages that could not be read at the start, and whose jobs are not known.
+    /// Rows and pages that could not be read at the start. The jobs on them are unknown.
     unreadable: u64,
 }
 

@@ -24,11 +24,11 @@ impl FileStore {
     /// disk fails.
     pub fn open(dir: &Path, options: Options) -> Result<Self, OpenError> {
         let engine = |cause: &dyn std::fmt::Display| OpenError::Engine {
-            what: dir.display().to_string(),
+            subject: dir.display().to_string(),
             cause: cause.to_string(),
         };
         if !options.create && !dir.join("jobs.db").exists() {
-            return Err(OpenError::Missing { what: dir.display().to_string() });
+            return Err(OpenError::Missing { subject: dir.display().to_string() });
         }
         directory::make(dir).map_err(|cause| engine(&cause))?;
         let lock = Lock::take(dir)?;
@@ -38,7 +38,7 @@ impl FileStore {
         if records.log_bytes(&file).is_ok_and(|bytes| bytes == 0)
             && records.reserve_log(&file).is_err()
         {
-            // Without room for a log nothing could be deleted.
+            // Without room for a log, no job could be deleted.
             drop(records);
             room::ballast_to_log(dir).map_err(|cause| engine(&cause))?;
             (records, buckets) = Records::open(&file, options.buckets)?;
@@ -53,7 +53,8 @@ impl FileStore {
                 false => engine(&cause),
             }
         };
-        // Without the tokens, every caller might be let in, or none: damage here stops the start.
+        // Without the tokens, the server might admit every caller or none, so damage here stops the
+        // start.
         records.tokens().map_err(unreadable("access tokens"))?;
         let key = records.reservation_key().map_err(unreadable("key of reservations"))?;
         let reservation_key = Arc::new(key);
@@ -64,7 +65,7 @@ impl FileStore {
         };
         let unreadable = writer.unreadable;
         if unreadable > 0 {
-            // The page where new jobs would go may be one of the unreadable pages.
+            // New jobs would perhaps go to one of the unreadable pages.
             writer.try_insert().map_err(|cause| damaged(&cause))?;
             tracing::error!(unreadable, "rows or pages with jobs cannot be read: see `doctor`");
         }
@@ -84,7 +85,7 @@ impl FileStore {
         })
     }
 
-    /// Reads the whole file and returns its faults, none if it is sound.
+    /// Reads the whole file and returns its faults; an empty list if it is sound.
     ///
     /// # Errors
     /// SQLite or the disk fails.

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use super::{
     index::Attempt,
     machine::Write,
-    records::{Past, ReadError, StoredFields, change_of},
+    records::{ErrorAndHistory, ReadError, StoredFields, change_of},
 };
 use crate::{
     job::{Change, NewJob, PolicyFields, TopicSettings},
@@ -18,7 +18,7 @@ use crate::{
 #[derive(Default)]
 pub struct Pending {
     changed: HashMap<u64, Changed>,
-    /// Number of the batch's writes that are in `changed`.
+    /// Number of the batch's writes that are already in `changed`.
     seen: usize,
 }
 
@@ -31,7 +31,7 @@ struct Changed {
     policy: Vec<PolicyFields>,
     /// Places of the writes that change its attempt.
     attempts: Vec<usize>,
-    /// Last attempt of a job that is finished.
+    /// Last attempt of a finished job.
     attempt: Option<Attempt>,
 }
 
@@ -43,7 +43,7 @@ impl Changed {
 }
 
 impl Pending {
-    /// Returns a record as it is after `writes`; `read` reads it from the file.
+    /// Returns a record in its state after `writes`; `read` reads the record from the file.
     pub fn read(
         &mut self,
         writes: &[Write],
@@ -57,13 +57,13 @@ impl Pending {
         Ok(StoredFields { body: body.clone().unwrap_or(record.body), ..record })
     }
 
-    /// Returns what only the disk has of a popped job in the same way.
-    pub fn read_past(
+    /// Returns the data of a popped job that only the disk has, in its state after `writes`.
+    pub fn read_error_and_history(
         &mut self,
         writes: &[Write],
         serial: u64,
-        read: impl FnOnce() -> Result<Past, ReadError>,
-    ) -> Result<Past, ReadError> {
+        read: impl FnOnce() -> Result<ErrorAndHistory, ReadError>,
+    ) -> Result<ErrorAndHistory, ReadError> {
         let changed = self.after(writes, serial);
         let places = changed.map_or(&[][..], |changed| &changed.attempts);
         let mut past = read()?;
@@ -71,7 +71,12 @@ impl Pending {
         Ok(past)
     }
 
-    /// Returns the last attempt of a finished job in the same way.
+    /// Returns whether `writes` change the attempt of a job.
+    pub fn changes_attempt(&mut self, writes: &[Write], serial: u64) -> bool {
+        self.after(writes, serial).is_some_and(|changed| !changed.attempts.is_empty())
+    }
+
+    /// Returns the last attempt of a finished job in its state after `writes`.
     pub fn read_attempt(
         &mut self,
         writes: &[Write],
@@ -103,6 +108,9 @@ impl Pending {
             Write::Change { change, .. } => {
                 self.changed.entry(serial).or_default().change(change);
             }
+            Write::Move { policy, .. } => {
+                self.changed.entry(serial).or_default().policy.push(policy.clone());
+            }
             Write::Finish { attempt, outcome, result, retention, .. } => {
                 let changed = self.changed.entry(serial).or_default();
                 changed.change(&change_of(*outcome, result.as_ref(), *retention));
@@ -119,17 +127,8 @@ impl Pending {
 
 pub fn settings_after(writes: &[Write], mut settings: TopicSettings) -> TopicSettings {
     for write in writes {
-        match write {
-            Write::Pause { topic, pause } => {
-                settings.paused.remove(topic);
-                settings.paused.extend(pause.map(|pause| (topic.clone(), pause)));
-            }
-            Write::Defaults { topic, text } => {
-                let defaults = text.as_deref().and_then(|text| serde_json::from_str(text).ok());
-                settings.defaults.remove(topic);
-                settings.defaults.extend(defaults.map(|defaults| (topic.clone(), defaults)));
-            }
-            _ => {}
+        if let Write::Setting(setting) = write {
+            settings.set(setting.clone());
         }
     }
     settings

@@ -10,11 +10,11 @@ use crate::{
     store::{Bury, JobRef, Now, PopRequest, Popped, StoreError, StoreResult},
 };
 
-/// Bytes of bodies after which a pop stops: its result is in memory, and reading delays the
-/// commit of other calls. The caller sees that more jobs are ready, and calls again.
+/// Bytes of bodies after which a pop stops, because its result is in memory and reading delays the
+/// commit of other calls. The reply shows the caller that more jobs are ready.
 const MAX_POP_BYTES: usize = 4 << 20;
 
-/// Pops all or nothing: if SQLite fails to read a job, none is reserved.
+/// Pops all jobs or none: if SQLite fails to read a job, no job is reserved.
 pub fn pop(
     writer: &mut WriterState,
     bucket: Bucket,
@@ -58,7 +58,8 @@ impl Pop {
                 consumer: want.consumer.clone(),
             };
             let machine = &mut writer.machines[bucket.index()];
-            let taken = machine.pop(self.now, &want.topic, hold, &mut writer.writes);
+            let Popped { moved, .. } = &mut popped;
+            let taken = machine.pop(self.now, &want.topic, hold, moved, &mut writer.writes);
             let Some(taken) = taken else { break };
             self.given += 1;
             match writer.read(taken.serial) {
@@ -91,10 +92,10 @@ impl Pop {
             JobRef { id: taken.id, reservation: Some(taken.reservation), topics: Topics::ALL };
         let bury = Bury { held, error: Some(damage) };
         let machine = &mut writer.machines[bucket.index()];
-        if let Err(refusal) = machine.bury(self.now, bury, &mut writer.writes) {
+        if let Err(refusal) = machine.bury_in_place(self.now, bury, &mut writer.writes) {
             tracing::error!(?refusal, "failed to quarantine a damaged job");
         }
-        // Damaged pages may point to pages of other jobs, which a delete would free.
+        // Damaged pages may point to pages of other jobs. A delete would free those pages.
         writer.writes.push(Write::Quarantine { serial: taken.serial, fate: Fate::Dead });
     }
 }

@@ -7,16 +7,17 @@ use futures::future::join_all;
 
 use super::{
     FileStore,
-    index::Entry,
-    machine::{EXPIRED, Machine, due_at_of},
-    records::{Past, ReadError, StoredEnding, StoredFields},
+    index::{Entry, IndexKey},
+    machine::{EXPIRED, JOB_EXPIRED, Machine, due_at_of},
+    matching,
+    records::{ErrorAndHistory, ReadError, StoredEnding, StoredFields},
     writer_state::WriterState,
 };
 use crate::{
     job::{Bucket, Change, Ending, Job, JobId, Refusal, State, Topic, UnixMillis},
     store::{
-        Damaged, JobPage, JobPosition, JobRange, JobReads, Parts, Peek, Reply, ReservedPage, Steps,
-        StoreError, StoreResult, StoreResults, Target, TopicPage, TopicPeek, Usage,
+        Damaged, JobPage, JobRange, JobReads, Matched, Parts, Peek, Reply, ReservedPage, Selection,
+        Steps, StoreError, StoreResult, StoreResults, Target, TopicPage, TopicPeek, Usage,
     },
 };
 
@@ -102,8 +103,8 @@ impl JobReads for FileStore {
         topic: Topic,
         steps: Steps,
     ) -> StoreResult<Vec<u64>> {
-        // The index's sets have no ranks, so jobs are counted one by one, in parts. All counts
-        // together add at most one part to a batch, so other work waits for at most one part.
+        // The sets of the index have no ranks, so jobs are counted one by one, in parts. A batch
+        // contains at most one part of a count, so other work waits for at most one part.
         let (mut counts, mut after) = (vec![0; steps.count], None);
         loop {
             let _turn = self.counts.acquire().await;
@@ -130,9 +131,17 @@ impl JobReads for FileStore {
     ) -> StoreResult<JobPage> {
         self.writer.read(move |writer| list(writer, bucket, (&topic, state), &range)).await
     }
+
+    async fn count_matching(
+        &self,
+        bucket: Bucket,
+        selection: Selection,
+    ) -> StoreResult<Matched<u64>> {
+        self.writer.read(move |writer| matching::count(writer, bucket, &selection)).await
+    }
 }
 
-/// Reschedules all or nothing.
+/// Reschedules all jobs or none.
 pub fn reschedule(
     writer: &mut WriterState,
     bucket: Bucket,
@@ -175,41 +184,42 @@ pub fn read_job(
     let Some((entry, topic)) = found.filter(|(_, topic)| target.topics.allows(topic)) else {
         return Ok(None);
     };
-    let (serial, job) = (entry.serial, without_record(target.id.clone(), entry, topic));
-    read_rest(writer, serial, job).map(Some)
+    let found = Found::new(target.id.clone(), entry, topic);
+    read_rest(writer, found).map(Some)
 }
 
-/// Bytes of bodies after which a page ends: reading delays the commit of other calls.
+/// Bytes of bodies after which a page ends, because reading delays the commit of other calls.
 const MAX_PAGE_BYTES: u64 = 512 << 10;
 
-/// Returns a page of jobs of one topic and state, fewer than `range.limit` if they are large, and
-/// damaged ones with the reason.
+/// Returns a page of jobs of one topic and state. It has fewer than `range.limit` jobs if their
+/// bodies are large. Damaged jobs are reported with the reason.
 pub fn list(
     writer: &mut WriterState,
     bucket: Bucket,
     (topic, state): (&Topic, State),
     range: &JobRange,
 ) -> StoreResult<JobPage> {
-    let mut found = writer.machines[bucket.index()].list(topic, state, range);
-    let is_whole = found.len() < range.limit;
-    let (all, mut bytes) = (found.len(), 0);
-    let fits = |(_, entry, _): &&(JobId, &Entry, JobPosition)| {
+    let JobRange { filter, after, limit } = range;
+    let found = matching::find(writer, bucket, (topic, state), filter, (after.as_ref(), *limit))?;
+    let matching::Found { mut keys, examined, mut next } = found;
+    let machine = &writer.machines[bucket.index()];
+    let (all, mut bytes) = (keys.len(), 0);
+    let fits = |key: &&IndexKey| {
         let fits = bytes <= MAX_PAGE_BYTES;
-        bytes += entry.body_bytes();
+        bytes += machine.entry(key.slot).body_bytes();
         fits
     };
-    let enough = found.iter().take_while(fits).count();
-    found.truncate(enough);
-    let last = found.last().map(|(_, _, position)| position.clone());
-    let next = last.filter(|_| !is_whole || enough < all);
-    let found: Vec<(u64, Job)> = found
-        .into_iter()
-        .map(|(id, entry, _)| (entry.serial, without_record(id, entry, topic)))
-        .collect();
-    let mut page = JobPage { next, ..JobPage::default() };
-    for (serial, job) in found {
-        let id = job.id.clone();
-        match read_rest(writer, serial, job) {
+    let enough = keys.iter().take_while(fits).count();
+    keys.truncate(enough);
+    if enough < all {
+        next = keys.last().map(IndexKey::position);
+    }
+    let found = |key: &IndexKey| Found::new(machine.id(key.slot), machine.entry(key.slot), topic);
+    let found: Vec<Found> = keys.iter().map(found).collect();
+    let mut page = JobPage { examined, next, ..JobPage::default() };
+    for found in found {
+        let id = found.job.id.clone();
+        match read_rest(writer, found) {
             Ok(job) => page.jobs.push(job),
             Err(StoreError::Damaged { cause }) => {
                 page.damaged.push(Damaged { id, reason: cause.to_string() });
@@ -220,24 +230,32 @@ pub fn list(
     Ok(page)
 }
 
-fn read_rest(writer: &mut WriterState, serial: u64, job: Job) -> StoreResult<Job> {
+/// The data of a job that is in memory.
+struct Found {
+    serial: u64,
+    job: Job,
+    /// Whether the TTR of the last attempt has expired, which the disk does not record.
+    ttr_expired: bool,
+}
+
+fn read_rest(writer: &mut WriterState, found: Found) -> StoreResult<Job> {
+    let Found { serial, job, ttr_expired } = found;
     let refused = |error| match error {
         ReadError::Damaged(damage) => StoreError::damaged(damage),
         ReadError::Engine(cause) => StoreError::unavailable(cause),
     };
     if job.state == State::Finished {
         let ending = writer.read_ending(serial).map_err(refused)?;
-        // A finished job has no error text, so only its history can be damaged: leave it out.
-        let past = match writer.read_past(serial) {
-            Err(ReadError::Damaged(_)) => Past::default(),
+        // A finished job has no error text, so only its history can be damaged. It is left out.
+        let past = match writer.read_error_and_history(serial) {
+            Err(ReadError::Damaged(_)) => ErrorAndHistory::default(),
             read => read.map_err(refused)?,
         };
         return Ok(past.history.into_job(ended(job, ending)));
     }
     let StoredFields { body, created_at, policy } = writer.read(serial).map_err(refused)?;
-    let expired = job.error.is_some();
-    let mut past = writer.read_past(serial).map_err(refused)?;
-    if expired {
+    let mut past = writer.read_error_and_history(serial).map_err(refused)?;
+    if ttr_expired {
         past.expire();
     }
     let error = job.error.or(past.error);
@@ -259,11 +277,27 @@ fn ended(job: Job, ending: StoredEnding) -> Job {
     }
 }
 
+impl Found {
+    fn new(id: JobId, entry: &Entry, topic: &Topic) -> Self {
+        let attempt = entry.attempt.as_deref();
+        let ttr_expired = attempt.is_some_and(|a| a.expired);
+        Self { serial: entry.serial, job: without_record(id, entry, topic), ttr_expired }
+    }
+}
+
+/// Returns the last error of a job if it follows from a deadline; the disk does not have it then.
+pub fn error_in_memory(entry: &Entry) -> Option<&'static str> {
+    entry.attempt.as_deref().and_then(|a| match (a.job_expired, a.expired) {
+        (true, _) => Some(JOB_EXPIRED),
+        (false, true) => Some(EXPIRED),
+        (false, false) => None,
+    })
+}
+
 fn without_record(id: JobId, entry: &Entry, topic: &Topic) -> Job {
     let attempt = entry.attempt.as_deref();
     let reserved = attempt.filter(|_| entry.state == State::Reserved);
     let dead = attempt.filter(|_| entry.state == State::Dead);
-    let expired = attempt.is_some_and(|a| a.expired);
     Job {
         id,
         topic: topic.clone(),
@@ -271,6 +305,7 @@ fn without_record(id: JobId, entry: &Entry, topic: &Topic) -> Job {
         ending: None,
         state: entry.state,
         attempt: attempt.map_or(0, |a| a.number),
+        is_snoozed: attempt.is_some_and(|a| a.is_snoozed),
         due_at: due_at_of(entry),
         created_at: UnixMillis::new(0),
         ttr: reserved.map_or(entry.kind.policy.ttr, |a| a.ttr),
@@ -278,7 +313,7 @@ fn without_record(id: JobId, entry: &Entry, topic: &Topic) -> Job {
         reservation: attempt.and_then(|a| a.reservation),
         reserved_until: reserved.map(|_| entry.at),
         died_at: dead.map(|a| a.died_at),
-        error: expired.then(|| EXPIRED.to_owned()),
+        error: error_in_memory(entry).map(str::to_owned),
         consumer: None,
         started_at: None,
         history: Vec::new(),

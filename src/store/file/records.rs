@@ -1,8 +1,8 @@
 //! The records on disk: SQLite as a durable map from a serial number to a job.
 //!
-//! `pool` has jobs as they were put, `attempts` the last attempt of each popped job, `layout` one
-//! line of text and, in a second row, the reservation key. Persisted: tables must stay stable, or
-//! the schema version must be raised. The file is locked as long as it is open.
+//! `pool` has jobs as they were put, and `attempts` the last attempt of each popped job. `layout`
+//! has one line of text and, in a second row, the reservation key. Persisted: tables must stay
+//! stable, or the schema version must be raised. The file is locked while it is open.
 
 mod aside;
 mod attempts;
@@ -43,11 +43,11 @@ pub use self::{
     aside::fate,
     ending::{StoredEnding, change_of, parse as parse_ending},
     load::attempt,
-    past::{Past, parse as parse_past},
+    past::{ErrorAndHistory, parse as parse_past},
     pool_table::policy_4,
     read::{ReadError, StoredFields},
     reservations::read as read_reservation_key,
-    row::{AttemptRow, PoolRow, pause_of, state, topic_checksum},
+    row::{AttemptRow, PoolRow, settings_of_row, state, topic_checksum},
     tokens::token_checksum,
 };
 use self::{pool_table::PoolTable, read::Damage};
@@ -55,7 +55,7 @@ use self::{pool_table::PoolTable, read::Damage};
 /// Result of a write.
 type Done = rusqlite::Result<()>;
 
-/// Bytes of a page: SQLite's default for a new file.
+/// Size of a page in bytes: SQLite's default for a new file.
 const PAGE: u64 = 4096;
 
 /// Size of SQLite's cache. With SQLite's default of 2 MiB, jobs that were just written would have
@@ -72,8 +72,9 @@ pub struct Records {
     quarantined: HashMap<u64, Fate>,
     /// Jobs that were found damaged when they were loaded.
     damaged: HashMap<u64, Damage>,
-    /// For reads that show whether the disk works. Must stay the last field, to be closed last:
-    /// closing it while SQLite has the file open would release SQLite's locks.
+    /// For reads that show whether the disk works. This must stay the last field, because the last
+    /// field is closed last: closing this file while SQLite has it open would release SQLite's
+    /// locks.
     file: File,
 }
 
@@ -87,8 +88,8 @@ impl Records {
         Ok(())
     }
 
-    /// Extends the file to the size that this transaction requires, including at least `spare` free
-    /// pages. Called before the commit, so that a checkpoint needs no new room.
+    /// Extends the file to the size that this transaction requires, with at least `spare` free
+    /// pages. Called before the commit, so that a checkpoint needs no more room.
     pub fn take_room(&self, spare: u64) -> rusqlite::Result<()> {
         if !self.in_transaction {
             return Ok(());
@@ -125,18 +126,20 @@ impl Records {
         Ok(pages.saturating_sub(free) * PAGE)
     }
 
-    /// Removes up to `pages` free pages from the file. Not within a transaction.
+    /// Removes up to `pages` free pages from the file. Must not be called within a transaction.
     pub fn vacuum(&self, pages: u64) -> rusqlite::Result<()> {
         self.all_rows(&format!("PRAGMA incremental_vacuum({pages})"))
     }
 
     /// Checkpoints the log into the file, which shrinks if a vacuum has removed pages. Does not
-    /// wait for readers: stops at pages that a reader still needs. Not within a transaction.
+    /// wait for readers, but stops at the pages that a reader still needs. Must not be called
+    /// within a transaction.
     pub fn carry_over(&self) -> rusqlite::Result<()> {
         self.all_rows("PRAGMA wal_checkpoint(PASSIVE)")
     }
 
-    /// Runs a statement and skips its rows; `incremental_vacuum` frees one page per row.
+    /// Runs a statement to its end and skips its rows, because `incremental_vacuum` frees one page
+    /// per row.
     fn all_rows(&self, sql: &str) -> rusqlite::Result<()> {
         let mut statement = self.connection.prepare_cached(sql)?;
         let mut rows = statement.query(())?;
@@ -188,7 +191,8 @@ fn log_of(file: &Path) -> PathBuf {
     file.with_file_name("jobs.db-wal")
 }
 
-/// Converts an error of the disk to that of SQLite, which does not know quotas.
+/// Converts an error of the disk to SQLite's error for a full disk; SQLite itself does not
+/// recognize a used-up quota.
 fn no_room(cause: io::Error) -> rusqlite::Error {
     let code = match room::is_lacking(&cause) {
         true => ffi::SQLITE_FULL,

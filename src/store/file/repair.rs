@@ -1,7 +1,7 @@
-//! Repairs a damaged store: keeps its files and makes a new store of the readable rows.
+//! Repairs a damaged store: keeps its files, and creates a new store from the readable rows.
 //!
-//! The damaged files stay in another folder. The new file is complete and synced before it
-//! replaces the old one; until that is done, a mark file makes every start fail.
+//! The damaged files stay in another folder. The new file is complete and synced before it replaces
+//! the old one. Until then, a mark file makes every start fail.
 
 use std::{
     fs, io,
@@ -104,7 +104,7 @@ pub fn repair(dir: &Path, options: &Options) -> Result<Repaired, OpenError> {
     let failed = |cause: io::Error| engine(dir, &cause);
     let (mark, new) = (dir.join(MARK), dir.join(NEW));
     if mark.exists() && !new.exists() {
-        // The interrupted repair had replaced the file; only its mark is left.
+        // The interrupted repair had replaced the file already, so only the mark must be removed.
         fs::remove_file(&mark).and_then(|()| directory::sync(dir)).map_err(failed)?;
         return Ok(Repaired { saved: dir.to_owned(), salvaged: Salvaged::default() });
     }
@@ -114,7 +114,8 @@ pub fn repair(dir: &Path, options: &Options) -> Result<Repaired, OpenError> {
         Salvaged::default()
     } else {
         save_files(dir, &saved).map_err(failed)?;
-        // An unfinished repair may have left these; SQLite would apply the log to the new file.
+        // An unfinished repair may have left these files. SQLite would apply the log to the new
+        // file.
         for name in [NEW_LOG, NEW] {
             remove(&dir.join(name)).map_err(failed)?;
         }
@@ -150,8 +151,8 @@ fn save_files(dir: &Path, saved: &Path) -> io::Result<()> {
     directory::sync(dir)
 }
 
-/// Gives the new file the owner and the mode of the old one: a repair by root must neither lock
-/// the server out nor let others read the jobs.
+/// Gives the new file the owner and the mode of the old one. Otherwise a repair by root would lock
+/// the server out, or let other users read the jobs.
 fn copy_owner_and_mode(new: &Path, old: &Path) -> io::Result<()> {
     let old = match fs::metadata(old) {
         Err(cause) if cause.kind() == io::ErrorKind::NotFound => return Ok(()),
@@ -165,7 +166,7 @@ fn copy_owner_and_mode(new: &Path, old: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Removes the old log and renames the new file to `jobs.db`, then removes the mark, which prevents
+/// Removes the old log and renames the new file to `jobs.db`. Then removes the mark, which prevents
 /// starts in between.
 fn replace(dir: &Path, new: &Path, mark: &Path) -> io::Result<()> {
     for name in SQLITE_FILES {
@@ -178,6 +179,6 @@ fn replace(dir: &Path, new: &Path, mark: &Path) -> io::Result<()> {
     directory::sync(dir)
 }
 
-fn engine(what: &Path, cause: &dyn std::fmt::Display) -> OpenError {
-    OpenError::Engine { what: what.display().to_string(), cause: cause.to_string() }
+fn engine(subject: &Path, cause: &dyn std::fmt::Display) -> OpenError {
+    OpenError::Engine { subject: subject.display().to_string(), cause: cause.to_string() }
 }

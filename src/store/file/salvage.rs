@@ -1,8 +1,8 @@
 //! Copies the readable rows of a damaged store into a new one.
 //!
-//! Every row is confirmed by its checksum. A job whose attempts cannot be read, or which may have
-//! been deleted, is added as dead, or as finished if anything readable says so: so it is not
-//! delivered by mistake. Lost rows are counted.
+//! A checksum confirms every row. A job whose attempts cannot be read, or which may have been
+//! deleted, is added as dead, or as finished if any readable data shows that it is. So such a job
+//! is not delivered by mistake. Lost rows are counted.
 
 mod add;
 #[cfg(any(test, fuzzing))]
@@ -32,10 +32,11 @@ use add::Doubt;
 use rows::{Found, attempt_row, pool_row};
 use settings::LOST_TOKENS;
 
-/// Root pages of the tables: they never differ, since tables are always created in one order.
+/// Root pages of the tables. They never differ, because tables are always created in the same
+/// order.
 pub const ROOTS: [(&str, u32); 6] =
     [("layout", 3), ("pool", 4), ("attempts", 5), ("topics", 6), ("aside", 8), ("tokens", 9)];
-/// Bytes of a page. Not read from the file, since its first page may be damaged.
+/// Size of a page in bytes. It is not read from the file, since the first page may be damaged.
 pub const PAGE: usize = 4096;
 /// Approximate number of writes in one transaction.
 const BATCH: usize = 1000;
@@ -43,20 +44,20 @@ const BATCH: usize = 1000;
 /// Counts of salvaged and of lost rows.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct Salvaged {
-    /// Jobs in the new store in the state that they had.
+    /// Jobs in the new store with their former state.
     pub jobs: u64,
-    /// Jobs in the new store as dead or finished, since their attempts cannot be read or since they
-    /// may have been deleted.
+    /// Jobs in the new store as dead or finished, because their attempts cannot be read, or because
+    /// they may have been deleted.
     pub uncertain: u64,
     /// Jobs whose rows were found and cannot be read.
     pub damaged: u64,
     /// Unreadable pages that may have had jobs.
     pub pages: u64,
-    /// Unreadable topic settings, and unreadable pages that may have had some.
+    /// Unreadable topic settings, and unreadable pages that may have contained some.
     pub topics: u64,
-    /// Unreadable access tokens, and unreadable pages that may have had some.
+    /// Unreadable access tokens, and unreadable pages that may have contained some.
     pub tokens: u64,
-    /// Whether no token could be read although there may have been some.
+    /// Whether no token could be read, although the store may have had tokens.
     pub are_all_tokens_lost: bool,
 }
 
@@ -102,12 +103,12 @@ pub fn salvage(
     now: UnixMillis,
 ) -> Result<Salvaged, OpenError> {
     let failed = |file: &Path, cause: &dyn fmt::Display| OpenError::Engine {
-        what: file.display().to_string(),
+        subject: file.display().to_string(),
         cause: cause.to_string(),
     };
     let pages = Pages::open(from, PAGE).map_err(|cause| failed(from, &cause))?;
     let mut reader = Reader { pages, found: Salvaged::default() };
-    // Without the layout any number of buckets will do: it affects memory only.
+    // Without the layout, any number of buckets works, because it affects only memory.
     let buckets = asked.or_else(|| reader.buckets());
     let (mut records, _) = Records::open(into, buckets)?;
     if let Some(key) = reader.reservation_key() {
@@ -117,7 +118,7 @@ pub fn salvage(
         let written = records.write(writes, true).map_err(|(_, cause)| cause);
         written.and_then(|()| records.commit()).map_err(|cause| failed(into, &cause))
     })?;
-    // Fails if the disk has no room for the file: so far it may have had room for the log alone.
+    // Fails if the disk has no room for the file. Until now, the data may be in the log alone.
     records.empty_log().map_err(|cause| failed(into, &cause))?;
     Ok(reader.found)
 }
@@ -157,7 +158,7 @@ impl Reader {
         let pool = self.pages.leaves(root("pool"));
         self.found.pages += pool.gaps.len() as u64;
         let mut old = Vec::new();
-        // Rows that may be old come last, so that they replace no current one.
+        // Rows that may be old come last, so that they do not replace current rows.
         for leaf in pool.leaves.into_iter().map(Some).chain([None]) {
             let cells = leaf.map_or_else(|| mem::take(&mut old), |leaf| self.cells(leaf));
             for cell in cells {

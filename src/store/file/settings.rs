@@ -1,4 +1,4 @@
-//! Pauses and defaults of topics in the file.
+//! Settings of topics in the file.
 
 use std::collections::BTreeSet;
 
@@ -9,14 +9,14 @@ use super::{
 };
 use crate::{
     job::{
-        Millis, Pause, PolicyFields, Schedule, SettingsChanges, Topic, TopicChange, TopicSettings,
+        Millis, Pause, Schedule, Setting, SettingKind, SettingsChanges, Topic, TopicSettings,
         UnixMillis,
     },
-    store::{StoreError, StoreResult, TopicSettingsStore},
+    store::{SettingCondition, StoreError, StoreResult, TopicSettingsStore},
 };
 
 impl WriterState {
-    /// Returns the settings of these topics, or of all, after the work so far.
+    /// Returns the settings of these topics, or of all topics, including the changes of this batch.
     fn settings(&self, topics: Option<&BTreeSet<Topic>>) -> StoreResult<TopicSettings> {
         let read = match topics {
             Some(topics) => self.records.topics_of(topics),
@@ -25,24 +25,47 @@ impl WriterState {
         Ok(settings_after(&self.writes, read.map_err(StoreError::unavailable)?))
     }
 
-    fn change_settings(&mut self, topic: &Topic, change: Write) {
-        self.settings_log.note(topic);
-        self.writes.push(change);
+    fn change_setting(&mut self, setting: Setting) {
+        self.settings_log.note(&setting.topic);
+        self.writes.push(Write::Setting(setting));
+    }
+
+    /// Returns whether a condition of a change holds now.
+    fn holds(&self, setting: &Setting, condition: SettingCondition) -> StoreResult<bool> {
+        Ok(match condition {
+            SettingCondition::Always => true,
+            SettingCondition::Is(text) => {
+                let settings = self.settings(Some(&BTreeSet::from([setting.topic.clone()])))?;
+                settings.get(&setting.topic, setting.kind).text == Some(text)
+            }
+            SettingCondition::DoesNotLeadBack(target) => {
+                !self.settings(None)?.leads_to(&target, &setting.topic)
+            }
+        })
     }
 }
 
 #[async_trait]
 impl TopicSettingsStore for FileStore {
-    async fn set_paused(&self, topic: Topic, paused: bool) -> StoreResult<()> {
-        let pause = paused.then_some(Pause::OPEN);
-        self.set(topic.clone(), Write::Pause { topic, pause }).await
+    async fn change_setting(
+        &self,
+        setting: Setting,
+        condition: SettingCondition,
+    ) -> StoreResult<bool> {
+        let change = move |writer: &mut WriterState| {
+            let holds = writer.holds(&setting, condition)?;
+            if holds {
+                writer.change_setting(setting);
+            }
+            Ok(holds)
+        };
+        self.writer.call_with(Need::Growing, change).await
     }
 
     async fn pause_until(&self, topic: Topic, end: Schedule) -> StoreResult<UnixMillis> {
         let pause = move |writer: &mut WriterState| {
             let until = writer.now().end(end);
-            let pause = Some(Pause { until: Some(until) });
-            writer.change_settings(&topic.clone(), Write::Pause { topic, pause });
+            writer.change_setting(Setting::pause(topic, Some(Pause { until: Some(until) })));
             Ok(until)
         };
         self.writer.call_with(Need::Growing, pause).await
@@ -51,22 +74,14 @@ impl TopicSettingsStore for FileStore {
     async fn end_pause(&self, topic: Topic, until: UnixMillis) -> StoreResult<Millis> {
         let end = move |writer: &mut WriterState| {
             let left = until.since(writer.believed_now().floor);
-            let pause = Pause { until: Some(until) };
-            if left == Millis::ZERO {
-                let settings = writer.settings(Some(&BTreeSet::from([topic.clone()])))?;
-                if settings.paused.get(&topic) == Some(&pause) {
-                    writer.change_settings(&topic.clone(), Write::Pause { topic, pause: None });
-                }
+            let text = Pause { until: Some(until) }.to_stored().to_string();
+            let resumed = Setting::pause(topic, None);
+            if left == Millis::ZERO && writer.holds(&resumed, SettingCondition::Is(text))? {
+                writer.change_setting(resumed);
             }
             Ok(left)
         };
         self.writer.call(end).await
-    }
-
-    async fn set_defaults(&self, topic: Topic, defaults: Option<PolicyFields>) -> StoreResult<()> {
-        let text = defaults.map(|defaults| serde_json::to_string(&defaults));
-        let text = text.transpose().map_err(StoreError::unavailable)?;
-        self.set(topic.clone(), Write::Defaults { topic, text }).await
     }
 
     async fn settings(&self, known: u64) -> StoreResult<Option<SettingsChanges>> {
@@ -79,25 +94,11 @@ impl TopicSettingsStore for FileStore {
                 let settings = writer.settings(None)?;
                 return Ok(Some(SettingsChanges::All(TopicSettings { version, ..settings })));
             };
-            let TopicSettings { mut paused, mut defaults, .. } = writer.settings(Some(&changed))?;
-            let change = |topic| TopicChange {
-                pause: paused.remove(&topic),
-                defaults: defaults.remove(&topic),
-                topic,
-            };
-            let topics = changed.into_iter().map(change).collect();
-            Ok(Some(SettingsChanges::Changed { version, topics }))
+            let all = writer.settings(Some(&changed))?;
+            let of = |topic| SettingKind::ALL.map(|kind| all.get(topic, kind));
+            let settings = changed.iter().flat_map(of).collect();
+            Ok(Some(SettingsChanges::Changed { version, settings }))
         };
         self.writer.read(read).await
-    }
-}
-
-impl FileStore {
-    async fn set(&self, topic: Topic, change: Write) -> StoreResult<()> {
-        let write = move |writer: &mut WriterState| {
-            writer.change_settings(&topic, change);
-            Ok(())
-        };
-        self.writer.call_with(Need::Growing, write).await
     }
 }

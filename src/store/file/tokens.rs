@@ -52,8 +52,9 @@ impl TokenStore for FileStore {
                 TokenChange::Create { .. } | TokenChange::Revoke { .. } => TokenChanged::Done,
             };
             writer.writes.push(Write::Token(change));
-            // Raises the version now, not after the commit: by then the caller may be gone or the
-            // outcome unknown. Readers of the new version wait for the commit.
+            // Raises the version now, not after the commit: by then the caller may have
+            // disconnected, or the outcome may be unknown. Readers of the new version wait for the
+            // commit.
             version.fetch_add(1, Ordering::SeqCst);
             Ok(done)
         };

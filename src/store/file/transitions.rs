@@ -1,24 +1,26 @@
 //! Maps each transition to work for the writer: its need of the disk, and its function.
 //!
-//! A call for several buckets becomes one piece of work per bucket; the writer commits work
-//! together that has arrived together.
+//! A call for several buckets becomes one piece of work per bucket. The writer commits all work
+//! that has arrived in one transaction.
 
-use futures::future::{BoxFuture, join_all};
+use futures::future::{BoxFuture, join, join_all};
 
 use super::{
     FileStore,
     finished::{delete, finish, put},
     health::Need,
     machine::{Machine, Write, remembered},
+    matching,
     pop::pop,
     reads::reschedule,
     writer_state::WriterState,
 };
 use crate::{
-    job::{Bucket, Change, Job},
+    job::{Bucket, Change, Job, Refusal},
     store::{
         Call, Command, Delete, JobTransitions, KickDead, Now, Outcome, Part, Parts, Promote,
-        Promoted, Purge, Reply, StoreResult, StoreResults, Target, Transition,
+        Promoted, Purge, ReadyJobs, Release, Reply, StoreError, StoreResult, StoreResults, Target,
+        Transition, Transitioned,
     },
 };
 
@@ -30,7 +32,7 @@ impl JobTransitions for FileStore {
             Command::Pop(call) => self.work(call, Need::Growing, pop),
             Command::Unpop(call) => self.each(call, Need::Writing, Machine::unpop),
             Command::Finish(call) => self.work(call, Need::Writing, finish),
-            Command::Release(call) => self.each(call, Need::Writing, Machine::release),
+            Command::Release(call) => call.by(|parts| self.release(parts)),
             Command::Touch(call) => self.each(call, Need::Growing, Machine::touch),
             Command::Bury(call) => self.each(call, Need::Writing, Machine::bury),
             Command::Kick(call) => self.each(call, Need::Writing, Machine::kick),
@@ -41,6 +43,8 @@ impl JobTransitions for FileStore {
             Command::Promote(call) => call.by(|parts| self.promote(parts)),
             Command::Purge(call) => self.work(call, Need::Writing, purge),
             Command::KickDead(call) => self.work(call, Need::Writing, kick_dead),
+            Command::KickMatching(call) => self.work(call, Need::Writing, matching::kick),
+            Command::PurgeMatching(call) => self.work(call, Need::Writing, matching::purge),
         }
     }
 }
@@ -97,8 +101,55 @@ impl FileStore {
         })
     }
 
-    /// Promotes in one piece of work for all buckets, since they share the limit. What the others
-    /// leave of it is for finished jobs.
+    /// Releases jobs. Releases with a new body need room, while other releases must work on a full
+    /// disk. So each kind is a separate piece of work.
+    async fn release(&self, parts: Parts<Vec<Release>>) -> StoreResults<Vec<Reply<Transitioned>>> {
+        let each = parts.into_iter().map(async |(bucket, jobs)| {
+            let grows: Vec<bool> = jobs.iter().map(|job| job.body.is_some()).collect();
+            let (with_body, others): (Vec<_>, Vec<_>) =
+                jobs.into_iter().partition(|job| job.body.is_some());
+            let (count, need_none) = (with_body.len(), others.is_empty());
+            let with_body = async {
+                match count {
+                    0 => Ok(Vec::new()),
+                    _ => self.release_some(Need::Room, bucket, with_body).await,
+                }
+            };
+            let others = async {
+                match need_none && count > 0 {
+                    true => Ok(Vec::new()),
+                    false => self.release_some(Need::Writing, bucket, others).await,
+                }
+            };
+            let (with_body, others) = join(with_body, others).await;
+            let with_body = match with_body {
+                Err(StoreError::Full { .. }) => (0..count).map(|_| Err(Refusal::NoRoom)).collect(),
+                released => released?,
+            };
+            let (mut with_body, mut others) = (with_body.into_iter(), others?.into_iter());
+            let next = |grows| if grows { with_body.next() } else { others.next() };
+            Ok(grows.into_iter().filter_map(next).collect())
+        });
+        join_all(each).await
+    }
+
+    async fn release_some(
+        &self,
+        need: Need,
+        bucket: Bucket,
+        jobs: Vec<Release>,
+    ) -> StoreResult<Vec<Reply<Transitioned>>> {
+        let work = move |writer: &mut WriterState| {
+            let now = writer.now();
+            let machine = &mut writer.machines[bucket.index()];
+            let writes = &mut writer.writes;
+            Ok(jobs.into_iter().map(|job| machine.release(now, job, writes)).collect())
+        };
+        self.writer.call_with(need, work).await
+    }
+
+    /// Promotes in one piece of work for all buckets, because they share the limit. The rest of the
+    /// limit is for finished jobs.
     async fn promote(&self, parts: Parts<Promote>) -> StoreResults<Promoted> {
         let count = parts.len();
         let promote = move |writer: &mut WriterState| {
@@ -145,7 +196,7 @@ fn need_of_changes(jobs: &[(Target, Change)]) -> Need {
     if grows { Need::Room } else { Need::Growing }
 }
 
-/// A job that was never popped and is remembered needs a row for its attempt.
+/// A job that was never popped needs a row for its attempt if its id is remembered.
 fn need_of_deletes(jobs: &[Delete]) -> Need {
     let grows = jobs.iter().any(|job| remembered(job).is_some());
     if grows { Need::Growing } else { Need::Writing }
@@ -164,7 +215,7 @@ fn kick_dead(
     writer: &mut WriterState,
     bucket: Bucket,
     KickDead { topic, limit }: KickDead,
-) -> StoreResult<u64> {
+) -> StoreResult<ReadyJobs> {
     let now = writer.now();
     let machine = &mut writer.machines[bucket.index()];
     Ok(machine.kick_dead(now, &topic, limit, &mut writer.writes))

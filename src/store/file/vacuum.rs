@@ -1,8 +1,8 @@
 //! Returns free pages to the disk after jobs were deleted.
 //!
-//! Each small step is a transaction of its own, so other work waits for one step at most. While
-//! there is other work, a pause follows each step, so steps take a small share of the time. Some
-//! free pages stay for the next jobs.
+//! Each small step is a separate transaction, so other work waits for at most one step. While there
+//! is other work, a pause follows each step, so steps take a small share of the time. Some free
+//! pages are left for new jobs.
 
 use std::time::{Duration, Instant};
 
@@ -11,11 +11,13 @@ use super::{
     room::{GROWTH_PAGES, SPARE_PAGES},
 };
 
-/// Target duration of a step. The cost of a page grows with the number of free pages (SQLite
-/// searches its free list for each), so the number of pages follows from the step before.
+/// Target duration of a step. The cost of freeing a page grows with the number of free pages,
+/// because SQLite searches its free list for each page. So the number of pages is computed from the
+/// previous step.
 const STEP_DURATION: Duration = Duration::from_millis(2);
 const PAGES: std::ops::RangeInclusive<u64> = 8..=1024;
-/// Maximum pages of a step on a full disk: its changes must fit into the reserve of the log.
+/// Maximum number of pages of a step on a full disk, because its changes must fit into the reserve
+/// of the log.
 const PAGES_WHEN_FULL: u64 = 256;
 /// Pause after a step while there is other work, as a multiple of the step's duration.
 const REST_FACTOR: u32 = 4;
@@ -25,7 +27,7 @@ const RETRY: Duration = Duration::from_secs(1);
 const REST: Duration = Duration::from_secs(1);
 /// Lateness at which a step runs although the server is not idle.
 const OVERDUE: Duration = Duration::from_millis(200);
-/// Free pages that stay: 16 MiB or a quarter of the file, whichever is more.
+/// Number of free pages that are left: 16 MiB or a quarter of the file, whichever is more.
 const SPARE: u64 = 4096;
 const SPARE_PART: u64 = 4;
 
@@ -46,7 +48,7 @@ impl Vacuum {
         self.next.get_or_insert_with(|| Instant::now() + REST);
     }
 
-    /// Returns the time until the next step; none if no step is scheduled.
+    /// Returns the time until the next step; `None` if no step is scheduled.
     pub fn rest(&self) -> Option<Duration> {
         self.next.map(|next| next.saturating_duration_since(Instant::now()))
     }
@@ -56,8 +58,8 @@ impl Vacuum {
         self.next.is_some_and(|next| next.elapsed() >= OVERDUE)
     }
 
-    /// Takes one step, outside of any transaction; `busy` if there is other work. On a `full` disk
-    /// only a few free pages stay, for deletes and pops.
+    /// Takes one step. Must be called outside of any transaction. `busy` says that there is other
+    /// work. On a `full` disk, only a few free pages are left, for deletes and pops.
     pub fn step(&mut self, records: &Records, busy: bool, full: bool) {
         let began = Instant::now();
         let more = self.free_pages(records, full);
@@ -70,7 +72,7 @@ impl Vacuum {
             }
             Ok(false) => None,
             Err(error) => {
-                tracing::debug!(%error, "failed to give room back to the disk");
+                tracing::debug!(%error, "failed to return free pages to the disk");
                 Some(Instant::now() + RETRY)
             }
         };

@@ -1,6 +1,6 @@
 //! The thread that owns machines and records.
 //!
-//! It runs all work that has arrived, commits once, and only then delivers the results: an
+//! It runs all work that has arrived, commits once, and only then delivers the results. So an
 //! acknowledged write is on disk, and all callers share one sync. `commit.rs` does this, and
 //! handles a batch that fails.
 
@@ -25,8 +25,8 @@ pub struct Work {
     pub need: Need,
     pub job: Job,
 }
-/// Runs on the writer's state, or is given the error of a refusal; the returned closure delivers
-/// the result after the commit.
+/// A piece of work. It runs on the writer's state, or gets the error of a refusal. It returns a
+/// closure that delivers the result after the commit.
 type Job = Box<dyn FnOnce(StoreResult<&mut WriterState>) -> Deliver + Send>;
 pub type Deliver = Box<dyn FnOnce(StoreResult<()>) + Send>;
 
@@ -62,7 +62,7 @@ impl Writer {
         self.call_with(Need::Nothing, work).await
     }
 
-    /// Runs `work` of some need; refuses it at once if the disk cannot serve that need.
+    /// Runs `work` with this need, or refuses it at once if the disk cannot serve the need.
     pub async fn call_with<T: Send + 'static>(
         &self,
         need: Need,
@@ -75,7 +75,7 @@ impl Writer {
         let job = Box::new(move |writer: StoreResult<&mut WriterState>| -> Deliver {
             let done = writer.and_then(work);
             Box::new(move |committed: StoreResult<()>| {
-                // Fails if the caller has gone, and then no caller needs the result.
+                // Fails if the caller has gone; then the result is not needed.
                 let _ = answer.send(committed.and(done));
             })
         });
@@ -90,7 +90,7 @@ impl Writer {
         }
     }
 
-    /// Waits until the thread has finished the work that has arrived, and has ended.
+    /// Waits until the thread has completed all work that has arrived, and has ended.
     pub fn close(&self) {
         self.work.lock().expect(UNPOISONED).take();
         let thread = self.thread.lock().expect(UNPOISONED).take();
@@ -113,17 +113,17 @@ fn write(mut writer: WriterState, arrivals: &Receiver<Work>) {
         match arrived {
             Ok(first) => {
                 let mut batch = vec![first];
-                // On a full disk only one piece of work at a time is sure to fit into the log.
+                // On a full disk, only one piece of work is certain to fit into the log.
                 let more = if writer.health.is_full() { 0 } else { MAX_BATCH };
                 batch.extend(arrivals.try_iter().take(more));
                 writer.batch(batch);
                 busy = true;
-                writer.tend(writer.vacuum.is_overdue(), busy);
+                writer.do_background_work(writer.vacuum.is_overdue(), busy);
             }
             Err(RecvTimeoutError::Timeout) => {
-                let tidy = writer.vacuum.rest().is_some_and(|rest| rest.is_zero());
-                writer.tend(tidy, busy);
-                busy &= !tidy;
+                let may_vacuum = writer.vacuum.rest().is_some_and(|rest| rest.is_zero());
+                writer.do_background_work(may_vacuum, busy);
+                busy &= !may_vacuum;
             }
             Err(RecvTimeoutError::Disconnected) => return writer.end(),
         }
@@ -131,30 +131,30 @@ fn write(mut writer: WriterState, arrivals: &Receiver<Work>) {
 }
 
 impl WriterState {
-    /// Returns the time until the next call of `tend`; none if none is needed.
+    /// Returns the time until the next call of `do_background_work`; `None` if no call is needed.
     fn rest(&self) -> Option<Duration> {
         match self.retry_after() {
-            // `tend` does nothing for replaced files.
+            // `do_background_work` does nothing for replaced files.
             None if self.health.is_replaced() => None,
             None => [self.vacuum.rest(), self.ballast.rest()].into_iter().flatten().min(),
             failing => failing,
         }
     }
 
-    /// Ends the thread. On a full disk, keeps the log: the next start may have no room for a new
-    /// one.
+    /// Ends the thread. On a full disk, keeps the log, because the next start may have no room for
+    /// a new one.
     fn end(self) {
         if self.health.is_full() && !self.in_doubt && self.records.carry_over().is_ok() {
             self.records.leave_log();
         }
     }
 
-    /// Does the background work that is due: attempts to write, ballast and, if `tidy`, a step of
-    /// the vacuum.
-    fn tend(&mut self, tidy: bool, busy: bool) {
+    /// Does the background work that is due: attempts to write, the ballast and, if `may_vacuum`, a
+    /// step of the vacuum.
+    fn do_background_work(&mut self, may_vacuum: bool, busy: bool) {
         if let Some(rest) = self.retry_after() {
             if rest.is_zero() {
-                self.mend();
+                self.retry_writing();
             }
             return;
         }
@@ -165,7 +165,7 @@ impl WriterState {
             self.reserve_log();
             self.health.empty();
         }
-        if tidy {
+        if may_vacuum {
             self.vacuum.step(&self.records, busy, self.health.is_full());
         }
     }

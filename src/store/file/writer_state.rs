@@ -11,10 +11,11 @@ use super::{
     ballast::Ballast,
     directory::Files,
     health::Health,
+    index::Attempt,
     lock::Lock,
     machine::{Machine, Write},
     pending::Pending,
-    records::{Past, ReadError, Records, StoredEnding, StoredFields, parse_ending},
+    records::{ErrorAndHistory, ReadError, Records, StoredEnding, StoredFields, parse_ending},
     settings_log::SettingsLog,
     vacuum::Vacuum,
 };
@@ -23,7 +24,7 @@ use crate::{
     store::{Clock, Now, clock_watch::ClockWatch},
 };
 
-/// Largest step of the clock, in microseconds, that does not move reservations.
+/// Largest change of the clock, in microseconds, that does not move reservations.
 const STEP_MICROS: u64 = 100_000;
 
 /// State on which a piece of work runs.
@@ -33,8 +34,9 @@ pub struct WriterState {
     pub records: Records,
     pub clock: Clock,
     pub watch: Arc<ClockWatch>,
-    /// Microseconds by which the clock was set since the ends of reservations were last committed.
-    /// Kept until the commit, since a batch that is rolled back must move the ends again.
+    /// Number of microseconds by which the clock was set since the ends of reservations were last
+    /// committed. Kept until the commit, because a batch that is rolled back must move the ends
+    /// again.
     pub clock_set_by: i64,
     /// Reserves room for finishing and deleting on a full disk.
     pub ballast: Ballast,
@@ -51,11 +53,11 @@ pub struct WriterState {
     pub settings_log: SettingsLog,
     pub buckets: Buckets,
     pub last_serial: u64,
-    /// Rows and pages that could not be read at the start, and whose jobs are not known.
+    /// Rows and pages that could not be read at the start. The jobs on them are unknown.
     pub unreadable: u64,
     /// Whether the machines may differ from the file and must be loaded before use.
     pub stale: bool,
-    /// Whether the content of the file is unknown too, so that it must be opened again.
+    /// Whether the content of the file is unknown too, so that the file must be opened again.
     pub in_doubt: bool,
     /// Time of the next attempt to write, while nothing can be written.
     pub next_try: Instant,
@@ -69,7 +71,7 @@ impl WriterState {
         buckets: Buckets,
         clock: Clock,
     ) -> Result<Self, Box<dyn Error>> {
-        // Before the ballast, which is of no use without the log.
+        // Comes before the ballast, which is of no use without the log.
         let has_log = records.reserve_log(&dir.join("jobs.db")).is_ok();
         let mut writer = Self {
             machines: Vec::new(),
@@ -95,10 +97,10 @@ impl WriterState {
             _lock: lock,
         };
         if !has_log {
-            writer.ballast.throw_off();
+            writer.ballast.delete_file();
             writer.reserve_log();
         }
-        if !writer.ballast.is_there() {
+        if !writer.ballast.is_complete() {
             writer.health.fill("there is no room for the reserve");
         }
         writer.load()?;
@@ -126,8 +128,8 @@ impl WriterState {
         Now { believed: self.bounded(now).floor, ..now }
     }
 
-    /// Returns the time with which deadlines are compared: an earlier one after a forward jump of
-    /// the clock.
+    /// Returns the time with which deadlines are compared. After a forward jump of the clock, this
+    /// is earlier than the clock.
     pub fn believed_now(&self) -> Now {
         self.bounded(self.clock.now())
     }
@@ -139,15 +141,15 @@ impl WriterState {
         }
     }
 
-    /// Compares the wall clock with the monotonic clock, which measures TTRs: when the wall clock
-    /// was set, the ends of all reservations move with it.
+    /// Compares the wall clock with the monotonic clock, which measures TTRs. If the wall clock was
+    /// set, the ends of all reservations move with it.
     pub fn follow_clock(&mut self) {
         if self.clock.given().is_some() {
             return;
         }
         let asked = Instant::now();
         let micros = self.clock.now().micros;
-        let by = self.watch.saw(0, micros, asked);
+        let by = self.watch.add_reading(0, micros, asked);
         if by.unsigned_abs() > STEP_MICROS {
             self.clock_set_by = self.clock_set_by.saturating_add(by);
         }
@@ -161,9 +163,9 @@ impl WriterState {
         }
     }
 
-    /// Reads the record of a job as it is after the work so far. Uncommitted changes are in memory,
-    /// so the file is read outside of any transaction: within one, SQLite would refuse every
-    /// further write after meeting a damaged page.
+    /// Reads the record of a job in its state after the work so far. Uncommitted changes are only
+    /// in memory, so this reads the file outside of any transaction. In a transaction that finds a
+    /// damaged page, SQLite would refuse all further writes.
     pub fn read(&mut self, serial: u64) -> Result<StoredFields, ReadError> {
         let record = self.pending.read(&self.writes, serial, || self.records.read(serial))?;
         match parse_ending(&record.body) {
@@ -174,25 +176,43 @@ impl WriterState {
         }
     }
 
-    /// Reads what only the disk has of a finished job in the same way.
+    /// Reads the data of a finished job that only the disk has, after the work so far.
     pub fn read_ending(&mut self, serial: u64) -> Result<StoredEnding, ReadError> {
         let record = self.pending.read(&self.writes, serial, || self.records.read(serial))?;
-        let read = || self.records.read_attempt(serial);
-        let attempt = self.pending.read_attempt(&self.writes, serial, read)?;
+        let attempt = self.read_attempt(serial)?;
         let (outcome, result) = parse_ending(&record.body)
             .ok_or_else(|| ReadError::of(serial, &"it is finished, and has a body"))?;
         let StoredFields { created_at, policy, .. } = record;
         Ok(StoredEnding { created_at, policy, attempt, outcome, result })
     }
 
-    /// Checks that the record of a job can be written again.
+    /// Reads the last attempt of a finished job, after the work so far.
+    pub fn read_attempt(&mut self, serial: u64) -> Result<Attempt, ReadError> {
+        let read = || self.records.read_attempt(serial);
+        self.pending.read_attempt(&self.writes, serial, read)
+    }
+
+    /// Returns whether the last error of a popped job contains a text. Parses only rows that
+    /// contain it anywhere, since most rows do not.
+    pub fn error_contains(&mut self, serial: u64, part: &str) -> Result<bool, ReadError> {
+        if !self.pending.changes_attempt(&self.writes, serial)
+            && !self.records.error_may_contain(serial, part)?
+        {
+            return Ok(false);
+        }
+        Ok(self.read_error_and_history(serial)?.error.is_some_and(|error| error.contains(part)))
+    }
+
+    /// Checks that the record of a job can be rewritten.
     pub fn check_rewritable(&mut self, serial: u64) -> Result<(), ReadError> {
         let read = || self.records.read_rewritable(serial);
         self.pending.read(&self.writes, serial, read).map(drop)
     }
 
-    /// Reads what only the disk has of a popped job in the same way.
-    pub fn read_past(&mut self, serial: u64) -> Result<Past, ReadError> {
-        self.pending.read_past(&self.writes, serial, || self.records.read_past(serial))
+    /// Reads the data of a popped job that only the disk has, after the work so far.
+    pub fn read_error_and_history(&mut self, serial: u64) -> Result<ErrorAndHistory, ReadError> {
+        self.pending.read_error_and_history(&self.writes, serial, || {
+            self.records.read_error_and_history(serial)
+        })
     }
 }

@@ -27,9 +27,9 @@ impl RedisStore {
         only(self.call(transition, confirmed, &[(bucket, ())], &fill).await?)
     }
 
-    /// Runs a script on each part: `fill` adds its arguments, `read` parses its reply. On one
-    /// Redis, one call serves all buckets. On a cluster a script may access one slot only, so each
-    /// bucket has its own call; calls to the same node go in one write.
+    /// Runs a script on each part: `fill` adds its arguments, and `read` parses its reply. On one
+    /// Redis, one call serves all buckets. On a cluster, a script may access only one slot, so each
+    /// bucket has its own call; all calls to one node go in one write.
     pub async fn each<T: Sync, O>(
         &self,
         transition: &Transition,

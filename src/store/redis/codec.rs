@@ -6,28 +6,29 @@
 //! year 2527. The check, 4 more digits, covers the time alone, because the script writes both.
 //!
 //! The rules are `<sum><CRC-32 of the body> <length of the body> <policy> <topic>`. The sum covers
-//! the job's id, a blank, and the text after the sum, so it reveals a record that is damaged or
-//! under another id: Redis loads a damaged AOF without an error. The policy is the text of
-//! [`Policy`], which omits the usual values because records take most of a store's memory. Records
-//! of version 3, written by schema 4, have an older form of the policy. Both versions are read, and
-//! a job's next change writes version 4.
+//! the job's id, a blank, and the text after the sum. So it reveals a record that is damaged or
+//! stored under another id; Redis itself loads a damaged AOF without an error. The policy is the
+//! text of [`Policy`], which omits the usual values, because records take most of a store's memory.
+//! Records of version 3, written by schema 4, have an older form of the policy. Both versions are
+//! read, and the next change of a job writes version 4.
 //!
-//! The record of a finished job is `5 <created at><check> <rules>`, a line feed, and the result,
-//! kept as a body is. It is the job's only record. Its rules end with ` <attempt> <due at, less the
-//! creation time> <reservation or -> <outcome>`, and the CRC-32 of no result is `0`. The score of
-//! the job in its set, less the retention, is when it finished.
+//! A finished job has a record of another form, its only one: see `codec/finished.rs`. Its version
+//! is 6, and was 5.
 //!
 //! An attempt record is `<check> <attempt> <reservation or -> <due at> <died at> <TTR> <rules>`, a
 //! line feed, and the last error as `<its CRC-32> <text>`, or nothing. The check is a weighted sum
-//! of the numbers before the rules, which a script computes faster than a hash. An `h` behind the
-//! attempt marks that the job may have a history: see `codec/history.rs`.
+//! of the numbers before the rules, which a script computes faster than a hash. An `h` after the
+//! attempt means that the job may have a history: see `codec/history.rs`. An `s` after that means
+//! that a consumer popped the job and gave it back uncounted, while it had no counted attempt. A
+//! record with attempt 0 and without an `s` belongs to a job that expired before its first pop.
 //!
-//! Other numbers are decimal, times in milliseconds, checksums in 8 hexadecimal digits. A sum is
-//! the beginning of a SHA-1, the one hash that scripts can compute. All formats are persisted and
-//! must stay stable. Scripts check the parts that they act on; this module checks the whole record
-//! before a job is handed out or shown.
+//! Other numbers are decimal, times are in milliseconds, and checksums have 8 hexadecimal digits. A
+//! sum is the beginning of a SHA-1, the only hash that scripts can compute. All formats are
+//! persisted and must stay stable. Scripts check the parts that they use; this module checks the
+//! whole record before a job is delivered or shown.
 
 mod attempt;
+mod finished;
 mod history;
 
 #[cfg(any(test, fuzzing))]
@@ -39,13 +40,14 @@ use std::fmt::Write;
 use sha1_smol::Sha1;
 
 use crate::{
-    job::{Ending, Job, JobId, NewJob, Outcome, Policy, Reservation, Schedule, Topic, UnixMillis},
+    job::{JobId, NewJob, Policy, Reservation, Schedule, Topic, UnixMillis},
     store::StoreError,
 };
 use bytes::Bytes;
 
 pub use self::{
     attempt::Attempt,
+    finished::{FinishedFields, finished_record, separate_history},
     history::{history_text, parse_history},
 };
 #[cfg(any(test, fuzzing))]
@@ -58,8 +60,8 @@ pub const MAX_INLINE_BODY: usize = 4096;
 /// Number of hexadecimal digits of a checksum.
 const SUM_DIGITS: usize = 8;
 
-/// Prime by which a time is divided; the remainder is the check of the time. Scripts compute it
-/// cheaply.
+/// Prime by which a time is divided. The remainder is the check of the time, which costs a script
+/// little time.
 const TIME_CHECK: u64 = 65_521;
 
 /// Formats the part of a pool record that a put sends; the script prepends version, time and check.
@@ -79,38 +81,9 @@ pub fn record(job: &NewJob, created_at: UnixMillis) -> Vec<u8> {
     record
 }
 
-/// Formats the whole record of a finished job.
-pub fn finished_record(job: &Job, ending: &Ending) -> Vec<u8> {
-    let (created, due) = (job.created_at.get(), job.due_at.get());
-    let delay = i128::from(due) - i128::from(created);
-    let reservation =
-        job.reservation.map_or_else(|| "-".to_owned(), |reservation| reservation.to_string());
-    let outcome = outcome_code(ending.outcome);
-    let tail = format!(" {} {delay} {reservation} {outcome}", job.attempt);
-    let result = ending.result.as_deref().unwrap_or_default();
-    let crc = if result.is_empty() { "0".to_owned() } else { checksum(result) };
-    let Job { id, policy, topic, .. } = job;
-    let rest = format!("{crc} {} {policy} {topic}{tail}", result.len());
-    let sum = sum(&[id.as_str(), " ", &rest]);
-    let mut record = format!("5 {} {sum}{rest}\n", time_text(job.created_at)).into_bytes();
-    if result.len() <= MAX_INLINE_BODY {
-        record.extend_from_slice(result);
-    }
-    record
-}
-
-/// Letter of an outcome. Mirrored in `shared/finished.lua`.
-fn outcome_code(outcome: Outcome) -> char {
-    match outcome {
-        Outcome::Finished => 'f',
-        Outcome::ResultDropped => 'r',
-        Outcome::Deleted => 'd',
-    }
-}
-
-/// Formats the result of a finish for scripts, with its checksum.
-pub fn result_text(result: &Bytes) -> Vec<u8> {
-    [checksum(result).as_bytes(), b" ", result].concat()
+/// Formats a result or a new body for scripts, with its checksum.
+pub fn checksummed(json: &Bytes) -> Vec<u8> {
+    [checksum(json).as_bytes(), b" ", json].concat()
 }
 
 /// Returns the body if it is too long for the record.
@@ -135,7 +108,7 @@ fn time_text(time: UnixMillis) -> String {
     format!("{:011x}{:04x}", time.get(), time.get() % TIME_CHECK)
 }
 
-/// Inverts [`time_text`].
+/// Parses the text that [`time_text`] returns.
 fn parse_time(text: &str) -> Option<UnixMillis> {
     let (time, _) = text.split_at_checked(text.len().checked_sub(4)?)?;
     let time = UnixMillis::new(u64::from_str_radix(time, 16).ok()?);
@@ -144,10 +117,16 @@ fn parse_time(text: &str) -> Option<UnixMillis> {
 
 /// Returns the beginning of the SHA-1 of the concatenated texts.
 fn sum(texts: &[&str]) -> String {
+    let bytes: Vec<&[u8]> = texts.iter().map(|text| text.as_bytes()).collect();
+    hex(sum_of(&bytes))
+}
+
+/// Returns the same sum of bytes, as a number.
+fn sum_of(parts: &[&[u8]]) -> u32 {
     let mut sha = Sha1::new();
-    texts.iter().for_each(|text| sha.update(text.as_bytes()));
+    parts.iter().for_each(|part| sha.update(part));
     let bytes = sha.digest().bytes();
-    hex(u32::from_be_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]))
+    u32::from_be_bytes([bytes[0], bytes[1], bytes[2], bytes[3]])
 }
 
 /// Returns the CRC-32 of a body, in hexadecimal.
@@ -176,7 +155,7 @@ pub fn error_text(error: Option<&str>) -> String {
     }
 }
 
-/// Inverts [`error_text`].
+/// Parses the text that [`error_text`] returns.
 fn parse_error(text: &str) -> Result<Option<String>, ()> {
     match text.split_once(' ') {
         None if text.is_empty() => Ok(None),
@@ -185,7 +164,7 @@ fn parse_error(text: &str) -> Result<Option<String>, ()> {
     }
 }
 
-/// Returns an attempt record without its error text if that is damaged.
+/// Returns an attempt record, without its error text if this text is damaged.
 pub fn with_sound_error(attempt: &str) -> &str {
     match attempt.split_once('\n') {
         Some((header, error)) if parse_error(error).is_err() => &attempt[..=header.len()],
@@ -218,46 +197,19 @@ pub struct PoolRecord {
     pub(super) finished: Option<FinishedFields>,
 }
 
-/// Fields that only the record of a finished job has.
-#[derive(Debug)]
-pub struct FinishedFields {
-    pub attempt: u32,
-    pub due_at: UnixMillis,
-    pub reservation: Option<Reservation>,
-    pub outcome: Outcome,
-}
-
-impl FinishedFields {
-    fn parse(text: &str, created_at: UnixMillis) -> Option<Self> {
-        let mut fields = text.split(' ');
-        let mut field = || fields.next();
-        let (attempt, delay, reservation, outcome) = (field()?, field()?, field()?, field()?);
-        let outcomes = [Outcome::Finished, Outcome::ResultDropped, Outcome::Deleted];
-        let named = |of: &Outcome| outcome.parse() == Ok(outcome_code(*of));
-        Some(Self {
-            attempt: attempt.parse().ok()?,
-            due_at: UnixMillis::new(created_at.get().checked_add_signed(delay.parse().ok()?)?),
-            reservation: match reservation {
-                "-" => None,
-                reservation => Some(reservation.parse().ok()?),
-            },
-            outcome: outcomes.into_iter().find(named)?,
-        })
-        .filter(|_| fields.next().is_none())
-    }
-}
-
 impl PoolRecord {
-    /// Parses the record of the job `id`, to which a body kept elsewhere has been appended, and
-    /// compares its checksums.
+    /// Parses the record of the job `id` and compares its checksums. The caller has appended a body
+    /// that is stored separately.
     ///
     /// # Errors
     /// The record is damaged or of another version.
     pub fn parse(id: &JobId, text: Vec<u8>) -> Result<Self, StoreError> {
+        if finished::is_finished(&text) {
+            return finished::parse_finished(id, text);
+        }
         let bad = || StoreError::damaged(format!("pool record {:?}", shown(&text)));
         let end = text.iter().position(|&byte| byte == b'\n').ok_or_else(bad)?;
         let header = std::str::from_utf8(&text[..end]).map_err(|_| bad())?;
-        let damaged = |what| StoreError::damaged(format!("pool record whose {what} is damaged"));
         let mut fields = header.splitn(3, ' ');
         let (Some(version @ ("3" | "4" | "5")), Some(time), Some(rules)) =
             (fields.next(), fields.next(), fields.next())
@@ -269,26 +221,45 @@ impl PoolRecord {
         let rules = sound.ok_or_else(|| damaged("header"))?;
         let finished = match (version, rules.tail) {
             ("5", Some(tail)) => {
-                Some(FinishedFields::parse(tail, created_at).ok_or_else(|| damaged("header"))?)
+                let fields = FinishedFields::of_version_5(tail, created_at);
+                Some(fields.ok_or_else(|| damaged("header"))?)
             }
             ("3" | "4", None) => None,
             _ => return Err(damaged("header")),
         };
-        let body = &text[end + 1..];
-        if body.is_empty() && rules.length > 0 {
-            return Err(StoreError::damaged("pool record whose body is missing"));
-        }
-        let is_sound = match body.is_empty() && finished.is_some() {
-            true => rules.crc == "0",
-            false => rules.crc == checksum(body),
-        };
-        if rules.length != body.len() || !is_sound {
-            return Err(damaged(if finished.is_some() { "result" } else { "body" }));
-        }
-        let RecordRules { policy, topic, .. } = rules;
-        let body = Bytes::from(text).slice(end + 1..);
+        let RecordRules { crc, length, policy, topic, .. } = rules;
+        let is_nothing = finished.is_some() && (crc.as_str(), length) == ("0", 0);
+        let kept = (!is_nothing).then_some((crc, length));
+        let what = if finished.is_some() { "result" } else { "body" };
+        let body = parse_checked_body(text, end + 1, kept, what)?;
         Ok(Self { created_at, policy, topic, body, finished })
     }
+}
+
+/// Returns the body that begins at `start` of a record. `expected` is its CRC-32 and length, if the
+/// record has one.
+fn parse_checked_body(
+    record: Vec<u8>,
+    start: usize,
+    expected: Option<(String, usize)>,
+    what: &str,
+) -> Result<Bytes, StoreError> {
+    let body = &record[start..];
+    let is_sound = match &expected {
+        None => body.is_empty(),
+        Some((_, length)) if body.is_empty() && *length > 0 => {
+            return Err(StoreError::damaged("pool record whose body is missing"));
+        }
+        Some((crc, length)) => *length == body.len() && *crc == checksum(body),
+    };
+    match is_sound {
+        true => Ok(Bytes::from(record).slice(start..)),
+        false => Err(damaged(what)),
+    }
+}
+
+fn damaged(what: &str) -> StoreError {
+    StoreError::damaged(format!("pool record whose {what} is damaged"))
 }
 
 /// Rules of a pool record.
@@ -330,9 +301,18 @@ fn shown(text: &[u8]) -> String {
 
 /// Returns whether the body of a pool record is stored outside the record.
 pub fn has_long_body(record: &[u8]) -> bool {
+    if finished::is_finished(record) {
+        return finished::result_length(record).is_some_and(|length| length > MAX_INLINE_BODY);
+    }
     let length = record.split(|&byte| byte == b' ').nth(3);
     let length = length.and_then(|text| std::str::from_utf8(text).ok()?.parse::<usize>().ok());
     length.is_some_and(|length| length > MAX_INLINE_BODY)
+}
+
+/// Returns whether the job of a pool record may expire.
+pub fn may_expire(record: &[u8]) -> bool {
+    let policy = record.split(|&byte| byte == b' ').nth(4).unwrap_or_default();
+    policy.split(|&byte| byte == b';').any(|field| field.starts_with(b"e="))
 }
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
-//! Examination of a store's servers from outside, for `delay-queue doctor`. Changes nothing unless
-//! told to mend jobs, and never makes a store.
+//! Examination of a store's servers from outside, for `delay-queue doctor`. It changes nothing
+//! unless it is told to mend jobs, and it never creates a store.
 
 mod contents;
 mod report;
@@ -47,9 +47,9 @@ pub struct Examined {
     pub buckets: u16,
     /// All masters.
     pub servers: Vec<Server>,
-    /// Number of delay-queue servers that hold a lease.
+    /// Number of running delay-queue servers, which hold a lease.
     pub at_work: u64,
-    /// Problems to mend: a server does not start, or jobs are at risk.
+    /// Problems that must be mended: a server does not start, or jobs are at risk.
     pub problems: Vec<String>,
     /// Mended problems.
     pub mended: Vec<String>,
@@ -57,7 +57,7 @@ pub struct Examined {
     pub advice: Vec<String>,
 }
 
-/// Returns the fewest and the most buckets of a master in an evenly divided cluster.
+/// Returns the smallest and the largest number of buckets of a master in an evenly divided cluster.
 pub fn spread(prefix: &str, buckets: Buckets, masters: usize) -> (usize, usize) {
     let mut counts = vec![0; masters];
     for keys in Keys::all(prefix, buckets, 0) {
@@ -68,7 +68,7 @@ pub fn spread(prefix: &str, buckets: Buckets, masters: usize) -> (usize, usize) 
     (least, counts.into_iter().max().unwrap_or_default())
 }
 
-/// Examines every server that answers; mends damaged jobs if told to.
+/// Examines every server that answers; mends damaged jobs if `mend` is set.
 ///
 /// # Errors
 /// No server answers, or no Sentinel knows the master.

@@ -38,14 +38,14 @@ impl Health {
 /// Writes that a server accepts.
 enum Writes {
     All,
-    /// Only writes that add no jobs.
+    /// Accepts only writes that add no jobs.
     Freeing,
     Refused(StoreError),
 }
 
 impl RedisStore {
-    /// Checks that at least one server is available, fit, and accepts writes. If another one fails,
-    /// its buckets refuse their own calls.
+    /// Checks that at least one server is available, fit, and accepts writes. The buckets of a
+    /// server that fails refuse their calls themselves.
     pub async fn check_servers(&self) -> StoreResult<()> {
         let masters = self.nodes.all();
         let looks = join_all(masters.iter().map(|master| self.check_server(master))).await;
@@ -56,7 +56,8 @@ impl RedisStore {
                 Ok(Writes::All) => works = true,
                 Ok(Writes::Freeing) => (works, is_full) = (true, true),
                 Ok(Writes::Refused(error)) => (refuses, last) = (true, error),
-                // Sets no flag: this server's buckets are reported as unavailable, which says more.
+                // Sets no flag, because the buckets of this server are reported as unavailable,
+                // which says more.
                 Err(error) => last = error,
             }
         }
@@ -83,7 +84,7 @@ impl RedisStore {
         })
     }
 
-    /// Tries two writes that change nothing: Redis refuses them before it looks at their key. The
+    /// Tries two writes that change nothing. Redis refuses them before it looks up their key. The
     /// second one needs memory.
     async fn try_writes(&self, master: &Arc<Master>) -> StoreResult<Writes> {
         let Some(key) = self.absent_key_on(master) else { return Ok(Writes::All) };
@@ -98,7 +99,7 @@ impl RedisStore {
                     return Ok(Writes::Refused(error));
                 }
                 Err(Failure { remedy: Remedy::FindMaster, error }) => return Err(error),
-                // The slot is migrating, which proves nothing about the server.
+                // The slot is migrating, so the answer says nothing about the server.
                 Ok(_) | Err(_) => {}
             }
         }

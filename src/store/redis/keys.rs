@@ -8,38 +8,40 @@
 //! |---|---|---|---|
 //! | `<prefix>:layout` | string | schema, hash and number of buckets | – |
 //! | `{<prefix>:layout}:reservations` | string | secret key that tags reservations, in the slot of the layout | – |
-//! | `<tag>:incarnation` | string | random text made with the store; another one means another store | – |
+//! | `<tag>:incarnation` | string | random text created with the store; a different text means a different store | – |
 //! | `{<prefix>:layout}:accepted` | hash | bucket → incarnation with which an operator accepted a loss of jobs | – |
 //! | `{<prefix>:topics}:paused` | hash | paused topic → 1, or the end of the pause in Unix ms | – |
 //! | `{<prefix>:topics}:defaults` | hash | topic → its defaults as JSON | – |
-//! | `{<prefix>:topics}:version` | number | grows with every change of `paused` and `defaults` | – |
+//! | `{<prefix>:topics}:version` | number | grows with every change of a topic setting | – |
 //! | `{<prefix>:topics}:changes` | sorted set | `<version> <t>` → version, for the last 10,000 changes | – |
 //! | `{<prefix>:topics}:servers` | sorted set | id of a running server → end of its lease (`leases.rs`) | – |
 //! | `{<prefix>:tokens}:all` | hash | `=<name>` → access token as JSON, `@<name>` → its last use, `version` → their version | – |
 //! | `<tag>:confirm`, `{<prefix>:topics}:confirm`, `{<prefix>:tokens}:confirm` | hash | a field that confirmations set and delete in turn (`transport/confirmed.rs`) | – |
 //! | `<tag>:pool` | hash | id → pool record (`codec.rs`), until the job is gone | 330 |
 //! | `<tag>:bodies` | hash | id → body longer than 4,096 bytes | – |
-//! | `<tag>:attempts` | hash | id → attempts and reservation, from the first pop on | – |
-//! | `<tag>:history` | hash | id → last attempts and running consumer (`codec/history.rs`), from the first attempt that ends while the job is kept, touch, or pop by a named consumer on | – |
-//! | `<tag>:bucket` | sorted set | `<state>:<t>` → time at which the timer must look at that set next | – |
+//! | `<tag>:attempts` | hash | id → attempts and reservation, from the first pop or the expiry on | – |
+//! | `<tag>:history` | hash | id → last attempts and running consumer (`codec/history.rs`), from the first attempt that ends and leaves the job unfinished, touch, or pop by a named consumer on; not of a finished job that had one attempt (`codec/finished.rs`) | – |
+//! | `<tag>:bucket` | sorted set | `<state>:<t>` or `expiring:<t>` → time at which the timer must look at that set next | – |
 //! | `<tag>:topics` | sorted set | topics that have jobs in this bucket, all with score 0 | – |
-//! | `<tag>:delayed:<t>` | sorted set | id → due time | 100 |
-//! | `<tag>:ready:<t>` | sorted set | id → due time | – |
+//! | `<tag>:delayed:<t>` | sorted set | id → due time and priority (`shared/score.lua`) | 100 |
+//! | `<tag>:ready:<t>` | sorted set | id → priority and due time (`shared/score.lua`) | – |
 //! | `<tag>:reserved:<t>` | sorted set | id → end of the TTR | – |
-//! | `<tag>:dead:<t>` | sorted set | id → end of its retention | – |
+//! | `<tag>:dead:<t>` | sorted set | id → end of its retention, + 1/2 if a kick must read the job's policy | – |
 //! | `<tag>:finished:<t>` | sorted set | id → end of its retention | – |
+//! | `<tag>:expiring:<t>` | sorted set | id → time at which it expires: every delayed or ready job that does, and for a while reserved ones (`shared/expiry.lua`) | – |
 //!
 //! `<tag>:hints-5:<database>` is a channel: see `hints/`. `<tag>:absent` never exists: see
 //! `shared/prelude.lua`.
 //!
-//! A job is in `pool` and in exactly one of the five sorted sets of its topic. `bucket` may have
-//! too early a time for a set (the timer then finds nothing and corrects it), never too late a one.
+//! A job is in `pool`, and in exactly one of the five sorted sets of its topic: the set of its
+//! state. A delayed or ready job that expires is also in `expiring`. The time of a set in `bucket`
+//! may be too early (the timer then finds nothing and corrects it), but never too late.
 
 use crc::{CRC_16_XMODEM, Crc};
 
-use crate::job::{Bucket, Buckets, State, Topic};
+use crate::job::{Bucket, Buckets, SettingKind, State, Topic};
 
-/// A constant, so that the compiler computes its table.
+/// A constant, so that its table is computed at compile time.
 const CRC: Crc<u16> = Crc::<u16>::new(&CRC_16_XMODEM);
 const SLOTS: u32 = 16_384;
 
@@ -135,14 +137,14 @@ impl Home {
     }
 }
 
-/// Returns a key in each slot that the store uses for other things than buckets. A cluster may have
-/// any of these slots on a master without buckets.
+/// Returns a key in each slot that the store uses for keys outside of buckets. On a cluster, a
+/// master without buckets may have such a slot.
 pub fn outside_buckets(prefix: &str) -> impl Iterator<Item = String> + '_ {
     Home::ALL.iter().map(|home| home.key(prefix, "any"))
 }
 
-/// Returns the key of the layout. The whole key is the tag of [`Home::Layout`], so the slots are
-/// equal.
+/// Returns the key of the layout. The whole key is the tag of [`Home::Layout`], so both have the
+/// same slot.
 pub fn layout(prefix: &str) -> String {
     format!("{prefix}:{}", Home::Layout.name())
 }
@@ -162,8 +164,9 @@ pub fn accepted(prefix: &str) -> String {
     Home::Layout.key(prefix, "accepted")
 }
 
-/// Returns a pattern that matches the incarnations of all buckets, whatever their number, and
-/// perhaps keys of other prefixes. No letter of a prefix has a meaning in patterns.
+/// Returns a pattern that matches the incarnations of all buckets, for any number of buckets. It
+/// may also match keys of other prefixes. The characters of a prefix have no special meaning in
+/// patterns.
 pub fn every_incarnation(prefix: &str) -> String {
     format!("{{{prefix}:[0-9]*}}:incarnation")
 }
@@ -175,20 +178,17 @@ pub fn is_incarnation(prefix: &str, key: &str) -> bool {
     !bucket.is_empty() && bucket.bytes().all(|b| b.is_ascii_alphanumeric())
 }
 
-pub fn paused(prefix: &str) -> String {
-    Home::Topics.key(prefix, "paused")
+/// Returns the key of all topic settings of a kind.
+pub fn setting(prefix: &str, kind: SettingKind) -> String {
+    Home::Topics.key(prefix, kind.name())
 }
 
-pub fn defaults(prefix: &str) -> String {
-    Home::Topics.key(prefix, "defaults")
-}
-
-/// Returns the key of the number that grows with every change of `paused` and `defaults`.
+/// Returns the key of the number that grows with every change of a topic setting.
 pub fn version(prefix: &str) -> String {
     Home::Topics.key(prefix, "version")
 }
 
-/// Returns the key of the last changes of `paused` and `defaults`.
+/// Returns the key of the last changes of topic settings.
 pub fn changes(prefix: &str) -> String {
     Home::Topics.key(prefix, "changes")
 }
@@ -212,9 +212,9 @@ pub fn confirm_tokens(prefix: &str) -> String {
     Home::Tokens.key(prefix, "confirm")
 }
 
-/// Returns the hash tag of a bucket, `{<prefix>:<bucket><letters>}`. The letters are the first of
-/// "", a, b, …, z, aa, … that give the tag a slot in bucket i's part, the i-th of N equal parts of
-/// all slots: so buckets spread evenly over masters that hold contiguous ranges.
+/// Returns the hash tag of a bucket, `{<prefix>:<bucket><letters>}`. All slots are divided into N
+/// equal parts. The letters are the first of "", a, b, …, z, aa, … that give the tag of bucket i a
+/// slot in part i. So buckets are spread evenly over masters that have contiguous ranges of slots.
 fn tag(prefix: &str, bucket: Bucket, buckets: Buckets) -> String {
     let number = u32::try_from(bucket.index()).expect("a bucket's number has 16 bits");
     let count = u32::from(buckets.get());

@@ -1,8 +1,8 @@
 //! Leases of running servers, in one sorted set; each server renews its lease every second.
 //!
 //! A lease expires by the clock of the Redis that has the set, so a killed server stays listed for
-//! a few seconds. A server that shuts down cleanly removes its lease. Programs that only move jobs
-//! take no lease: they read the set and never write.
+//! a few seconds. A server that shuts down cleanly removes its lease. Programs that export or
+//! import jobs take no lease: they read the set and never write to it.
 
 use std::{
     sync::{
@@ -39,7 +39,7 @@ struct Shared {
 
 #[derive(Default)]
 struct Seen {
-    /// Running servers, and the time of the request that returned them. None after an error.
+    /// Running servers, and the time of the request that returned them; `None` after an error.
     servers: Option<(Servers, Instant)>,
     /// Time of the last hint from another server.
     hint: Option<Instant>,
@@ -70,8 +70,8 @@ impl Leases {
         *lock(&self.task) = Some(AbortOnDropHandle::new(renewing));
     }
 
-    /// Ends the lease, if there is one. Waits for Redis no longer than a lease lasts: after that it
-    /// has expired anyway.
+    /// Ends the lease, if there is one. Waits for Redis at most as long as a lease lasts, because
+    /// the lease has expired after that time.
     pub async fn leave(&self) {
         self.stop.cancel();
         let task = lock(&self.task).take();
@@ -80,23 +80,23 @@ impl Leases {
         }
     }
 
-    /// Returns the running servers, or none if they are unknown. A reading is valid no longer than
-    /// the lease that was renewed with it.
+    /// Returns the running servers; `None` if they are unknown. They are known for as long as the
+    /// lease that was renewed together with reading them.
     pub fn servers(&self) -> Option<Servers> {
         let seen = lock(&self.shared.seen);
         let (servers, _) = seen.servers.as_ref().filter(|(_, asked)| asked.elapsed() < LEASE)?;
         Some(servers.clone())
     }
 
-    /// Returns whether this is the only server. A hint may reveal another one before its lease
+    /// Returns whether this is the only server. A hint may reveal another server before its lease
     /// does.
     pub fn is_alone(&self) -> bool {
         let has_heard = lock(&self.shared.seen).hint.is_some_and(|at| at.elapsed() < LEASE);
         !has_heard && self.servers().is_some_and(|servers| servers.ids.len() == 1)
     }
 
-    /// Notes that another server has published a hint.
-    pub fn heard_another(&self) {
+    /// Records that another server has published a hint.
+    pub fn record_hint(&self) {
         lock(&self.shared.seen).hint = Some(Instant::now());
     }
 
@@ -148,7 +148,7 @@ impl Shared {
                 Some((servers, asked))
             }
             Err(error) => {
-                // Warn once per outage, not once per attempt.
+                // Warns once per outage, not once per attempt.
                 match self.is_failing.swap(true, Ordering::Relaxed) {
                     false => tracing::warn!(%error, "failed to renew this server's lease"),
                     true => tracing::debug!(%error, "failed to renew this server's lease again"),

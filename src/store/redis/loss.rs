@@ -1,10 +1,10 @@
 //! Loss of jobs: each server detects it, all refuse calls, and an operator accepts it.
 //!
-//! No server writes an incarnation after its start, so a loss that one server detects stays visible
-//! to all others. The operator's program writes new incarnations into the key of accepted ones, in
-//! the slot of the layout, then into the buckets. Servers resume a bucket when both are equal. Each
-//! write depends on a value read before, so another run settles whatever several operators at once,
-//! or one that stops half way, leave behind.
+//! After its start, no server writes an incarnation, so a loss that one server detects stays
+//! visible to all others. The operator's program writes new incarnations first into the key of
+//! accepted ones, in the slot of the layout, then into the buckets. Servers resume a bucket when
+//! both are equal. Each write depends on a value that was read before. So if several operators run
+//! the program at once, or if it stops halfway, another run completes the work.
 
 use std::time::Instant;
 
@@ -20,7 +20,7 @@ use crate::{
 /// Maximum number of rounds until the accepted incarnations equal those of the buckets.
 const TRIES: usize = 5;
 
-/// Bucket whose incarnation is not the accepted one.
+/// Bucket whose incarnation differs from the accepted one.
 struct Stale {
     bucket: Bucket,
     found: Option<String>,
@@ -28,8 +28,8 @@ struct Stale {
 }
 
 impl RedisStore {
-    /// Compares the present incarnations of buckets with the known ones. A bucket with another one
-    /// has lost its jobs, unless that incarnation is accepted.
+    /// Compares the present incarnations of buckets with the known ones. A bucket with another
+    /// incarnation has lost its jobs, unless this incarnation is accepted.
     pub(super) async fn compare_incarnations(
         &self,
         found: &[(Bucket, Option<String>)],
@@ -67,8 +67,8 @@ impl RedisStore {
         }
     }
 
-    /// Reads the accepted incarnations of these buckets. If this server is about to resume one, it
-    /// first takes the store's key of reservations, which was lost as well.
+    /// Reads the accepted incarnations of these buckets. If this server is about to resume a
+    /// bucket, it first takes the store's key of reservations, which was lost as well.
     async fn accepted_now(
         &self,
         differing: &[&(Bucket, Option<String>)],
@@ -92,7 +92,7 @@ impl RedisStore {
         self.preflight.take_reservation_key(found).map_err(StoreError::unavailable)
     }
 
-    /// Reads the layout and the accepted incarnations of these buckets: none if the store has
+    /// Reads the layout and the accepted incarnations of these buckets; `None` if the store has
     /// another layout.
     async fn read_accepted(
         &self,
@@ -121,8 +121,8 @@ impl RedisStore {
         Layout::new(self.buckets).text()
     }
 
-    /// Rewrites a lost layout: without it, the next server to start would make a new store in place
-    /// of this one.
+    /// Rewrites a lost layout. Without it, the next server to start would create a new store in
+    /// place of this one.
     async fn keep_layout(&self) {
         let (key, own) = (keys::layout(&self.prefix), self.layout());
         let mut set = redis::cmd("SET");
@@ -135,8 +135,8 @@ impl RedisStore {
         }
     }
 
-    /// Gives these buckets new incarnations, unless theirs are accepted already; returns the number
-    /// of changed buckets.
+    /// Gives these buckets new incarnations, unless their incarnations are accepted already.
+    /// Returns the number of changed buckets.
     pub(super) async fn accept_loss_of(&self, buckets: &[Bucket]) -> StoreResult<u64> {
         self.share_reservation_key().await?;
         let (new, mut changed) = (incarnation::new(), 0);
@@ -146,7 +146,7 @@ impl RedisStore {
             let found = join_all(buckets.iter().map(|&bucket| self.read_incarnation(bucket))).await;
             let (mut stale, mut failure) = (Vec::new(), None);
             for ((&bucket, found), accepted) in buckets.iter().zip(found).zip(accepted) {
-                // Go on with the other buckets; the caller learns in the end that some failed.
+                // Continues with the other buckets; the caller gets the error at the end.
                 let found = match found {
                     Ok(found) => found,
                     Err(error) => {
@@ -184,8 +184,8 @@ impl RedisStore {
         Ok(found)
     }
 
-    /// Makes `new` the accepted incarnation of each bucket whose accepted one is still as read;
-    /// returns the accepted incarnations afterwards.
+    /// Makes `new` the accepted incarnation of each bucket whose accepted incarnation has not
+    /// changed since it was read. Returns the accepted incarnations afterwards.
     async fn write_accepted(&self, stale: &[Stale], new: &str) -> StoreResult<Vec<String>> {
         let (key, own) = (keys::layout(&self.prefix), self.layout());
         let eval = |_| {

@@ -1,8 +1,8 @@
 //! Store on Redis: each transition is one Lua script on the keys of one bucket.
 //!
-//! The rules of jobs are in the scripts; this folder calls them. All keys of a bucket have the same
-//! slot, so the same calls serve one Redis, Sentinel and a cluster. Only the search for the server
-//! that holds a bucket differs (`topology/`).
+//! The rules of jobs are in the scripts, and this folder calls the scripts. All keys of a bucket
+//! have the same slot, so the same calls work on one Redis, with Sentinel and on a cluster. Only
+//! the search for the server that has a bucket differs (`topology/`).
 
 mod calls;
 mod codec;
@@ -20,6 +20,7 @@ mod reads;
 mod ready;
 mod reply;
 mod reschedule;
+mod score;
 mod scripts;
 mod settings;
 mod shared;
@@ -55,8 +56,8 @@ pub use codec::{PoolRecord, record, record_rest};
 pub use options::{Ack, Login, RedisOptions, TlsFiles};
 pub use url::{Host, Kind, RedisUrl, Secret};
 
-/// Maximum number of jobs that one script handles. A script blocks Redis, for about 3 ms with 250
-/// jobs.
+/// Maximum number of jobs that one script handles. A script with 250 jobs blocks Redis for about 3
+/// ms.
 const BATCH: usize = 250;
 
 /// Store of jobs on Redis.

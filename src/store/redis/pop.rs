@@ -8,21 +8,21 @@ use super::{
     calls::only,
     reply::Values,
     scripts::{held, millis_text},
-    transitions::{buried, each_job, each_reply, topic},
+    transitions::{each_job, each_reply, quarantined},
 };
 use crate::{
-    job::{Nonce, Topic, Topics},
+    job::{Bucket, Nonce, PoppedJob, Topic, Topics},
     store::{
-        Applied, Bury, JobRef, Parts, PopRequest, Popped, Reply, StoreError, StoreResult,
-        StoreResults, Transitioned,
+        Applied, Bury, JobRef, Parts, PopRequest, Popped, Readied, ReadyJobs, Reply, StoreError,
+        StoreResult, StoreResults, Transitioned, clock_watch::Believed,
     },
 };
 
 impl RedisStore {
     /// Pops jobs. Jobs with a damaged record are buried; the consumer gets the others.
     pub async fn pop(&self, parts: Parts<(Nonce, Vec<PopRequest>)>) -> StoreResults<Vec<Popped>> {
-        let fill = |cmd: &mut Cmd, _, (nonce, wants): &(Nonce, Vec<PopRequest>)| {
-            cmd.arg(nonce.to_string());
+        let fill = |cmd: &mut Cmd, bucket, (nonce, wants): &(Nonce, Vec<PopRequest>)| {
+            cmd.arg(format!("{nonce} {}", self.believed(bucket)));
             for want in wants {
                 let mut held_for = millis_text(want.ttr);
                 if let Some(consumer) = &want.consumer {
@@ -35,33 +35,64 @@ impl RedisStore {
             read(reply, *nonce, wants)
         };
         let outcomes = self.each(&self.scripts.pop, &parts, fill, read).await;
-        let mut damaged = Vec::new();
+        let (mut damaged, mut expired) = (Vec::new(), Vec::new());
         let outcomes = parts.iter().zip(outcomes).map(|(&(bucket, _), outcome)| {
-            let (popped, unreadable) = outcome?;
+            let (mut popped, unreadable) = outcome?;
             damaged.extend((!unreadable.is_empty()).then_some((bucket, unreadable)));
+            let late = self.take_expired(bucket, &mut popped);
+            expired.extend((!late.is_empty()).then_some((bucket, late)));
             Ok(popped)
         });
         let outcomes = outcomes.collect();
-        // If this fails, the next pop after the job's TTR buries it.
+        // If this fails, the jobs die at the end of their TTR.
+        for error in self.unpop(expired).await.into_iter().filter_map(Result::err) {
+            tracing::warn!(%error, "failed to give expired jobs back");
+        }
+        // If this fails, the next pop after the job's TTR buries the job.
         for error in self.bury(damaged).await.into_iter().filter_map(Result::err) {
             tracing::error!(%error, "failed to quarantine damaged jobs");
         }
         outcomes
     }
 
+    /// Removes the jobs that had expired when they were popped. A script that runs late takes its
+    /// delay for a jump of the clock, and compares with the time at which its call was sent.
+    fn take_expired(&self, bucket: Bucket, popped: &mut [Popped]) -> Vec<JobRef> {
+        let believed = self.watch.believed(bucket.index());
+        let has_expired = |job: &mut PoppedJob| {
+            let Some(expires_at) = job.policy.expires_at else { return false };
+            // The reservation began one TTR before its end.
+            let is_certain = |believed: Believed| {
+                job.reserved_until <= believed.latest.after(job.ttr)
+                    || expires_at < believed.expected
+            };
+            expires_at.after(job.ttr) < job.reserved_until && believed.is_none_or(is_certain)
+        };
+        let held = |job: PoppedJob| JobRef {
+            id: job.id,
+            reservation: Some(job.reservation),
+            topics: Topics::ALL,
+        };
+        let mut expired = Vec::new();
+        for popped in popped {
+            expired.extend(popped.jobs.extract_if(.., has_expired).map(held));
+        }
+        expired
+    }
+
     async fn bury(&self, damaged: Parts<Vec<Bury>>) -> StoreResults<Vec<Reply<Transitioned>>> {
-        let (fill, read) = (each_job(buried), each_reply(Values::moved));
+        let (fill, read) = (each_job(quarantined), each_reply(Values::moved));
         self.each_guarded(&self.scripts.bury, &damaged, fill, read).await
     }
 
     /// Releases the reservations of a pop.
-    pub async fn unpop(&self, parts: Parts<Vec<JobRef>>) -> StoreResults<Vec<Reply<Topic>>> {
+    pub async fn unpop(&self, parts: Parts<Vec<JobRef>>) -> StoreResults<Vec<Reply<Readied>>> {
         let script = &self.scripts.unpop;
-        let (fill, read) = (each_job(held), each_reply(topic));
+        let (fill, read) = (each_job(held), each_reply(Values::readied));
         let outcomes = self.each(script, &parts, &fill, &read).await;
         let settled = parts.iter().zip(outcomes).map(async |(part, outcome)| match outcome {
-            // Nothing was written, perhaps because earlier writes lack a confirmation: try without
-            // one.
+            // Nothing was written, perhaps because earlier writes lack a confirmation. Tries again
+            // without a confirmation.
             Err(StoreError::Unavailable { applied: Applied::No, .. }) => {
                 let unconfirmed = self.call(script, false, std::slice::from_ref(part), &fill);
                 read(&mut only(unconfirmed.await?)?, &part.1)
@@ -70,6 +101,16 @@ impl RedisStore {
         });
         join_all(settled).await
     }
+}
+
+/// Reads the jobs that are ready in other topics, by topic.
+fn moved(mut values: Values) -> StoreResult<Vec<(Topic, ReadyJobs)>> {
+    let mut all = Vec::new();
+    while values.left() > 0 {
+        let topic = values.parsed()?;
+        all.push((topic, ReadyJobs { count: values.number()?, highest: values.priority()? }));
+    }
+    Ok(all)
 }
 
 /// Reads the jobs of each request, and the damaged ones, which must be buried.
@@ -83,7 +124,8 @@ fn read(
     let mut damaged = Vec::new();
     let mut all = Vec::with_capacity(wants.len());
     for _ in wants {
-        let left = reply.number()?;
+        let (left, others) = reply.number_and_more()?;
+        let moved = others.map(moved).transpose()?.unwrap_or_default();
         let mut values = reply.inner()?;
         let mut jobs = Vec::new();
         while values.left() > 0 {
@@ -99,7 +141,7 @@ fn read(
                 }
             }
         }
-        all.push(Popped { jobs, left });
+        all.push(Popped { jobs, left, moved });
     }
     Ok((all, damaged))
 }

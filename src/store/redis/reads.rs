@@ -8,20 +8,21 @@ use super::{
     RedisStore,
     preflight::requirements,
     reply::{Values, state_of},
-    transitions::{self, each_job},
+    transitions::{self, each_job, selected},
 };
 use crate::{
     job::{Bucket, Job, JobId, State, Topic, Topics, UnixMillis},
     store::{
-        JobPage, JobRange, JobReads, JobRef, Parts, Peek, ReservedPage, Steps, StoreError,
-        StoreResult, StoreResults, Target, TopicPage, TopicPeek, Usage, topics::overdue,
+        JobPage, JobRange, JobReads, JobRef, Matched, Parts, Peek, ReservedPage, Selection, Steps,
+        StoreError, StoreResult, StoreResults, Target, TopicPage, TopicPeek, Usage,
+        topics::overdue,
     },
 };
 
 /// Maximum number of topics that one script reads.
 const TOPICS_PER_SCRIPT: usize = 200;
-/// Jobs of one topic and state, over all buckets, whose bodies are measured to estimate the rest.
-/// Redis takes at most a few milliseconds for a call.
+/// Number of jobs of one topic and state, over all buckets, whose bodies are measured to estimate
+/// the sizes of the others. A call then takes Redis at most a few milliseconds.
 const SAMPLE: usize = 512;
 /// Minimum number of measured jobs per bucket, for any number of buckets.
 const MIN_MEASURED_PER_BUCKET: usize = 8;
@@ -43,28 +44,29 @@ impl JobReads for RedisStore {
         state: State,
         range: JobRange,
     ) -> StoreResult<JobPage> {
-        let time = |at: Option<UnixMillis>| at.map_or_else(String::new, |at| at.get().to_string());
-        let fill = |cmd: &mut Cmd| {
-            cmd.arg(topic.as_str()).arg(state.name()).arg(range.limit);
-            match &range.after {
-                Some(position) => cmd.arg(position.at.get()).arg(&position.tie),
-                None => cmd.arg(time(range.from)).arg(""),
-            };
-            cmd.arg(time(range.before));
-        };
+        let JobRange { filter, after, limit } = range;
+        let selection = Selection { topic, state, filter, after, limit };
+        let fill = |cmd: &mut Cmd| selected(cmd, &selection);
         let mut reply = self.run(&self.scripts.list, bucket, fill).await?;
-        let mut page = JobPage::default();
-        let is_more = reply.number()? == 1;
+        let examined = usize::try_from(reply.number()?).unwrap_or(usize::MAX);
+        let mut page = JobPage { examined, next: reply.position()?, ..JobPage::default() };
         while reply.left() > 0 {
-            let (position, job) = reply.listed()?;
-            match job {
+            match reply.listed()? {
                 Ok(job) => page.jobs.push(job),
                 Err(damaged) => page.damaged.push(damaged),
             }
-            page.next = Some(position);
         }
-        page.next = page.next.filter(|_| is_more);
         Ok(page)
+    }
+
+    async fn count_matching(
+        &self,
+        bucket: Bucket,
+        selection: Selection,
+    ) -> StoreResult<Matched<u64>> {
+        let fill = |cmd: &mut Cmd| selected(cmd, &selection);
+        let mut reply = self.run(&self.scripts.count_matching, bucket, fill).await?;
+        Ok(Matched { done: reply.number()?, next: reply.position()? })
     }
 
     async fn held(
@@ -120,8 +122,8 @@ impl JobReads for RedisStore {
         bucket: Bucket,
         page: TopicPage,
     ) -> StoreResult<Vec<(Topic, TopicPeek)>> {
-        // Names consist of letters, digits, dots, underscores and hyphens: all sort before this
-        // byte.
+        // Names consist of letters, digits, dots, underscores and hyphens, all of which sort before
+        // this byte.
         let last =
             if page.prefix.is_empty() { "+".to_owned() } else { format!("[{}\x7f", page.prefix) };
         let (mut topics, mut after) = (Vec::new(), page.after);

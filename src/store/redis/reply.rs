@@ -5,8 +5,13 @@ use redis::Value;
 
 use super::codec::{Attempt, FinishedFields, PoolRecord, parse_history, with_sound_error};
 use crate::{
-    job::{Ending, Job, JobId, Living, Millis, PoppedJob, Refusal, Reservation, State, UnixMillis},
-    store::{Counts, Damaged, JobPosition, Placed, PutOutcome, Reply, StoreError, Transitioned},
+    job::{
+        Ending, Job, JobId, Living, Millis, PoppedJob, Priority, Refusal, Reservation, State,
+        UnixMillis,
+    },
+    store::{
+        Counts, Damaged, JobPosition, Placed, PutOutcome, Readied, Reply, StoreError, Transitioned,
+    },
 };
 
 /// Values of one reply, read one after another.
@@ -25,7 +30,7 @@ impl Values {
         Self(vec![reply].into_iter())
     }
 
-    /// Returns the number of values left.
+    /// Returns the number of values that are left.
     pub fn left(&self) -> usize {
         self.0.len()
     }
@@ -38,6 +43,17 @@ impl Values {
         match self.next()? {
             Value::Int(number) => Ok(number),
             other => Err(unexpected(&other)),
+        }
+    }
+
+    /// Reads a number, and the values behind it if it is the first of a list.
+    pub fn number_and_more(&mut self) -> Result<(u64, Option<Self>), StoreError> {
+        match self.next()? {
+            list @ Value::Array(_) => {
+                let mut values = Self::new(list)?;
+                Ok((values.number()?, Some(values)))
+            }
+            number => Ok((Self::one(number).number()?, None)),
         }
     }
 
@@ -66,7 +82,7 @@ impl Values {
         String::from_utf8(self.bytes()?).map_err(StoreError::unreadable)
     }
 
-    /// Reads a text, or none if it is nil.
+    /// Reads a text; returns `None` if it is nil.
     pub fn maybe_text(&mut self) -> Result<Option<String>, StoreError> {
         match self.next()? {
             Value::Nil => Ok(None),
@@ -86,7 +102,7 @@ impl Values {
         Self::new(self.next()?)
     }
 
-    /// Reads a text, or a refusal in its place.
+    /// Reads a text, or a refusal instead of it.
     pub fn reply_text(&mut self) -> Result<Reply<String>, StoreError> {
         match self.next()? {
             Value::Int(code) => refusal(code).map(Err),
@@ -97,7 +113,7 @@ impl Values {
         }
     }
 
-    /// Reads a number, or a refusal in its place.
+    /// Reads a number, or a refusal instead of it.
     pub fn reply_number(&mut self) -> Result<Reply<u64>, StoreError> {
         let code = self.int()?;
         u64::try_from(code).map_or_else(|_| refusal(code).map(Err), |number| Ok(Ok(number)))
@@ -128,8 +144,8 @@ impl Values {
         Ok(Ok(Placed { how, state, due_at: self.millis()? }))
     }
 
-    /// Reads one job of `pop.lua`, with this reservation made at `now`. A damaged record is the
-    /// inner error.
+    /// Reads one job of `pop.lua`, with this reservation, popped at `now`. The inner error means
+    /// that the record is damaged.
     pub fn popped(
         &mut self,
         reservation: Reservation,
@@ -159,25 +175,28 @@ impl Values {
         }))
     }
 
-    /// Reads one job of `list.lua`: its position, and the job or the reason why it is unreadable.
-    pub fn listed(&mut self) -> Result<(JobPosition, Result<Job, Damaged>), StoreError> {
+    /// Reads a position of `shared/matching.lua`. If the score differs from the time, the position
+    /// contains the score after a slash, which no id contains.
+    pub fn position(&mut self) -> Result<Option<JobPosition>, StoreError> {
+        let (id, at, score) = (self.text()?, self.int()?, self.text()?);
+        let at = UnixMillis::new(u64::try_from(at).unwrap_or(0));
+        let tie = if score.is_empty() { id } else { format!("{id}/{score}") };
+        Ok((!tie.is_empty()).then_some(JobPosition { at, tie }))
+    }
+
+    /// Reads one job of `list.lua`, or the reason why it is unreadable.
+    pub fn listed(&mut self) -> Result<Result<Job, Damaged>, StoreError> {
         let id: JobId = self.parsed()?;
         let mut job = Self(self.0.by_ref().take(5).collect::<Vec<_>>().into_iter());
-        let at = match job.0.as_slice().last() {
-            Some(&Value::Int(at)) => UnixMillis::new(u64::try_from(at).unwrap_or(0)),
-            _ => return Err(StoreError::unreadable("a listed job without its time")),
-        };
-        let position = JobPosition { at, tie: id.to_string() };
-        let damaged = |reason| Damaged { id: id.clone(), reason };
-        let job = match job.job(id.clone()) {
-            Ok(Some(job)) => Ok(job),
-            Ok(None) => Err(damaged("it has no record".to_owned())),
+        let damaged = |reason| Ok(Err(Damaged { id: id.clone(), reason }));
+        match job.job(id.clone()) {
+            Ok(Some(job)) => Ok(Ok(job)),
+            Ok(None) => damaged("it has no record".to_owned()),
             Err(StoreError::Damaged { cause } | StoreError::Unreadable { cause }) => {
-                Err(damaged(cause.to_string()))
+                damaged(cause.to_string())
             }
-            Err(error) => return Err(error),
-        };
-        Ok((position, job))
+            Err(error) => Err(error),
+        }
     }
 
     pub fn counts(&mut self) -> Result<Counts, StoreError> {
@@ -188,7 +207,7 @@ impl Values {
         Ok(counts)
     }
 
-    /// Reads a time; 0 means none.
+    /// Reads a time; returns `None` for 0.
     pub fn maybe_millis(&mut self) -> Result<Option<UnixMillis>, StoreError> {
         Ok(Some(self.millis()?).filter(|at| at.get() > 0))
     }
@@ -200,7 +219,7 @@ impl Values {
             // A job can be shown without its last error.
             job => match Self::new(job)?.job_by(id.clone(), with_sound_error) {
                 Ok(job) => Ok(job.ok_or(Refusal::NotFound)),
-                // The script does not compute the checksum that reveals this damage.
+                // The script does not compute the checksum that shows this damage.
                 Err(StoreError::Damaged { cause }) => {
                     tracing::error!(%id, %cause, "rescheduled a damaged job");
                     Ok(Err(Refusal::ChangedDamaged))
@@ -218,16 +237,46 @@ impl Values {
         }
     }
 
+    /// Reads a job that became ready: its topic and, each after a blank, its priority and the time
+    /// at which it expires, if `readied.lua` adds them.
+    pub fn readied(&mut self) -> Result<Reply<Readied>, StoreError> {
+        let text = match self.reply_text()? {
+            Ok(text) => text,
+            Err(refusal) => return Ok(Err(refusal)),
+        };
+        let mut words = text.split(' ');
+        let topic = words.next().unwrap_or_default().parse().map_err(StoreError::unreadable)?;
+        let priority = words.next().map_or(Ok(Priority::STANDARD), str::parse);
+        let expires_at = words.next().map(|text| text.parse().map(UnixMillis::new)).transpose();
+        Ok(Ok(Readied {
+            topic,
+            priority: priority.map_err(StoreError::unreadable)?,
+            expires_at: expires_at.map_err(StoreError::unreadable)?,
+        }))
+    }
+
+    /// Reads a number from 0 to 9.
+    pub fn priority(&mut self) -> Result<Priority, StoreError> {
+        let number = self.int()?;
+        let priority = u8::try_from(number).ok().and_then(Priority::new);
+        priority.ok_or_else(|| unexpected(&Value::Int(number)))
+    }
+
     /// Reads the outcome of one job of `release.lua` or `bury.lua`.
     pub fn moved(&mut self) -> Result<Reply<Transitioned>, StoreError> {
         let (state, text, due_at) = (self.reply_number()?, self.text()?, self.millis()?);
-        let died = self.int()? == 1;
+        let (died, priority) = (self.int()? == 1, self.priority()?);
         let state = match state {
             Ok(code) => state_of(i64::try_from(code).unwrap_or(0))?,
             Err(refusal) => return Ok(Err(refusal)),
         };
-        let topic = text.parse().map_err(StoreError::unreadable)?;
-        Ok(Ok(Transitioned { topic, state, due_at, died }))
+        let (topic, left) = match text.split_once(' ') {
+            Some((topic, left)) => (topic, Some(left)),
+            None => (text.as_str(), None),
+        };
+        let topic = topic.parse().map_err(StoreError::unreadable)?;
+        let dead_from = left.map(str::parse).transpose().map_err(StoreError::unreadable)?;
+        Ok(Ok(Transitioned { topic, state, due_at, died, priority, dead_from }))
     }
 
     /// Reads the job of `get.lua`.
@@ -259,12 +308,13 @@ impl Values {
             .filter(|_| state == State::Reserved)
             .map_or(record.policy.ttr, |a| a.ttr);
         if let Some(fields) = record.finished {
-            let FinishedFields { attempt, due_at, reservation, outcome } = fields;
             if state != State::Finished {
                 return Err(StoreError::damaged("the job is finished, but not in its set"));
             }
             let kept = record.policy.finished_retention.get();
             let at = UnixMillis::new(score.get().saturating_sub(kept));
+            let history = fields.history(at).unwrap_or(history);
+            let FinishedFields { attempt, due_at, reservation, outcome, .. } = fields;
             let result = Some(record.body).filter(|result| !result.is_empty());
             let job = Job {
                 id,
@@ -272,6 +322,7 @@ impl Values {
                 body: Bytes::new(),
                 state,
                 attempt,
+                is_snoozed: false,
                 due_at,
                 created_at: record.created_at,
                 ttr: record.policy.ttr,
@@ -293,6 +344,7 @@ impl Values {
             body: record.body,
             state,
             attempt: attempt.as_ref().map_or(0, |a| a.attempt),
+            is_snoozed: attempt.as_ref().is_some_and(|a| a.is_snoozed),
             due_at,
             created_at: record.created_at,
             ttr,
@@ -336,6 +388,7 @@ fn refusal(code: i64) -> Result<Refusal, StoreError> {
         -9 => Ok(Refusal::Damaged),
         -10 => Ok(Refusal::Finished),
         -11 => Ok(Refusal::ResultNotKept),
+        -12 => Ok(Refusal::NoRoom),
         ..-20 => state_of(-20 - code).map(Refusal::WrongState),
         other => Err(StoreError::unreadable(format!("refusal {other}"))),
     }

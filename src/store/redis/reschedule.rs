@@ -1,4 +1,4 @@
-//! Calls of `reschedule.lua`, which are repeated because the script may leave jobs undone.
+//! Calls of `reschedule.lua`. They are repeated, because the script may stop before the last job.
 
 use futures::future::join_all;
 use redis::Cmd;
@@ -12,7 +12,8 @@ use crate::{
     store::{Applied, Parts, Reply, StoreError, StoreResult, StoreResults, Target},
 };
 
-/// Bytes of bodies after which one call takes no more jobs. Mirrored in `shared/prelude.lua`.
+/// Maximum number of bytes of bodies that one call has before its last job. Mirrored in
+/// `shared/prelude.lua`.
 const MAX_CALL_BYTES: usize = 512 << 10;
 
 impl RedisStore {
@@ -37,7 +38,8 @@ impl RedisStore {
             let believed = self.believed(bucket);
             let fill = |cmd: &mut Cmd| {
                 self.scripts.reschedule.fill(script, cmd, rest);
-                rest.iter().for_each(|(job, change)| argue(cmd, &job.id, change, &believed));
+                rest.iter()
+                    .for_each(|(job, change)| add_arguments(cmd, &job.id, change, &believed));
             };
             let done = self.run(script, bucket, fill).await;
             let mut reply = done.map_err(|error| match error.applied() {
@@ -55,7 +57,7 @@ impl RedisStore {
     }
 }
 
-/// Returns the first of these jobs, as many as the bytes of one call allow.
+/// Returns the first of these jobs, up to the number that the bytes of one call allow.
 fn fitting(jobs: &[(Target, Change)]) -> &[(Target, Change)] {
     let mut bytes = 0;
     let fits = |(_, change): &&(Target, Change)| {
@@ -67,7 +69,7 @@ fn fitting(jobs: &[(Target, Change)]) -> &[(Target, Change)] {
 }
 
 /// Adds the arguments of one job.
-fn argue(cmd: &mut Cmd, id: &JobId, change: &Change, believed: &str) {
+fn add_arguments(cmd: &mut Cmd, id: &JobId, change: &Change, believed: &str) {
     let body = change.body.as_deref().unwrap_or_default();
     let sum = change.body.as_ref().map_or_else(String::new, |body| checksum(body));
     let schedule = change.schedule.map(|schedule| schedule_text(schedule, believed));

@@ -26,7 +26,7 @@ pub struct Transition {
     confirmed: bool,
 }
 
-/// Script in two forms: for callers that may access all topics, and with a check of each job's
+/// A script in two forms: for callers that may access all topics, and with a check of each job's
 /// topic.
 pub struct Guardable {
     open: Transition,
@@ -53,6 +53,9 @@ pub struct Scripts {
     pub get: Guardable,
     pub kick_dead: Transition,
     pub purge: Transition,
+    pub kick_matching: Transition,
+    pub purge_matching: Transition,
+    pub count_matching: Transition,
     pub list: Transition,
     pub topic: Transition,
     pub due_counts: Transition,
@@ -66,7 +69,8 @@ pub struct Scripts {
 impl Scripts {
     pub fn new() -> Self {
         let write = |path| Transition::new(unguarded(path), true);
-        // Reads and promotions: if a failover undoes a promotion, the next timer repeats it.
+        // Reads and promotions need no confirmation: if a failover undoes a promotion, the next
+        // timer repeats it.
         let unconfirmed = |path| Transition::new(unguarded(path), false);
         let guardable = |path, stride| Guardable {
             open: write(path),
@@ -91,6 +95,9 @@ impl Scripts {
             get: guardable("get", 1).unconfirmed(),
             kick_dead: write("kick_dead"),
             purge: write("purge"),
+            kick_matching: write("kick_matching"),
+            purge_matching: write("purge_matching"),
+            count_matching: unconfirmed("count_matching"),
             list: unconfirmed("list"),
             topic: unconfirmed("topic"),
             due_counts: unconfirmed("due_counts"),
@@ -125,7 +132,7 @@ impl Guardable {
         for job in jobs {
             let patterns = job.topics().patterns().map(|patterns| {
                 let texts: Vec<&str> = patterns.iter().map(TopicPattern::as_str).collect();
-                // An empty text would allow all topics to a caller that may access none.
+                // An empty text would mean all topics, although this caller may access none.
                 if texts.is_empty() { " ".to_owned() } else { texts.join(" ") }
             });
             cmd.arg(patterns.unwrap_or_default());

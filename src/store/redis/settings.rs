@@ -1,8 +1,8 @@
-//! Topic settings: pause, and defaults for new jobs.
+//! Topic settings: a hash for each kind, with a text for each topic.
 //!
-//! In addition to the hashes of pauses and defaults, a log has their last changes: a server that
-//! knows a version reads only the topics that changed since. Reads go in pages, so that they do not
-//! block Redis.
+//! In addition to the hashes, a log contains their last changes. So a server
+//! that knows a version reads only the topics that have changed since then. Reads go in pages, so
+//! that they do not block Redis.
 
 use std::collections::BTreeSet;
 
@@ -12,41 +12,62 @@ use redis::{Pipeline, Value};
 use super::{RedisStore, StoreError, keys, reply::Values, scripts};
 use crate::{
     job::{
-        Millis, Pause, PolicyFields, Schedule, SettingsChanges, Topic, TopicChange, TopicSettings,
+        Millis, Pause, Schedule, Setting, SettingKind, SettingsChanges, Topic, TopicSettings,
         UnixMillis,
     },
-    store::{Now, StoreResult, TopicSettingsStore},
+    store::{Now, SettingCondition, StoreResult, TopicSettingsStore},
 };
 
-/// Changes that the log keeps. A server that missed more reads all settings.
+/// Maximum number of changes in the log. A server that has missed more reads all settings.
 const LOGGED: usize = 10_000;
+/// Answer of `set_topic.lua` if the condition forbids the change.
+const REFUSED: i64 = 1;
 /// Entries of the log, or of a hash, that one command reads.
 const PAGE: usize = 500;
 
 #[async_trait]
 impl TopicSettingsStore for RedisStore {
-    async fn set_paused(&self, topic: Topic, paused: bool) -> StoreResult<()> {
-        self.set_pause(&topic, paused.then_some(Pause::OPEN), None).await
+    async fn change_setting(
+        &self,
+        setting: Setting,
+        condition: SettingCondition,
+    ) -> StoreResult<bool> {
+        self.incarnations.check()?;
+        let (only, target) = match &condition {
+            SettingCondition::Always => ("", ""),
+            SettingCondition::Is(text) => (text.as_str(), ""),
+            SettingCondition::DoesNotLeadBack(topic) => ("", topic.as_str()),
+        };
+        let key = keys::setting(&self.prefix, setting.kind);
+        let version = keys::version(&self.prefix);
+        let changes = keys::changes(&self.prefix);
+        let set = |_| {
+            let mut eval = redis::cmd("EVAL");
+            eval.arg(scripts::SET_TOPIC).arg(3).arg(&key).arg(&version).arg(&changes);
+            eval.arg(setting.topic.as_str()).arg(setting.text.as_deref().unwrap_or_default());
+            eval.arg(LOGGED).arg(only).arg(target);
+            eval
+        };
+        let confirm = keys::confirm_topics(&self.prefix);
+        let answer = self.nodes.script(keys::slot(&version), Some(&confirm), set).await?;
+        Ok(answer != Value::Int(REFUSED))
     }
 
     async fn pause_until(&self, topic: Topic, end: Schedule) -> StoreResult<UnixMillis> {
         let until = self.time_of_settings().await?.end(end);
-        self.set_pause(&topic, Some(Pause { until: Some(until) }), None).await?;
+        let setting = Setting::pause(topic, Some(Pause { until: Some(until) }));
+        self.change_setting(setting, SettingCondition::Always).await?;
         Ok(until)
     }
 
     async fn end_pause(&self, topic: Topic, until: UnixMillis) -> StoreResult<Millis> {
         let left = until.since(self.believed_now(self.time_of_settings().await?).floor);
         if left == Millis::ZERO {
-            self.set_pause(&topic, None, Some(Pause { until: Some(until) })).await?;
+            let text = Pause { until: Some(until) }.to_stored().to_string();
+            let resumed = Setting::pause(topic, None);
+            self.change_setting(resumed, SettingCondition::Is(text)).await?;
         }
         Ok(left)
-    }
-
-    async fn set_defaults(&self, topic: Topic, defaults: Option<PolicyFields>) -> StoreResult<()> {
-        let text = defaults.map(|defaults| serde_json::to_string(&defaults));
-        let text = text.transpose().map_err(StoreError::unavailable)?;
-        self.set(keys::defaults(&self.prefix), &topic, text, None).await
     }
 
     async fn settings(&self, known: u64) -> StoreResult<Option<SettingsChanges>> {
@@ -60,10 +81,11 @@ impl TopicSettingsStore for RedisStore {
         }
         match self.changes(known, version).await? {
             Some((version, topics)) => {
-                let topics = self.changed(topics.into_iter().collect()).await?;
-                Ok(Some(SettingsChanges::Changed { version, topics }))
+                let settings = self.changed(topics.into_iter().collect()).await?;
+                Ok(Some(SettingsChanges::Changed { version, settings }))
             }
-            // Changes during this read are in the log after this version, and are read next.
+            // Changes during this read come after this version in the log, so the next call reads
+            // them.
             None => Ok(Some(SettingsChanges::All(self.all_settings(version).await?))),
         }
     }
@@ -71,8 +93,8 @@ impl TopicSettingsStore for RedisStore {
 
 impl RedisStore {
     /// Reads the topics changed after version `known`, at least up to `version`, and the version of
-    /// the last change. None if the log does not begin with `known`: it was trimmed since, or a
-    /// failover has lost changes that this server knows.
+    /// the last change. None if the log does not begin with `known`, because it has been trimmed
+    /// since, or because a failover has lost changes that this server knows.
     async fn changes(
         &self,
         known: u64,
@@ -108,28 +130,24 @@ impl RedisStore {
     }
 
     /// Reads the present settings of these topics.
-    async fn changed(&self, topics: Vec<Topic>) -> StoreResult<Vec<TopicChange>> {
-        let (paused, defaults) = (keys::paused(&self.prefix), keys::defaults(&self.prefix));
-        let mut all = Vec::with_capacity(topics.len());
+    async fn changed(&self, topics: Vec<Topic>) -> StoreResult<Vec<Setting>> {
+        let slot = keys::slot(&keys::version(&self.prefix));
+        let mut all = Vec::with_capacity(topics.len() * SettingKind::ALL.len());
         for page in topics.chunks(PAGE) {
-            let mut pipeline = Pipeline::with_capacity(2);
-            for key in [&paused, &defaults] {
-                pipeline.cmd("HMGET").arg(key);
+            let mut pipeline = Pipeline::with_capacity(SettingKind::ALL.len());
+            for kind in SettingKind::ALL {
+                pipeline.cmd("HMGET").arg(keys::setting(&self.prefix, kind));
                 for topic in page {
                     pipeline.arg(topic.as_str());
                 }
             }
-            let answers = self.nodes.pipeline(keys::slot(&paused), &pipeline).await?;
-            let mut words = answers.into_iter().map(|answer| {
-                redis::from_redis_value::<Vec<Option<String>>>(answer?)
-                    .map_err(StoreError::unreadable)
-            });
-            let mut next = || words.next().unwrap_or_else(|| Ok(Vec::new()));
-            let (paused, defaults) = (next()?, next()?);
-            for ((topic, paused), text) in page.iter().zip(paused).zip(defaults) {
-                let defaults = text.and_then(|text| read(topic, &text));
-                let topic = topic.clone();
-                all.push(TopicChange { topic, pause: paused.map(|text| pause(&text)), defaults });
+            let answers = self.nodes.pipeline(slot, &pipeline).await?;
+            for (kind, answer) in SettingKind::ALL.into_iter().zip(answers) {
+                let texts = redis::from_redis_value::<Vec<Option<String>>>(answer?);
+                let texts = texts.map_err(StoreError::unreadable)?;
+                let setting =
+                    |(topic, text): (&Topic, _)| Setting { topic: topic.clone(), kind, text };
+                all.extend(page.iter().zip(texts).map(setting));
             }
         }
         Ok(all)
@@ -137,18 +155,15 @@ impl RedisStore {
 
     async fn all_settings(&self, version: u64) -> StoreResult<TopicSettings> {
         let mut settings = TopicSettings { version, ..TopicSettings::default() };
-        for (topic, text) in self.scan(&keys::paused(&self.prefix)).await? {
-            settings.paused.insert(topic, pause(&text));
-        }
-        for (topic, text) in self.scan(&keys::defaults(&self.prefix)).await? {
-            if let Some(own) = read(&topic, &text) {
-                settings.defaults.insert(topic, own);
+        for kind in SettingKind::ALL {
+            for (topic, text) in self.scan(&keys::setting(&self.prefix, kind)).await? {
+                settings.set(Setting { topic, kind, text: Some(text) });
             }
         }
         Ok(settings)
     }
 
-    /// Reads a hash in pages. Entries present all the time are returned at least once.
+    /// Reads a hash in pages. Returns each entry that exists during the whole scan at least once.
     async fn scan(&self, key: &str) -> StoreResult<Vec<(Topic, String)>> {
         let (mut cursor, mut all) = (0_u64, Vec::new());
         loop {
@@ -167,8 +182,8 @@ impl RedisStore {
         }
     }
 
-    /// Returns `now`, or an earlier time if the clock of a bucket has jumped ahead. The buckets on
-    /// the server of the settings are unknown, so the clocks of all buckets count.
+    /// Returns `now`, or an earlier time if the clock of a bucket has jumped ahead. It is unknown
+    /// which buckets share a server with the settings, so the clocks of all buckets count.
     fn believed_now(&self, now: Now) -> Now {
         if self.clock.given().is_some() {
             return now;
@@ -187,62 +202,10 @@ impl RedisStore {
         let (seconds, micros): (u64, u64) = (time.parsed()?, time.parsed()?);
         Ok(Now::of_micros(seconds.saturating_mul(1_000_000).saturating_add(micros)))
     }
-
-    /// Pauses or resumes a topic; with `only`, just if its present pause equals that.
-    async fn set_pause(
-        &self,
-        topic: &Topic,
-        pause: Option<Pause>,
-        only: Option<Pause>,
-    ) -> StoreResult<()> {
-        let text = |pause: Pause| pause.to_stored().to_string();
-        let key = keys::paused(&self.prefix);
-        self.set(key, topic, pause.map(text), only.map(text)).await
-    }
-
-    /// Changes a setting of a topic, the version, and the log; with `only`, just if the present
-    /// value equals that.
-    async fn set(
-        &self,
-        key: String,
-        topic: &Topic,
-        value: Option<String>,
-        only: Option<String>,
-    ) -> StoreResult<()> {
-        self.incarnations.check()?;
-        let (value, only) = (value.unwrap_or_default(), only.unwrap_or_default());
-        let version = keys::version(&self.prefix);
-        let changes = keys::changes(&self.prefix);
-        let set = |_| {
-            let mut eval = redis::cmd("EVAL");
-            eval.arg(scripts::SET_TOPIC).arg(3).arg(&key).arg(&version).arg(&changes);
-            eval.arg(topic.as_str()).arg(&value).arg(LOGGED).arg(&only);
-            eval
-        };
-        let confirm = keys::confirm_topics(&self.prefix);
-        self.nodes.script(keys::slot(&version), Some(&confirm), set).await?;
-        Ok(())
-    }
-}
-
-/// Parses a persisted pause; an unreadable one has no end.
-fn pause(text: &str) -> Pause {
-    text.parse().ok().and_then(Pause::from_stored).unwrap_or(Pause::OPEN)
 }
 
 /// Parses an entry of the log: `<version> <topic>`.
 fn change(entry: &str) -> Option<(u64, Topic)> {
     let (version, topic) = entry.split_once(' ')?;
     Some((version.parse().ok()?, topic.parse().ok()?))
-}
-
-/// Parses persisted defaults; ignores unreadable ones.
-fn read(topic: &Topic, text: &str) -> Option<PolicyFields> {
-    match serde_json::from_str(text) {
-        Ok(own) => Some(own),
-        Err(error) => {
-            tracing::error!(%topic, %error, "skipped unreadable defaults of a topic");
-            None
-        }
-    }
 }

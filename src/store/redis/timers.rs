@@ -9,8 +9,8 @@ use super::{RedisStore, reply::Values};
 use crate::{
     job::{Bucket, Topic, UnixMillis},
     store::{
-        Next, Parts, Peek, Promote, PromoteCounts, Promoted, StoreError, StoreResult, StoreResults,
-        clock_watch::Believed,
+        Next, Parts, Peek, Promote, PromoteCounts, Promoted, ReadyJobs, StoreError, StoreResult,
+        StoreResults, clock_watch::Believed,
     },
 };
 
@@ -27,15 +27,15 @@ impl RedisStore {
             self.each(&self.scripts.promote, &parts, fill, |reply, _| promoted(reply)).await;
         let read = parts.iter().zip(replies).map(|(&(bucket, _), reply)| {
             let (promoted, clock) = reply?;
-            self.saw_clock(bucket, clock, asked);
+            self.add_clock_reading(bucket, clock, asked);
             Ok(promoted)
         });
         read.collect()
     }
 
-    /// Peeks at buckets whose keys may share a command. An idle store has no deadlines: one command
-    /// finds that out, instead of one per bucket. The call fails as a whole only if the server
-    /// does; a key of a wrong type affects its own bucket or topic.
+    /// Peeks at buckets whose keys may share a command. An idle store has no deadlines; one command
+    /// finds this out for all buckets. The call fails as a whole only if the server fails. A key of
+    /// a wrong type affects only its own bucket or topic.
     pub(super) async fn peek_together(
         &self,
         parts: &[(Bucket, Vec<Topic>)],
@@ -101,7 +101,7 @@ impl RedisStore {
                 seconds.saturating_mul(1_000_000).saturating_add(micros)
             }
         };
-        parts.iter().for_each(|(bucket, _)| self.saw_clock(*bucket, micros, asked));
+        parts.iter().for_each(|(bucket, _)| self.add_clock_reading(*bucket, micros, asked));
         Ok((answers.into_iter(), micros))
     }
 
@@ -131,9 +131,9 @@ impl RedisStore {
 
     /// Compares the clock of the bucket's server with this process's clock, unless a test sets the
     /// time.
-    fn saw_clock(&self, bucket: Bucket, micros: u64, asked: Instant) {
+    fn add_clock_reading(&self, bucket: Bucket, micros: u64, asked: Instant) {
         if self.clock.given().is_none() {
-            self.watch.saw(bucket.index(), micros, asked);
+            self.watch.add_reading(bucket.index(), micros, asked);
         }
     }
 }
@@ -142,11 +142,14 @@ impl RedisStore {
 fn promoted(reply: &mut Values) -> StoreResult<(Promoted, u64)> {
     let next = reply.text()?;
     let (micros, clock) = (reply.number()?, reply.number()?);
-    let mut topics = Vec::with_capacity(reply.left() / 5);
+    let mut topics = Vec::with_capacity(reply.left() / 7);
     while reply.left() > 0 {
         let topic = reply.parsed()?;
         let (ready, expired) = (reply.number()?, reply.number()?);
-        let moves = PromoteCounts { ready, expired, dead: reply.number()?, gone: reply.number()? };
+        let (dead, gone) = (reply.number()?, reply.number()?);
+        let moved = reply.number()?;
+        let ready = ReadyJobs { count: ready, highest: reply.priority()? };
+        let moves = PromoteCounts { ready, expired, dead, moved, gone };
         topics.push((topic, moves));
     }
     Ok((Promoted { topics, next: deadline(&next, micros)? }, clock))

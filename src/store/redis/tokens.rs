@@ -1,4 +1,4 @@
-//! Access tokens: one small hash outside the buckets. Servers see by its version whether it has
+//! Access tokens: one small hash outside of the buckets. Its version shows servers whether it has
 //! changed.
 
 use std::collections::HashMap;
@@ -14,7 +14,7 @@ use crate::{
     },
 };
 
-/// Fields that one `HSCAN` reads, about.
+/// Approximate number of fields that one `HSCAN` reads.
 const PAGE: usize = 500;
 
 #[async_trait]

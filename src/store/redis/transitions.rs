@@ -1,22 +1,25 @@
 //! Transitions as calls of scripts: writes the arguments and parses the replies.
 
+use std::borrow::Cow;
+
 use futures::future::BoxFuture;
 use redis::Cmd;
 
 use super::{
     RedisStore,
     codec::{
-        self, Attempt, error_text, history_text, long_body, reservation_text, result_text,
+        self, Attempt, checksummed, error_text, history_text, long_body, reservation_text,
         schedule_text,
     },
     reply::{Values, state_code},
     scripts::{Guardable, Transition as Script, held, millis_text},
 };
 use crate::{
-    job::{Bucket, Job, NewJob, OnConflict, State, Topic, UnixMillis},
+    job::{Bucket, Job, NewJob, OnConflict, Policy, State, Topic, UnixMillis, retention_text},
     store::{
-        Bury, Call, Command, Delete, Finish, Guarded, JobTransitions, KickDead, Outcome, Purge,
-        Release, Reply, StoreError, StoreResult, Target, Touch, Transition,
+        Bury, Call, Command, Delete, Finish, Guarded, JobPosition, JobTransitions, KickDead,
+        Matched, Outcome, Period, Purge, ReadyJobs, Release, Reply, Selection, StoreError,
+        StoreResult, Target, Touch, Transition,
     },
 };
 
@@ -50,7 +53,8 @@ impl JobTransitions for RedisStore {
                 self.make_guarded(call, &scripts.bury, each_job(buried), each_reply(Values::moved))
             }
             Command::Kick(call) => {
-                self.make_guarded(call, &scripts.kick, each_job(target), each_reply(topic))
+                let read = each_reply(Values::readied);
+                self.make_guarded(call, &scripts.kick, each_job(target), read)
             }
             Command::Delete(call) => self.make_guarded(
                 call,
@@ -70,7 +74,23 @@ impl JobTransitions for RedisStore {
                 let fill = |cmd: &mut Cmd, _, kick: &KickDead| {
                     cmd.arg(kick.topic.as_str()).arg(kick.limit);
                 };
-                self.make(call, &scripts.kick_dead, fill, |reply, _| reply.number())
+                let read = |reply: &mut Values, _: &KickDead| {
+                    Ok(ReadyJobs { count: reply.number()?, highest: reply.priority()? })
+                };
+                self.make(call, &scripts.kick_dead, fill, read)
+            }
+            Command::KickMatching(call) => {
+                let read = |reply: &mut Values, _: &Selection| {
+                    let done = ReadyJobs { count: reply.number()?, highest: reply.priority()? };
+                    Ok(Matched { done, next: reply.position()? })
+                };
+                self.make(call, &scripts.kick_matching, |cmd, _, step| selected(cmd, step), read)
+            }
+            Command::PurgeMatching(call) => {
+                let read = |reply: &mut Values, _: &Selection| {
+                    Ok(Matched { done: reply.number()?, next: reply.position()? })
+                };
+                self.make(call, &scripts.purge_matching, |cmd, _, step| selected(cmd, step), read)
             }
         }
     }
@@ -120,27 +140,38 @@ fn puts(cmd: &mut Cmd, store: &RedisStore, bucket: Bucket, jobs: &[NewJob]) {
     for job in jobs {
         cmd.arg(job.id.as_str()).arg(codec::record_rest(job));
     }
-    // Redis spends much of a put's time on its arguments: what successive jobs share is sent once.
-    let shared = |job: &NewJob| (job.schedule, job.on_conflict, long_body(&job.body).is_some());
+    // Redis spends much of a put's time on its arguments, so values that successive jobs share are
+    // sent once.
+    let shared = |job: &NewJob| (job.schedule, put_options(job));
     for run in jobs.chunk_by(|a, b| a.topic == b.topic && shared(a) == shared(b)) {
         let first = &run[0];
-        let on_conflict = match (first.on_conflict, long_body(&first.body)) {
-            (OnConflict::Reject, None) => "reject",
-            (OnConflict::Reject, Some(_)) => "reject+",
-            (OnConflict::Keep, None) => "keep",
-            (OnConflict::Keep, Some(_)) => "keep+",
-            (OnConflict::Replace, None) => "replace",
-            (OnConflict::Replace, Some(_)) => "replace+",
-        };
         cmd.arg(run.len()).arg(first.topic.as_str());
-        cmd.arg(schedule_text(first.schedule, &believed)).arg(on_conflict);
+        cmd.arg(schedule_text(first.schedule, &believed)).arg(put_options(first));
         for body in run.iter().filter_map(|job| long_body(&job.body)) {
             cmd.arg(&body[..]);
         }
     }
 }
 
-/// Adds a job of another store, in the format in which this store would keep it.
+/// Returns the properties of a job that `put.lua` needs in addition to its record and its schedule.
+fn put_options(job: &NewJob) -> Cow<'static, str> {
+    let word = match (job.on_conflict, long_body(&job.body)) {
+        (OnConflict::Reject, None) => "reject",
+        (OnConflict::Reject, Some(_)) => "reject+",
+        (OnConflict::Keep, None) => "keep",
+        (OnConflict::Keep, Some(_)) => "keep+",
+        (OnConflict::Replace, None) => "replace",
+        (OnConflict::Replace, Some(_)) => "replace+",
+    };
+    let Policy { priority, expires_after, .. } = &job.policy;
+    if priority.is_standard() && expires_after.is_none() {
+        return Cow::Borrowed(word);
+    }
+    let digit = if priority.is_standard() { String::new() } else { priority.to_string() };
+    Cow::Owned(format!("{word}{digit}{}", if expires_after.is_some() { "!" } else { "" }))
+}
+
+/// Adds the arguments for a job of another store, in the format of this store's records.
 fn restored(cmd: &mut Cmd, job: &Job) {
     cmd.arg(job.id.as_str()).arg(job.topic.as_str()).arg(job.state.name());
     let put = job.unpopped();
@@ -148,7 +179,7 @@ fn restored(cmd: &mut Cmd, job: &Job) {
     if let Some(ending) = &job.ending {
         let result = ending.result.as_ref().and_then(long_body);
         cmd.arg(codec::finished_record(job, ending)).arg(result.map_or(&[][..], |long| long));
-        cmd.arg("").arg(history_text(job));
+        cmd.arg("").arg(codec::separate_history(job, ending));
         return;
     }
     cmd.arg(codec::record(&put, job.created_at));
@@ -160,14 +191,20 @@ fn finished(cmd: &mut Cmd, job: &Finish) {
     let mut given = reservation_text(job.held.reservation).into_bytes();
     if let Some(result) = &job.result {
         given.push(b' ');
-        given.extend(result_text(result));
+        given.extend(checksummed(result));
     }
     cmd.arg(job.held.id.as_str()).arg(given);
 }
 
 fn released(cmd: &mut Cmd, job: &Release) {
     held(cmd, &job.held);
-    cmd.arg(millis_text(job.delay)).arg(error_text(job.error.as_deref()));
+    let mut how = millis_text(job.delay).into_bytes();
+    how.extend(job.is_uncounted.then_some(b'u'));
+    if let Some(body) = &job.body {
+        how.push(b' ');
+        how.extend(checksummed(body));
+    }
+    cmd.arg(how).arg(error_text(job.error.as_deref()));
 }
 
 fn touches(cmd: &mut Cmd, store: &RedisStore, bucket: Bucket, jobs: &[Touch]) {
@@ -178,9 +215,15 @@ fn touches(cmd: &mut Cmd, store: &RedisStore, bucket: Bucket, jobs: &[Touch]) {
     }
 }
 
-pub fn buried(cmd: &mut Cmd, job: &Bury) {
+fn buried(cmd: &mut Cmd, job: &Bury) {
     held(cmd, &job.held);
     cmd.arg(error_text(job.error.as_deref()));
+}
+
+/// Adds the arguments that bury a damaged job, which stays in its topic even with a `dead_to`.
+pub fn quarantined(cmd: &mut Cmd, job: &Bury) {
+    held(cmd, &job.held);
+    cmd.arg(format!("!{}", error_text(job.error.as_deref())));
 }
 
 fn deleted(cmd: &mut Cmd, delete: &Delete) {
@@ -193,9 +236,34 @@ fn deleted(cmd: &mut Cmd, delete: &Delete) {
     };
     if let Some(retention) = delete.remember.filter(|retention| !retention.is_zero()) {
         given.push(':');
-        given.push_str(&retention.get().to_string());
+        given.push_str(&retention_text(retention));
     }
     cmd.arg(delete.job.id.as_str()).arg(given);
+}
+
+/// Adds the arguments of `shared/matching.lua`.
+pub fn selected(cmd: &mut Cmd, selection: &Selection) {
+    let Selection { topic, state, filter, after, limit } = selection;
+    cmd.arg(topic.as_str()).arg(state.name()).arg(*limit);
+    match after {
+        Some(JobPosition { at, tie }) => match tie.split_once('/') {
+            Some((id, score)) => cmd.arg(score).arg(id),
+            None => cmd.arg(at.get()).arg(tie),
+        },
+        None => cmd.arg("").arg(""),
+    };
+    let period = |cmd: &mut Cmd, Period { from, before }: Period| {
+        for at in [from, before] {
+            cmd.arg(at.map_or_else(String::new, |at| at.get().to_string()));
+        }
+    };
+    period(cmd, filter.range_in(*state));
+    if filter.examines(*state) {
+        cmd.arg(filter.id_contains.as_deref().unwrap_or_default());
+        cmd.arg(filter.error_contains.as_deref().unwrap_or_default());
+        period(cmd, filter.died);
+        period(cmd, filter.judged_due(*state));
+    }
 }
 
 pub fn target(cmd: &mut Cmd, job: &Target) {

@@ -93,7 +93,7 @@ impl fmt::Display for RedisUrl {
 impl FromStr for RedisUrl {
     type Err = &'static str;
 
-    /// Parses a URL. The error completes "store.url …" and omits the URL, which may contain a
+    /// Parses a URL. The error completes "store.url …". It omits the URL, which may contain a
     /// password.
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let (scheme, rest) = text.split_once("://").unwrap_or((text, ""));

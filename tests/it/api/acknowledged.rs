@@ -1,4 +1,4 @@
-//! Promises of `store.ack`, and the answers when they cannot be kept.
+//! The promise of each value of `store.ack`, and the answers if the store cannot keep it.
 
 use std::time::Duration;
 
@@ -21,21 +21,21 @@ fn master() -> Redis {
 fn replica_of(port: u16) -> Redis {
     let replica =
         Redis::with(&["--appendonly", "yes", "--replicaof", &format!("127.0.0.1 {port}")]);
-    follows(&replica);
+    wait_until_connected(&replica);
     replica
 }
 
-pub fn pair() -> (Redis, Redis) {
+pub fn master_and_replica() -> (Redis, Redis) {
     let master = master();
     let replica = replica_of(master.port());
     (master, replica)
 }
 
-pub fn follows(replica: &Redis) {
+pub fn wait_until_connected(replica: &Redis) {
     let info = || replica.command("INFO replication").expect("an answer");
     eventually_blocking!(
         info().contains("master_link_status:up"),
-        "the replica does not follow: {}",
+        "the replica is not connected to its master: {}",
         info()
     );
 }
@@ -49,15 +49,15 @@ async fn server(redis: &Redis, ack: Ack) -> Server {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn without_a_replica_one_batch_is_unknown_the_rest_refused() {
-    let (master, mut replica) = pair();
+async fn without_a_replica_one_batch_is_unknown_and_others_refused() {
+    let (master, mut replica) = master_and_replica();
     let server = server(&master, Ack::Replica).await;
     server.put(r#"{"topic":"t","id":"held"}"#).await;
     let held = server.pop_one("t").await;
     server.put(r#"{"topic":"t","id":"before"}"#).await;
     replica.kill();
 
-    // The put is written on the master and confirmed by no replica.
+    // The master has written the put, but no replica has confirmed it.
     let first = server.post("/jobs", r#"{"topic":"t","id":"first"}"#).await;
     assert_eq!(first.problem(503, "store_unavailable")["applied"], "unknown");
     assert!(first.headers.contains_key("retry-after"));
@@ -82,8 +82,8 @@ async fn without_a_replica_one_batch_is_unknown_the_rest_refused() {
     assert_eq!(server.get("/jobs/before").await.ok(200)["state"], "ready");
 
     replica.resume();
-    follows(&replica);
-    // The master hears of the replica a little later.
+    wait_until_connected(&replica);
+    // The master gets the replica's first confirmation a little later.
     let end = std::time::Instant::now() + patience();
     loop {
         let second = server.post("/jobs", r#"{"topic":"t","id":"second"}"#).await;
@@ -91,7 +91,10 @@ async fn without_a_replica_one_batch_is_unknown_the_rest_refused() {
             break;
         }
         assert_eq!(second.problem(503, "store_unavailable")["applied"], "no");
-        assert!(std::time::Instant::now() < end, "its confirmations are not heard");
+        assert!(
+            std::time::Instant::now() < end,
+            "the master has received no confirmation of the replica"
+        );
         tokio::time::sleep(std::time::Duration::from_millis(20)).await; // no event reports it
     }
     let body = format!(r#"{{"reservation":{}}}"#, held["reservation"]);
@@ -100,7 +103,7 @@ async fn without_a_replica_one_batch_is_unknown_the_rest_refused() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_acknowledged_write_is_on_the_replica() {
-    let (mut master, replica) = pair();
+    let (mut master, replica) = master_and_replica();
     let one = server(&master, Ack::Replica).await;
     for number in 0..50 {
         one.put(&format!(r#"{{"topic":"t","id":"job:{number}"}}"#)).await;
@@ -111,7 +114,8 @@ async fn every_acknowledged_write_is_on_the_replica() {
         let path = format!("/jobs/{}/finish", job["id"].as_str().expect("an id"));
         assert_eq!(one.post(&path, "").await.status, 204);
     }
-    // The master is killed right after the last answer: the replica has everything.
+    // The master is killed right after the last answer. The replica must have all acknowledged
+    // writes.
     master.kill();
     replica.command("REPLICAOF NO ONE").expect("an answer");
     let other = server(&replica, Ack::Memory).await;
@@ -120,7 +124,7 @@ async fn every_acknowledged_write_is_on_the_replica() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_redis_that_syncs_every_write_is_worth_fsync() {
+async fn a_redis_that_syncs_every_write_satisfies_fsync() {
     let redis = Redis::with(&["--appendonly", "yes", "--appendfsync", "always"]);
     let server = server(&redis, Ack::Fsync).await;
     server.put(r#"{"topic":"t","id":"a"}"#).await;
@@ -129,8 +133,8 @@ async fn a_redis_that_syncs_every_write_is_worth_fsync() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_master_that_becomes_a_replica_acknowledges_nothing_more() {
-    let (master, _replica) = pair();
+async fn a_master_that_becomes_a_replica_acknowledges_no_writes() {
+    let (master, _replica) = master_and_replica();
     let server = server(&master, Ack::Replica).await;
     server.put(r#"{"topic":"t","id":"a"}"#).await;
     master.command("REPLICAOF 127.0.0.1 1").expect("an answer");
@@ -140,9 +144,9 @@ async fn a_master_that_becomes_a_replica_acknowledges_nothing_more() {
     }
     master.command("REPLICAOF NO ONE").expect("an answer");
     let back = std::time::Instant::now();
-    // The replica follows the master again within a second or so.
+    // The replica reconnects to its master after about a second.
     while server.post("/jobs", r#"{"topic":"t","id":"b"}"#).await.status != 201 {
-        assert!(back.elapsed() < patience(), "it does not go on");
+        assert!(back.elapsed() < patience(), "the server does not acknowledge writes again");
         crate::api::server::pass(std::time::Duration::from_millis(50)).await;
         server.delete("/jobs/b").await;
     }
@@ -150,10 +154,10 @@ async fn a_master_that_becomes_a_replica_acknowledges_nothing_more() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_unaware_old_master_acknowledges_only_with_memory() {
-    let (old, new) = pair();
+    let (old, new) = master_and_replica();
     let (weak, strong) = (server(&old, Ack::Memory).await, server(&old, Ack::Replica).await);
     strong.put(r#"{"topic":"t","id":"before"}"#).await;
-    // The replica takes over; the old master still answers, as one behind a network partition does.
+    // The replica is promoted. The old master still answers, like one behind a network partition.
     new.command("REPLICAOF NO ONE").expect("an answer");
     weak.put(r#"{"topic":"t","id":"weak"}"#).await;
     let put = strong.post("/jobs", r#"{"topic":"t","id":"strong"}"#).await;
@@ -176,8 +180,8 @@ async fn an_unchanged_answer_needs_the_confirmation_too() {
     let x = r#"{"topic":"t","id":"x"}"#;
     let first = one.post("/jobs", x).await.problem(503, "store_unavailable");
     assert_eq!(first["applied"], "unknown");
-    // The README tells clients to retry. The retries use the connection that wrote the job, and one
-    // that has never written.
+    // The README tells clients to retry. One retry uses the connection that wrote the job, and
+    // another one a connection that has never written.
     let keep = r#"{"topic":"t","id":"x","on_conflict":"keep"}"#;
     for server in [&one, &other, &one] {
         server.post("/jobs", keep).await.problem(503, "store_unavailable");
@@ -192,8 +196,8 @@ async fn an_unchanged_answer_needs_the_confirmation_too() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_full_redis_confirms_what_it_takes() {
-    let (master, _replica) = pair();
+async fn a_full_redis_confirms_the_writes_that_it_accepts() {
+    let (master, _replica) = master_and_replica();
     for ack in [Ack::Replica, Ack::Fsync] {
         master.command("CONFIG SET appendfsync always").expect("an answer");
         let server = server(&master, ack).await;
@@ -203,7 +207,7 @@ async fn a_full_redis_confirms_what_it_takes() {
         master.command("CONFIG SET maxmemory 1").expect("an answer");
         server.post("/jobs", r#"{"topic":"t"}"#).await.problem(507, "store_full");
         for _ in 0..3 {
-            server.post("/jobs/b/kick", "").await.ok(200); // it is ready: nothing changes
+            server.post("/jobs/b/kick", "").await.ok(200); // the job is ready, so the kick changes nothing
         }
         assert_eq!(server.post("/jobs/a/finish", "").await.status, 204);
         server.delete("/jobs/b").await.ok(200);
@@ -213,22 +217,22 @@ async fn a_full_redis_confirms_what_it_takes() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_connection_closed_while_idle_fails_no_write() {
-    let (master, _replica) = pair();
+    let (master, _replica) = master_and_replica();
     master.command("CONFIG SET timeout 1").expect("an answer");
     let server = server(&master, Ack::Replica).await;
     for _ in 0..4 {
-        pass(Duration::from_millis(1_500)).await; // an idle connection is closed after some time
+        pass(Duration::from_millis(1_500)).await; // Redis closes the idle connection meanwhile
         server.put(r#"{"topic":"t"}"#).await;
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_connection_that_is_killed_between_two_writes_fails_neither() {
-    let (master, _replica) = pair();
+    let (master, _replica) = master_and_replica();
     let server = server(&master, Ack::Replica).await;
     for _ in 0..10 {
         server.put(r#"{"topic":"t"}"#).await;
-        pass(Duration::from_millis(50)).await; // it is idle
+        pass(Duration::from_millis(50)).await; // the connection must be idle
         let killed = master.command("CLIENT KILL TYPE normal").expect("an answer");
         assert!(killed.starts_with(':') && killed != ":0\r\n", "{killed}");
     }

@@ -1,4 +1,4 @@
-//! Invalid input: each request gets a 4xx that names the field, and nothing is stored.
+//! Invalid input. Each request is refused with a 4xx that names the field, and stores nothing.
 
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -9,7 +9,7 @@ use tokio::{
 
 use crate::api::server::{Server, reservation_of};
 
-async fn nothing_stored(server: &Server) {
+async fn assert_empty(server: &Server) {
     assert!(server.pop("t/pop?count=100").await.is_empty());
     for id in ["a", "x"] {
         server.get(&format!("/jobs/{id}")).await.problem(404, "job_not_found");
@@ -87,11 +87,11 @@ pub async fn a_bad_put_is_refused_by_field_and_stores_nothing(server: Server) {
     for body in ["[]", "7", "null", r#"["t"]"#, "{}", r#"{"id":"a"}"#] {
         server.post("/jobs", body).await.problem(422, "invalid_field");
     }
-    nothing_stored(&server).await;
+    assert_empty(&server).await;
 }
 
-/// Sends a request line verbatim, which a client library would clean up.
-async fn raw(server: &Server, request: &str) -> String {
+/// Sends a request line unchanged, since a client library would normalize it.
+async fn send_raw(server: &Server, request: &str) -> String {
     let mut connection = TcpStream::connect(server.address).await.expect("connected");
     connection.write_all(request.as_bytes()).await.expect("sent");
     let mut answer = Vec::new();
@@ -110,7 +110,7 @@ pub async fn a_bad_id_or_topic_in_the_path_is_refused(server: Server) {
             let request = format!(
                 "{method} {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
             );
-            let answer = raw(&server, &request).await;
+            let answer = send_raw(&server, &request).await;
             assert!(answer.starts_with("HTTP/1.1 422 "), "{path}: {answer}");
             assert!(answer.contains("\"code\":\"invalid_field\""), "{path}: {answer}");
         }
@@ -119,7 +119,7 @@ pub async fn a_bad_id_or_topic_in_the_path_is_refused(server: Server) {
         let answer = server.post(path, "").await;
         assert!(answer.status.is_client_error(), "{path}: {answer:?}");
     }
-    // A needlessly encoded id is still the same id.
+    // An id with needless percent-encoding is still the same id.
     server.put(r#"{"topic":"t","id":"ab"}"#).await;
     assert_eq!(server.get("/jobs/%61b").await.ok(200)["id"], "ab");
 }
@@ -187,7 +187,7 @@ pub async fn parameters_that_a_route_does_not_take_are_refused(server: Server) {
     let body = r#"{"reservation":"x"}"#;
     server.call(Method::DELETE, "/jobs/b", body).await.problem(422, "invalid_field");
     assert_eq!(server.get("/jobs/b").await.ok(200)["state"], "delayed");
-    nothing_stored(&server).await;
+    assert_empty(&server).await;
 }
 
 pub async fn a_body_over_the_limit_is_refused_however_it_is_sent(server: Server) {
@@ -198,7 +198,7 @@ pub async fn a_body_over_the_limit_is_refused_however_it_is_sent(server: Server)
     let problem = server.post("/jobs", put(262_145)).await.problem(413, "body_too_large");
     assert_eq!(problem["field"], "body");
     assert!(problem["detail"].as_str().expect("text").contains("262144"), "{problem}");
-    // A request above the size limit: with a length, and in chunks without one.
+    // Sends a request above the size limit with a `Content-Length`, and in chunks without one.
     server.post("/jobs", put(9 << 20)).await.problem(413, "body_too_large");
     let head = "POST /jobs HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n";
     let mut connection = TcpStream::connect(server.address).await.expect("connected");
@@ -206,7 +206,7 @@ pub async fn a_body_over_the_limit_is_refused_however_it_is_sent(server: Server)
     let chunk = format!("{:x}\r\n{}\r\n", 1 << 20, "x".repeat(1 << 20));
     for _ in 0..12 {
         if connection.write_all(chunk.as_bytes()).await.is_err() {
-            break; // the server has heard enough
+            break; // the server has refused the request
         }
     }
     let mut answer = vec![0; 64];
@@ -217,7 +217,7 @@ pub async fn a_body_over_the_limit_is_refused_however_it_is_sent(server: Server)
     let encoded =
         server.request(Method::POST, "/jobs").header("content-encoding", "gzip").body("x");
     Server::send(encoded).await.problem(415, "unsupported_encoding");
-    nothing_stored(&server).await;
+    assert_empty(&server).await;
     server.put(&put(262_144)).await;
 }
 
@@ -239,7 +239,7 @@ pub async fn a_bad_batch_is_refused(server: Server) {
     }
     let unknown = server.post("/batch/finish", r#"{"jobs":[{"id":"a","x":1}]}"#).await.ok(200);
     assert_eq!(unknown["results"][0]["field"], "jobs[0].x", "{unknown}");
-    nothing_stored(&server).await;
+    assert_empty(&server).await;
 }
 
 pub async fn an_unknown_id_or_a_wrong_reservation_is_refused(server: Server) {
@@ -284,10 +284,10 @@ pub async fn nonsense_never_makes_a_500(server: Server) {
     for request in requests {
         let request =
             request.replacen("Host: localhost", "Host: localhost\r\nConnection: close", 1);
-        let answer = raw(&server, &request).await;
+        let answer = send_raw(&server, &request).await;
         assert!(!answer.starts_with("HTTP/1.1 5"), "{request:?}: {answer}");
         assert!(!answer.starts_with("HTTP/1.1 2"), "{request:?}: {answer}");
     }
     server.get("/readyz").await.ok(200);
-    nothing_stored(&server).await;
+    assert_empty(&server).await;
 }

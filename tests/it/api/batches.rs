@@ -11,7 +11,7 @@ fn statuses(answer: &Value) -> Vec<u64> {
     results.iter().map(|result| result["status"].as_u64().expect("a status")).collect()
 }
 
-pub async fn each_job_of_a_batch_has_a_result_of_its_own(server: Server) {
+pub async fn each_job_of_a_batch_has_its_own_result(server: Server) {
     let jobs = r#"{"jobs":[{"topic":"t","id":"a"},{"topic":"t","id":"a"},{"topic":"t","delay":-1},
         {"topic":"t","id":"b","on_conflict":"keep"},{"topic":"t","id":"b","on_conflict":"keep"},
         7,{"id":"x"},{"topic":"t"}]}"#;
@@ -68,7 +68,54 @@ pub async fn each_job_of_a_batch_has_a_result_of_its_own(server: Server) {
     assert_eq!(invalid["field"], "jobs[2].state", "{invalid}");
 }
 
-pub async fn a_thousand_jobs_go_in_and_come_out(server: Server) {
+pub async fn a_batch_buries_changes_and_kicks_each_job_by_itself(server: Server) {
+    for id in ["a", "b"] {
+        server.put(&json!({"topic": "t", "id": id}).to_string()).await;
+    }
+    let popped = server.pop("t/pop?count=2").await;
+    let hold = |n: usize| json!({"id": popped[n]["id"], "reservation": reservation_of(&popped[n])});
+    let mut refused = hold(1);
+    refused["error"] = "x".repeat(5000).into();
+    let mut buried = hold(0);
+    buried["error"] = "no such shop".into();
+    let burials = json!({"jobs": [buried, refused, {"id": "nobody"}, {"id": "b", "delay": 1}]});
+    let answer = server.post("/batch/bury", burials.to_string()).await.ok(200);
+    assert_eq!(statuses(&answer), [200, 422, 404, 422], "{answer}");
+    assert_eq!(answer["results"][0]["state"], "dead");
+    assert_eq!(answer["results"][1]["field"], "jobs[1].error");
+    assert_eq!(server.get("/jobs/a").await.ok(200)["error"], "no such shop");
+
+    let kicks =
+        r#"{"jobs":[{"id":"a"},{"id":"b"},{},{"id":"nobody"},{"id":"a","reservation":"x"}]}"#;
+    let kicked = server.post("/batch/kick", kicks).await.ok(200);
+    assert_eq!(statuses(&kicked), [200, 409, 422, 404, 422], "{kicked}");
+    assert_eq!(kicked["results"][0]["state"], "ready");
+    assert_eq!(kicked["results"][1]["code"], "job_reserved");
+    assert_eq!(kicked["results"][2]["field"], "jobs[2].id");
+
+    let current = server.get("/jobs/a").await.ok(200);
+    let mut sent_back = current.clone();
+    sent_back["delay"] = "1h".into();
+    sent_back["due_at"] = Value::Null;
+    let mut other_topic = current;
+    other_topic["topic"] = "u".into();
+    let patches = json!({"jobs": [
+        {"id": "b", "ttr": 5}, sent_back, other_topic, {"id": "a"}, {"ttr": 5},
+        {"id": "a", "priority": 10}, {"id": "a", "body": {"n": 1}, "priority": 7},
+    ]});
+    let patched = server.post("/batch/patch", patches.to_string()).await.ok(200);
+    assert_eq!(statuses(&patched), [409, 200, 422, 422, 422, 422, 200], "{patched}");
+    let fields = [2, 4, 5].map(|n| &patched["results"][n]["field"]);
+    assert_eq!(fields, ["jobs[2].topic", "jobs[4].id", "jobs[5].priority"]);
+    assert_eq!(patched["results"][1]["state"], "delayed");
+    let last = &patched["results"][6];
+    assert_eq!((&last["body"], &last["priority"]), (&json!({"n": 1}), &json!(7)), "{last}");
+    let mut shown = server.get("/jobs/a").await.ok(200);
+    shown["status"] = 200.into();
+    assert_eq!(*last, shown);
+}
+
+pub async fn batches_put_pop_and_finish_a_thousand_jobs(server: Server) {
     let jobs: Vec<Value> = (0..1000).map(|n| json!({"topic": "t", "body": n})).collect();
     let put = server.post("/batch/jobs", json!({"jobs": jobs}).to_string()).await.ok(200);
     assert!(statuses(&put).iter().all(|&status| status == 201));
@@ -76,7 +123,7 @@ pub async fn a_thousand_jobs_go_in_and_come_out(server: Server) {
     let mut finishes = Vec::new();
     while bodies.len() < 1000 {
         let jobs = server.pop("t/pop?count=100&wait=5s").await;
-        assert!(!jobs.is_empty(), "only {} came", bodies.len());
+        assert!(!jobs.is_empty(), "only {} jobs were delivered", bodies.len());
         for job in jobs {
             assert!(bodies.insert(job["body"].as_u64().expect("a number")), "twice: {job}");
             finishes.push(json!({"id": job["id"], "reservation": job["reservation"]}));

@@ -1,5 +1,4 @@
-//! Keys of a wrong type, and scores that are no times, as an operator with redis-cli can write
-//! them.
+//! Keys of a wrong type, and scores that are no times. An operator could write them with redis-cli.
 
 use std::{
     collections::BTreeSet,
@@ -22,51 +21,55 @@ use crate::{
     },
 };
 
-/// Jobs of each kind: enough for each of 16 buckets to have some.
+/// Number of jobs of each kind. Each of the 16 buckets has some of them.
 const JOBS: usize = 96;
 
-enum Home {
+enum Backend {
     One(Redis),
     Cluster(Arc<Cluster>, String),
 }
 
-/// Commands against one bucket, with `T` for its tag, and the jobs that must still be delivered.
+/// Commands that damage one bucket, with `T` for its tag, and the jobs that must still be
+/// delivered.
 struct Attack {
     commands: &'static [&'static str],
-    spares: Spares,
+    unaffected: Unaffected,
 }
 
 #[derive(PartialEq)]
-enum Spares {
+enum Unaffected {
     Everything,
-    /// All jobs but those of this bucket.
+    /// All jobs except those of the damaged bucket.
     OtherBuckets,
-    /// All jobs but those of this topic in this bucket.
+    /// All jobs except those of this topic in the damaged bucket.
     OtherTopics(&'static str),
 }
 
 const ATTACKS: [Attack; 12] = [
-    Attack { commands: &["SET T:ready:waited x"], spares: Spares::Everything },
+    Attack { commands: &["SET T:ready:waited x"], unaffected: Unaffected::Everything },
     Attack {
         commands: &["SET T:delayed:odd x", "ZADD T:bucket 1 delayed:odd"],
-        spares: Spares::Everything,
+        unaffected: Unaffected::Everything,
     },
-    Attack { commands: &["SET T:ready:due x"], spares: Spares::OtherTopics("due") },
-    Attack { commands: &["DEL T:bucket", "SET T:bucket x"], spares: Spares::OtherBuckets },
-    Attack { commands: &["ZADD T:bucket 1.5 delayed:odd"], spares: Spares::Everything },
-    Attack { commands: &["ZADD T:bucket -inf delayed:due"], spares: Spares::Everything },
-    Attack { commands: &["ZADD T:bucket -inf odd"], spares: Spares::Everything },
-    Attack { commands: &["ZADD T:bucket 1e300 delayed:odd"], spares: Spares::Everything },
-    Attack { commands: &["DEL T:pool", "SET T:pool x"], spares: Spares::OtherBuckets },
-    Attack { commands: &["DEL T:attempts", "SET T:attempts x"], spares: Spares::OtherBuckets },
-    Attack { commands: &["DEL T:topics", "SET T:topics x"], spares: Spares::Everything },
+    Attack { commands: &["SET T:ready:due x"], unaffected: Unaffected::OtherTopics("due") },
+    Attack { commands: &["DEL T:bucket", "SET T:bucket x"], unaffected: Unaffected::OtherBuckets },
+    Attack { commands: &["ZADD T:bucket 1.5 delayed:odd"], unaffected: Unaffected::Everything },
+    Attack { commands: &["ZADD T:bucket -inf delayed:due"], unaffected: Unaffected::Everything },
+    Attack { commands: &["ZADD T:bucket -inf odd"], unaffected: Unaffected::Everything },
+    Attack { commands: &["ZADD T:bucket 1e300 delayed:odd"], unaffected: Unaffected::Everything },
+    Attack { commands: &["DEL T:pool", "SET T:pool x"], unaffected: Unaffected::OtherBuckets },
+    Attack {
+        commands: &["DEL T:attempts", "SET T:attempts x"],
+        unaffected: Unaffected::OtherBuckets,
+    },
+    Attack { commands: &["DEL T:topics", "SET T:topics x"], unaffected: Unaffected::Everything },
     Attack {
         commands: &["DEL T:incarnation", "RPUSH T:incarnation x"],
-        spares: Spares::OtherBuckets,
+        unaffected: Unaffected::OtherBuckets,
     },
 ];
 
-impl Home {
+impl Backend {
     fn port(&self, tag: &str) -> u16 {
         match self {
             Self::One(redis) => redis.port(),
@@ -75,7 +78,7 @@ impl Home {
                     panic!("no slot of {tag}")
                 };
                 let slot = u16::try_from(slot).expect("a slot");
-                cluster.port(cluster.master_of(slot).expect("a settled cluster"))
+                cluster.port(cluster.master_of(slot).expect("all nodes name the same master"))
             }
         }
     }
@@ -83,7 +86,7 @@ impl Home {
     fn ask(&self, tag: &str, line: &str) -> Reply {
         let words: Vec<String> = line.split(' ').map(|word| word.replace('T', tag)).collect();
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
-        // The verb is not replaced: names of commands may contain the letter `T` too.
+        // The first word is not replaced, since names of commands may contain the letter `T` too.
         let verb = line.split(' ').next().expect("a verb");
         ask(self.port(tag), &[&[verb], &words[1..]].concat()).expect("an answer")
     }
@@ -120,11 +123,11 @@ fn commands(redis: &Redis) -> u64 {
     line.expect("a count").trim().parse().expect("a number")
 }
 
-/// Puts jobs that are due in a second and jobs whose TTR ends in one, makes the attack, and pops
-/// all jobs that must come.
-async fn survives(home: &Home, attack: &Attack) {
-    let what = attack.commands.join(", ");
-    let server = Arc::new(home.server().await);
+/// Puts jobs that fall due or whose TTRs end in a second, makes the attack, and pops all jobs that
+/// must be delivered.
+async fn assert_survives(backend: &Backend, attack: &Attack) {
+    let name = attack.commands.join(", ");
+    let server = Arc::new(backend.server().await);
     let waiting = tokio::spawn({
         let server = Arc::clone(&server);
         async move { server.get("/topics/waited/pop?wait=60s").await }
@@ -140,17 +143,17 @@ async fn survives(home: &Home, attack: &Attack) {
         held += server.pop("held/pop?count=100&wait=5s").await.len();
     }
     server.post("/batch/jobs", put("due", "2s")).await.ok(200);
-    let tag = home.tag();
-    let inside: BTreeSet<String> = home.ask(&tag, "HKEYS T:pool").texts().into_iter().collect();
-    assert!(inside.len() > 2, "{what}: the bucket has jobs");
+    let tag = backend.tag();
+    let inside: BTreeSet<String> = backend.ask(&tag, "HKEYS T:pool").texts().into_iter().collect();
+    assert!(inside.len() > 2, "{name}: the bucket has too few jobs");
     for command in attack.commands {
-        let reply = home.ask(&tag, command);
+        let reply = backend.ask(&tag, command);
         assert!(!matches!(reply, Reply::Error(_)), "{command}: {reply:?}");
     }
-    let wanted = |id: &String| match attack.spares {
-        Spares::Everything => true,
-        Spares::OtherBuckets => !inside.contains(id),
-        Spares::OtherTopics(topic) => !inside.contains(id) || !id.starts_with(topic),
+    let wanted = |id: &String| match attack.unaffected {
+        Unaffected::Everything => true,
+        Unaffected::OtherBuckets => !inside.contains(id),
+        Unaffected::OtherTopics(topic) => !inside.contains(id) || !id.starts_with(topic),
     };
     let mut missing: BTreeSet<String> = ["due", "held"]
         .into_iter()
@@ -159,39 +162,41 @@ async fn survives(home: &Home, attack: &Attack) {
         .collect();
     let begin = Instant::now();
     while !missing.is_empty() {
-        assert!(begin.elapsed() < patience(), "{what}: {missing:?} do not come");
+        assert!(begin.elapsed() < patience(), "{name}: {missing:?} are not delivered");
         let answer = server.get("/topics/due,held/pop?count=100&wait=1s&ttr=1h").await;
         if answer.status == 200 {
             for job in answer.jobs() {
                 missing.remove(job["id"].as_str().expect("an id"));
             }
         } else {
-            pass(Duration::from_millis(50)).await; // the broken bucket refuses
+            pass(Duration::from_millis(50)).await; // calls on the broken bucket are refused
         }
     }
-    if let Home::One(redis) = home {
+    if let Backend::One(redis) = backend {
         let before = commands(redis);
-        pass(Duration::from_secs(1)).await; // time itself is measured
+        pass(Duration::from_secs(1)).await; // counts commands during this time
         let commands = commands(redis) - before;
-        assert!(commands < 2_000, "{what}: {commands} commands in an idle second");
+        assert!(commands < 2_000, "{name}: {commands} commands in an idle second");
     }
     waiting.abort();
 }
 
-/// Runs four attacks at a time: each waits for deadlines most of the time.
-async fn all_survive(home: impl Fn() -> Home) {
+/// Runs four attacks at the same time, since each waits for deadlines most of the time.
+async fn assert_all_survive(backend: impl Fn() -> Backend) {
     for some in ATTACKS.chunks(4) {
-        let homes: Vec<Home> = some.iter().map(|_| home()).collect();
-        join_all(homes.iter().zip(some).map(|(home, attack)| survives(home, attack))).await;
+        let homes: Vec<Backend> = some.iter().map(|_| backend()).collect();
+        join_all(homes.iter().zip(some).map(|(backend, attack)| assert_survives(backend, attack)))
+            .await;
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_broken_key_or_score_stops_no_other_bucket_or_topic() {
-    all_survive(|| Home::One(Redis::start())).await;
+    assert_all_survive(|| Backend::One(Redis::start())).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_broken_key_stops_no_other_topic_of_a_cluster() {
-    all_survive(|| Home::Cluster(shared_cluster::shared(), shared_cluster::prefix())).await;
+    assert_all_survive(|| Backend::Cluster(shared_cluster::shared(), shared_cluster::prefix()))
+        .await;
 }

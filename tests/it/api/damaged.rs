@@ -1,4 +1,4 @@
-//! A job with a damaged record, as clients see it.
+//! Answers to clients about a job with a damaged record.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use crate::{api::server::Server, support::Redis};
 
 const BODY: &str = r#"{"topic":"t","id":"broken","delay":"1h","body":"MARK"}"#;
 
-/// Replaces a part of this job's record.
+/// Replaces a part of the job's record.
 fn damage(redis: &Redis, hash: &str, from: &str, to: &str) {
     let script = format!(
         "for _, key in ipairs(redis.call('KEYS', '*:{hash}')) do \
@@ -20,7 +20,7 @@ fn damage(redis: &Redis, hash: &str, from: &str, to: &str) {
     assert_eq!(redis.command(&format!("EVAL \"{script}\" 0")).as_deref(), Some(":0\r\n"));
 }
 
-/// Asserts that the job is reported as damaged, leaves other jobs alone, and can be deleted.
+/// Asserts that the job is reported as damaged, does not affect other jobs, and can be deleted.
 async fn assert_reported_as_damaged(server: &Server) {
     let problem = server.get("/jobs/broken").await.problem(500, "job_damaged");
     assert_eq!(problem["applied"], "no", "{problem}");
@@ -69,20 +69,20 @@ async fn a_failed_change_of_a_damaged_job_reports_whether_it_applied() {
     let due = async || server.get("/topics/t").await.ok(200)["next_due_at"].clone();
     let later = r#"{"delay":"2h"}"#;
 
-    // A body of another length is noticed before anything is written.
+    // The store notices a body of another length before it writes anything.
     damage(&redis, "pool", "MARK", "MARKED");
     let before = due().await;
     let refused = server.call(Method::PATCH, "/jobs/broken", later).await;
     assert_eq!(refused.problem(500, "job_damaged")["applied"], "no");
     assert_eq!(due().await, before);
 
-    // Only the checksum shows this damage.
+    // The store notices this damage only by the checksum, after it has written the change.
     damage(&redis, "pool", "MARKED", "MERK");
     let refused = server.call(Method::PATCH, "/jobs/broken", later).await;
     assert_eq!(refused.problem(500, "job_damaged")["applied"], "unknown");
-    assert_ne!(due().await, before, "the change was applied");
+    assert_ne!(due().await, before, "the change was not applied");
 
-    // Another body repairs the job.
+    // A new body repairs the job.
     let mended = server.call(Method::PATCH, "/jobs/broken", r#"{"body":1}"#).await.ok(200);
     assert_eq!(mended["body"], 1);
 }
@@ -101,7 +101,7 @@ async fn a_damaged_error_text_does_not_fail_a_change() {
         assert_eq!((&job["state"], &job["attempt"]), (&"delayed".into(), &1.into()));
         assert!(job["error"].is_null(), "{job}");
     };
-    // A waiting consumer gets the job when it is due.
+    // A waiting consumer gets the job at its due time.
     let (popped, ()) = futures::future::join(server.pop_one("t"), change).await;
     assert_eq!(popped["attempt"], 2);
 }

@@ -1,4 +1,4 @@
-//! Files of the dashboard; `tests/browser` runs them in a browser.
+//! Files of the dashboard. `tests/browser` tests them in a browser.
 
 use reqwest::Method;
 
@@ -9,13 +9,13 @@ async fn browse(server: &Server, path: &str) -> Answer {
     Server::send(request.header("accept", "text/html,application/xhtml+xml,*/*;q=0.8")).await
 }
 
-/// Returns the files that a page or module names between `before` and `after`.
+/// Returns the file names that a page or module contains between `before` and `after`.
 fn named<'a>(text: &'a str, before: &str, after: char) -> Vec<&'a str> {
     let parts = text.split(before).skip(1);
     parts.map(|part| part.split(after).next().unwrap_or_default()).collect()
 }
 
-pub async fn the_page_and_all_that_it_loads_are_served_from_here(server: Server) {
+pub async fn the_server_serves_the_page_and_everything_that_it_loads(server: Server) {
     let page = browse(&server, "/").await;
     assert_eq!(
         (page.status.as_u16(), &page.headers["content-type"]),
@@ -23,8 +23,11 @@ pub async fn the_page_and_all_that_it_loads_are_served_from_here(server: Server)
     );
     let files = named(&page.text, "\"assets/", '"');
     assert!(files.contains(&"main.js") && files.contains(&"style.css"), "{files:?}");
-    assert!(!page.text.contains("://"), "another host");
-    assert!(!page.text.contains("style=") && !page.text.contains("<style"), "style in the page");
+    assert!(!page.text.contains("://"), "the page names another host");
+    assert!(
+        !page.text.contains("style=") && !page.text.contains("<style"),
+        "the page contains inline styles"
+    );
     let mut files: Vec<String> = files.into_iter().map(str::to_owned).collect();
     let mut seen = 0;
     while let Some(file) = files.get(seen).cloned() {
@@ -47,7 +50,7 @@ pub async fn the_page_and_all_that_it_loads_are_served_from_here(server: Server)
     assert!(files.iter().any(|file| file == "verdict.js"), "{files:?}");
 }
 
-pub async fn the_page_loads_nothing_else_and_is_cached(server: Server) {
+pub async fn the_page_loads_no_other_files_and_is_cached(server: Server) {
     for path in ["/", "/assets/main.js"] {
         let answer = server.get(path).await;
         let policy = answer.headers["content-security-policy"].to_str().expect("text");

@@ -1,4 +1,4 @@
-//! Jobs that are kept after their end: results, ids that stay taken, and refusals.
+//! Finished jobs that are kept: results, ids that stay taken, and refusals.
 
 use std::sync::Arc;
 
@@ -7,13 +7,13 @@ use reqwest::Method;
 use serde_json::{Value, json};
 
 use super::{
-    job_waits::{ended, wait},
+    job_waits::{ended_early, wait},
     server::{Answer, Server, reservation_of},
 };
 use crate::support::Redis;
 
-/// Puts and pops a job that is kept for an hour; returns the request by which its consumer finishes
-/// it.
+/// Puts and pops a job with a retention of an hour. Returns the request with which its consumer
+/// finishes it.
 async fn held(server: &Server, id: &str) -> Value {
     let put = json!({"topic": "t", "id": id, "body": {"n": 1}, "finished_retention": "1h"});
     server.put(&put.to_string()).await;
@@ -63,12 +63,15 @@ pub async fn the_id_of_a_kept_job_is_free_after_its_retention(server: Server) {
     server.put(r#"{"topic":"t","id":"a","finished_retention":"500ms"}"#).await;
     let request = json!({"reservation": reservation_of(&server.pop_one("t").await)});
     assert_eq!(finish(&server, "a", &request).await.status, 204);
-    eventually!(server.get("/jobs/a").await.status == 404, "it is kept for longer");
+    eventually!(
+        server.get("/jobs/a").await.status == 404,
+        "the job was not removed after its retention"
+    );
     server.put(r#"{"topic":"t","id":"a"}"#).await;
     assert_eq!(server.pop_one("t").await["attempt"], 1);
 }
 
-pub async fn a_retried_put_of_a_finished_job_runs_nothing_twice(server: Server) {
+pub async fn a_retried_put_of_a_finished_job_creates_no_second_job(server: Server) {
     let request = held(&server, "a").await;
     finish(&server, "a", &request).await;
     let put = json!({"topic": "t", "id": "a", "body": 2});
@@ -87,7 +90,7 @@ pub async fn a_retried_put_of_a_finished_job_runs_nothing_twice(server: Server) 
     assert_eq!((&again["attempt"], &again["body"]), (&json!(1), &json!(2)));
 }
 
-pub async fn a_finish_is_repeated_by_its_reservation_alone(server: Server) {
+pub async fn a_finish_can_be_repeated_only_with_its_reservation(server: Server) {
     let request = held(&server, "a").await;
     let first = with(&request, "result", json!("first"));
     for request in [&first, &request, &with(&request, "result", json!("second")), &first] {
@@ -126,7 +129,7 @@ pub async fn a_refused_result_changes_nothing(server: Server) {
     server.get("/jobs/gone").await.problem(404, "job_not_found");
 }
 
-pub async fn a_finished_job_takes_no_other_action(server: Server) {
+pub async fn a_finished_job_refuses_other_actions(server: Server) {
     let request = held(&server, "a").await;
     finish(&server, "a", &with(&request, "result", json!(7))).await;
     let before = server.get("/jobs/a").await.ok(200);
@@ -164,7 +167,7 @@ pub async fn a_deleted_id_stays_taken_if_it_is_remembered(server: Server) {
     assert_eq!(shown(0), (json!(200), Value::Null));
     assert_eq!(shown(1), (json!(404), Value::Null));
     assert_eq!(shown(2), (json!(422), json!("jobs[2].remember")));
-    // The consumer of a deleted job did not finish it.
+    // The consumer of a deleted job cannot finish it.
     finish(&server, "b", &request).await.problem(409, "job_finished");
     for query in ["remember=31d", "remember=-1", "remember=soon", "remember=1s&remember=2s"] {
         server.delete(&format!("/jobs/a?{query}")).await.problem(422, "invalid_field");
@@ -190,13 +193,13 @@ pub async fn finished_jobs_are_counted_listed_and_purged(server: Server) {
         let ids = page["jobs"].as_array().expect("a list").iter().map(|job| job["id"].clone());
         (ids.collect::<Vec<_>>(), page["cursor"].clone())
     };
-    // In the order of the ends of their retentions.
+    // The list is in the order of the ends of the retentions.
     assert_eq!(ids("").await.0, ["early", "late"]);
     let (first, next) = ids("&limit=1").await;
     assert_eq!(first, ["early"]);
     let after = next.as_str().expect("a cursor");
     assert_eq!(ids(&format!("&limit=1&cursor={after}")).await.0, ["late"]);
-    let refused = server.get("/topics/t/jobs?state=finished&due_after=2030-01-01T00:00:00Z").await;
+    let refused = server.get("/topics/t/jobs?state=finished&died_after=2030-01-01T00:00:00Z").await;
     refused.problem(422, "invalid_field");
     let purged = server.delete("/topics/t/jobs?state=finished").await.ok(200);
     assert_eq!(purged["purged"], 2);
@@ -205,7 +208,7 @@ pub async fn finished_jobs_are_counted_listed_and_purged(server: Server) {
     let request = held(&server, "kept").await;
     finish(&server, "kept", &request).await;
     let purged = server.delete("/topics/t/jobs").await.ok(200);
-    assert_eq!(purged["purged"], 2, "the one that is ready, and the one that is finished");
+    assert_eq!(purged["purged"], 2, "not exactly the ready and the finished job were purged");
     server.get("/jobs/kept").await.problem(404, "job_not_found");
 }
 
@@ -231,7 +234,7 @@ pub async fn a_batch_of_finishes_keeps_results_by_job(server: Server) {
     }
 }
 
-pub async fn a_topic_keeps_finished_jobs_unless_a_put_says_no(server: Server) {
+pub async fn a_topic_keeps_finished_jobs_unless_a_put_overrides_it(server: Server) {
     let defaults = r#"{"finished_retention":"1h"}"#;
     let topic = server.call(Method::PUT, "/topics/t", defaults).await.ok(200);
     assert_eq!(topic["defaults"]["finished_retention"], 3600.0);
@@ -276,9 +279,9 @@ pub async fn a_wait_ends_with_the_result(server: Server) {
     let request = held(&server, "a").await;
     let waiting = wait(&server, "a").await;
     finish(&server, "a", &with(&request, "result", json!({"ok": true}))).await;
-    let job = ended(waiting).await.ok(200);
+    let job = ended_early(waiting).await.ok(200);
     assert_eq!((&job["state"], &job["result"]), (&json!("finished"), &json!({"ok": true})));
-    assert_eq!(ended(wait(&server, "a").await).await.ok(200), job);
+    assert_eq!(ended_early(wait(&server, "a").await).await.ok(200), job);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -292,13 +295,16 @@ async fn finished_jobs_do_not_fill_their_topic() {
     for server in [on_file.await, on_redis.await] {
         for id in ["a", "b", "c"] {
             let put = json!({"topic": "t", "id": id, "finished_retention": "1h"}).to_string();
-            // The number of jobs is read anew now and then.
-            eventually!(server.post("/jobs", put.clone()).await.status == 201, "it is full");
+            // The server counts the jobs again from time to time.
+            eventually!(
+                server.post("/jobs", put.clone()).await.status == 201,
+                "the topic is still full"
+            );
             let request = json!({"reservation": reservation_of(&server.pop_one("t").await)});
             finish(&server, id, &request).await;
         }
         let last = r#"{"topic":"t","id":"d"}"#;
-        eventually!(server.post("/jobs", last).await.status == 201, "it is full");
+        eventually!(server.post("/jobs", last).await.status == 201, "the topic is still full");
         server.post("/jobs", r#"{"topic":"t","id":"e"}"#).await.problem(429, "topic_full");
     }
 }

@@ -1,4 +1,4 @@
-//! Headers: text from a put for the consumers of its job.
+//! Headers, which a producer gives to the consumers of its job.
 
 use reqwest::Method;
 use serde_json::json;
@@ -24,13 +24,13 @@ pub async fn headers_reach_every_consumer_and_change_by_patch(server: Server) {
     }
 
     let patch = async |body: String| server.call(Method::PATCH, "/jobs/one", body).await;
-    // The whole answer of a GET can be sent back.
+    // A client may send the whole answer of a GET back.
     let shown = server.get("/jobs/one").await.ok(200);
     assert_eq!(shown["headers"], headers);
     assert_eq!(patch(shown.to_string()).await.ok(200)["headers"], headers);
     let other = json!({"b": "2"});
     let changed = patch(json!({ "headers": other }).to_string()).await.ok(200);
-    assert_eq!(changed["headers"], other, "the new headers replace all others");
+    assert_eq!(changed["headers"], other, "the new headers have not replaced the old ones");
     assert_eq!(patch(json!({"ttr": 90}).to_string()).await.ok(200)["headers"], other);
     assert_eq!(
         server.pop("t/pop?count=10").await.iter().filter(|job| job["headers"] == other).count(),

@@ -1,4 +1,4 @@
-//! The attempts of a job, and the names of consumers, as the API shows and takes them.
+//! Attempts of a job and names of consumers in requests and answers.
 
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -101,7 +101,11 @@ pub async fn a_bad_name_of_a_consumer_is_refused(server: Server) {
     }
     let both = server.post("/topics/t/pop?consumer=a", r#"{"consumer":"a"}"#).await;
     assert_eq!(both.problem(422, "invalid_field")["field"], "consumer");
-    assert_eq!(server.get("/jobs/a").await.ok(200)["state"], "ready", "nothing was popped");
+    assert_eq!(
+        server.get("/jobs/a").await.ok(200)["state"],
+        "ready",
+        "a refused pop has popped a job"
+    );
     let none = server.post("/topics/t/pop", r#"{"consumer":null}"#).await.ok(200);
     assert_eq!(none["jobs"][0]["id"], "a");
     assert!(server.get("/jobs/a").await.ok(200).get("consumer").is_none());

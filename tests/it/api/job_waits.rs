@@ -1,4 +1,4 @@
-//! `GET /jobs/{id}?wait=`: the end of a job.
+//! `GET /jobs/{id}?wait=`, which waits for the end of a job.
 
 use std::{
     sync::Arc,
@@ -13,24 +13,24 @@ use crate::{
     support::{Redis, patience::scaled},
 };
 
-/// A wait that is over long before its 60 seconds.
-const LONG_BEFORE: Duration = Duration::from_secs(20);
+/// Maximum duration of a wait that ends because of an event, well before its timeout of 60 seconds.
+const WELL_BEFORE_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// Begins to wait for the end of a job.
+/// Starts a request that waits for the end of a job.
 pub async fn wait(server: &Arc<Server>, id: &str) -> JoinHandle<(Answer, Duration)> {
     let (server, path) = (Arc::clone(server), format!("/jobs/{id}?wait=60s"));
     let waiting = tokio::spawn(async move {
         let began = Instant::now();
         (server.get(&path).await, began.elapsed())
     });
-    pass(Duration::from_millis(200)).await; // a wait that begins later ends as well
+    pass(Duration::from_millis(200)).await; // until the wait has probably begun; one that begins later ends too
     waiting
 }
 
 /// Returns the answer of a wait that must have ended early.
-pub async fn ended(waiting: JoinHandle<(Answer, Duration)>) -> Answer {
+pub async fn ended_early(waiting: JoinHandle<(Answer, Duration)>) -> Answer {
     let (answer, took) = waiting.await.expect("joined");
-    assert!(took < scaled(LONG_BEFORE), "it waited on: {took:?}, {answer:?}");
+    assert!(took < scaled(WELL_BEFORE_TIMEOUT), "the wait ended only after {took:?}: {answer:?}");
     answer
 }
 
@@ -46,7 +46,7 @@ pub async fn a_wait_for_a_job_ends_when_it_is_dead_or_gone(server: Server) {
             _ => server.post(&format!("/jobs/{act}/{act}"), held).await,
         };
         assert!(done.status.is_success(), "{act}: {done:?}");
-        let answer = ended(waiting).await;
+        let answer = ended_early(waiting).await;
         if gone {
             answer.problem(404, "job_not_found");
         } else {
@@ -60,15 +60,15 @@ pub async fn a_wait_for_a_job_ends_by_its_last_ttr_or_a_purge(server: Server) {
     let put = json!({"topic": "t", "id": "slow", "max_attempts": 1, "ttr": 1});
     server.put(&put.to_string()).await;
     server.pop_one("t").await;
-    assert_eq!(ended(wait(&server, "slow").await).await.ok(200)["state"], "dead");
+    assert_eq!(ended_early(wait(&server, "slow").await).await.ok(200)["state"], "dead");
 
     server.put(r#"{"topic":"p","id":"purged","delay":"1h"}"#).await;
     let waiting = wait(&server, "purged").await;
     server.delete("/topics/p/jobs").await.ok(200);
-    ended(waiting).await.problem(404, "job_not_found");
+    ended_early(waiting).await.problem(404, "job_not_found");
 }
 
-pub async fn a_wait_shows_the_job_as_it_is_at_the_end(server: Server) {
+pub async fn a_wait_returns_the_job_in_its_final_state(server: Server) {
     server.put(r#"{"topic":"t","id":"a","delay":"400ms"}"#).await;
     let began = Instant::now();
     let answer = server.get("/jobs/a?wait=900ms").await;
@@ -79,7 +79,10 @@ pub async fn a_wait_shows_the_job_as_it_is_at_the_end(server: Server) {
     }
     let began = Instant::now();
     server.get("/jobs/none?wait=60s").await.problem(404, "job_not_found");
-    assert!(began.elapsed() < scaled(LONG_BEFORE), "there is nothing to wait for");
+    assert!(
+        began.elapsed() < scaled(WELL_BEFORE_TIMEOUT),
+        "the request waited although the job had ended"
+    );
     for query in ["wait=61s", "wait=-1", "wait=soon", "wait=1s&wait=2s", "wiat=1s", "wait="] {
         server.get(&format!("/jobs/a?{query}")).await.problem(422, "invalid_field");
     }
@@ -96,7 +99,7 @@ pub async fn a_stopping_server_ends_waits_for_jobs(server: Server) {
     pass(Duration::from_millis(500)).await;
     server.begin_to_stop();
     let (answer, took) = waiting.await.expect("joined");
-    assert!(took < scaled(LONG_BEFORE), "{took:?}");
+    assert!(took < scaled(WELL_BEFORE_TIMEOUT), "{took:?}");
     assert_eq!(answer.ok(200)["state"], "delayed");
 }
 
@@ -108,20 +111,17 @@ async fn a_wait_ends_by_a_finish_on_another_server() {
     let held = json!({"reservation": reservation_of(&other.pop_one("t").await)}).to_string();
     let waiting = wait(&one, "a").await;
     assert_eq!(other.post("/jobs/a/finish", held).await.status, 204);
-    ended(waiting).await.problem(404, "job_not_found");
+    ended_early(waiting).await.problem(404, "job_not_found");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_caller_has_so_many_requests_that_wait() {
+async fn the_number_of_waiting_requests_of_a_caller_is_limited() {
     let server = Server::on_file_with(|settings| settings.limits.waiting_pops = 1).await;
     let server = Arc::new(server);
     server.put(r#"{"topic":"t","id":"a","delay":"1h"}"#).await;
     let waiting = wait(&server, "a").await;
-    eventually!(
-        server.get("/jobs/a?wait=10ms").await.status == 429,
-        "a second wait was never refused"
-    );
+    eventually!(server.get("/jobs/a?wait=10ms").await.status == 429, "no second wait was refused");
     server.get("/jobs/a").await.ok(200);
     server.delete("/jobs/a").await.ok(200);
-    ended(waiting).await.problem(404, "job_not_found");
+    ended_early(waiting).await.problem(404, "job_not_found");
 }

@@ -1,5 +1,5 @@
-//! Pops whose answer does not reach their client: the server gives their jobs back and does not
-//! count the attempt.
+//! Pops whose answers do not reach their clients. The server gives the jobs back and does not count
+//! the attempts.
 
 use std::time::{Duration, Instant};
 
@@ -9,7 +9,7 @@ use tokio::{io::AsyncWriteExt, net::TcpStream};
 use crate::support::patience::patience;
 use crate::{
     api::{
-        acknowledged::{follows, pair},
+        acknowledged::{master_and_replica, wait_until_connected},
         server::{Server, pass},
     },
     support::{
@@ -18,8 +18,8 @@ use crate::{
     },
 };
 
-/// Starts a server behind a proxy, and another one directly connected to the same Redis.
-async fn two_ways(redis: &Redis) -> (Proxy, Server, Server) {
+/// Starts a server that is connected to Redis through a proxy, and another one without a proxy.
+async fn proxied_and_direct_server(redis: &Redis) -> (Proxy, Server, Server) {
     let proxy = Proxy::start(redis.port()).await;
     let port = proxy.port;
     let with = |port: u16| {
@@ -32,9 +32,9 @@ async fn two_ways(redis: &Redis) -> (Proxy, Server, Server) {
     (proxy, behind, beside)
 }
 
-/// Puts two jobs with one attempt each, and pops one, so that the server knows where the other is.
-/// Returns the other's id.
-async fn one_of_two(server: &Server) -> String {
+/// Puts two jobs with one attempt each and pops one, so that the server knows the bucket of the
+/// other. Returns the id of the other job.
+async fn put_two_and_pop_one(server: &Server) -> String {
     let job = |id| format!(r#"{{"topic":"t","id":"{id}","max_attempts":1}}"#);
     server.put(&job("first")).await;
     server.put(&job("other")).await;
@@ -43,59 +43,59 @@ async fn one_of_two(server: &Server) -> String {
     other.to_owned()
 }
 
-/// Waits until a job is in this state, after this many attempts.
-async fn becomes(server: &Server, id: &str, state: &str, attempt: u64) {
+/// Waits until a job is in this state and has this number of attempts.
+async fn wait_for_state(server: &Server, id: &str, state: &str, attempt: u64) {
     let begin = Instant::now();
     loop {
         let job = server.get(&format!("/jobs/{id}")).await.ok(200);
         if job["state"] == state && job["attempt"] == attempt {
             return;
         }
-        assert!(begin.elapsed() < patience(), "not {state}: {job}");
+        assert!(begin.elapsed() < patience(), "the job does not become {state}: {job}");
         pass(Duration::from_millis(20)).await; // no event reports it
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_client_that_leaves_before_the_answer_costs_no_attempt() {
+async fn a_client_that_leaves_before_its_answer_costs_no_attempt() {
     let redis = Redis::start();
-    let (proxy, server, beside) = two_ways(&redis).await;
-    let id = one_of_two(&server).await;
+    let (proxy, server, beside) = proxied_and_direct_server(&redis).await;
+    let id = put_two_and_pop_one(&server).await;
     proxy.set(Mode::Hold);
     let mut client = TcpStream::connect(server.address).await.expect("connected");
     let request = b"GET /topics/t/pop?wait=30s HTTP/1.1\r\nHost: localhost\r\n\r\n";
     client.write_all(request).await.expect("sent");
-    becomes(&beside, &id, "reserved", 1).await;
+    wait_for_state(&beside, &id, "reserved", 1).await;
     drop(client);
     pass(Duration::from_millis(200)).await; // no event reports that the server has noticed
     proxy.set(Mode::Pass);
-    becomes(&beside, &id, "ready", 0).await;
+    wait_for_state(&beside, &id, "ready", 0).await;
     assert_eq!(server.pop_one("t").await["attempt"], 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_pop_with_a_lost_answer_is_given_back() {
     let redis = Redis::start();
-    let (proxy, server, beside) = two_ways(&redis).await;
-    let id = one_of_two(&server).await;
+    let (proxy, server, beside) = proxied_and_direct_server(&redis).await;
+    let id = put_two_and_pop_one(&server).await;
     proxy.set(Mode::Mute);
     let lost = server.get("/topics/t/pop").await;
     assert_eq!(lost.problem(503, "store_unavailable")["applied"], "unknown");
-    becomes(&beside, &id, "reserved", 1).await;
+    wait_for_state(&beside, &id, "reserved", 1).await;
     proxy.set(Mode::Pass);
-    becomes(&beside, &id, "ready", 0).await;
+    wait_for_state(&beside, &id, "ready", 0).await;
     assert_eq!(beside.pop_one("t").await["attempt"], 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_read_with_a_lost_answer_changed_nothing() {
     let redis = Redis::start();
-    let (proxy, server, _beside) = two_ways(&redis).await;
+    let (proxy, server, _beside) = proxied_and_direct_server(&redis).await;
     server.put(r#"{"topic":"t","id":"a"}"#).await;
     proxy.set(Mode::Mute);
     let paths = ["/jobs/a", "/topics", "/topics/t", "/topics/t/jobs?state=ready", "/topics/t/due"];
     let reads = paths.map(|path| (reqwest::Method::GET, path, ""));
-    // These calls read before they change anything.
+    // These calls read the job before they change it.
     let looks = [
         (reqwest::Method::PATCH, "/jobs/a", r#"{"id":"a","topic":"t","max_attempts":3}"#),
         (reqwest::Method::DELETE, "/topics/t/jobs", ""),
@@ -110,25 +110,25 @@ async fn a_read_with_a_lost_answer_changed_nothing() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_waiting_pop_with_a_lost_call_ends_unknown() {
     let redis = Redis::start();
-    let (proxy, server, beside) = two_ways(&redis).await;
-    let id = one_of_two(&server).await;
+    let (proxy, server, beside) = proxied_and_direct_server(&redis).await;
+    let id = put_two_and_pop_one(&server).await;
     proxy.set(Mode::Mute);
     let waiting = Server::send(server.request(reqwest::Method::GET, "/topics/t/pop?wait=8s"));
     let cut = async {
-        becomes(&beside, &id, "reserved", 1).await;
-        pass(Duration::from_secs(6)).await; // an answer may take five seconds
-        proxy.set(Mode::Cut); // from now on calls fail before they are made
+        wait_for_state(&beside, &id, "reserved", 1).await;
+        pass(Duration::from_secs(6)).await; // the server waits five seconds for an answer
+        proxy.set(Mode::Cut); // later calls fail before they reach Redis
     };
     let (ended, ()) = futures::future::join(waiting, cut).await;
     assert_eq!(ended.problem(503, "store_unavailable")["applied"], "unknown");
-    becomes(&beside, &id, "reserved", 1).await;
+    wait_for_state(&beside, &id, "reserved", 1).await;
     proxy.set(Mode::Pass);
-    becomes(&beside, &id, "ready", 0).await;
+    wait_for_state(&beside, &id, "ready", 0).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn jobs_of_an_unconfirmed_pop_are_delivered_later() {
-    let (master, mut replica) = pair();
+    let (master, mut replica) = master_and_replica();
     let server = Server::with(|settings| {
         settings.store.url = Secret(master.url());
         settings.store.ack = Some(Ack::Replica);
@@ -137,25 +137,25 @@ async fn jobs_of_an_unconfirmed_pop_are_delivered_later() {
     for number in 0..20 {
         server.put(&format!(r#"{{"topic":"t","id":"job:{number}","max_attempts":1}}"#)).await;
     }
-    // The pop script must be known: a first call of it would be refused for that alone.
+    // Redis must have the script of pops, since it would refuse a first call of an unknown script.
     server.put(r#"{"topic":"u"}"#).await;
     server.pop_one("u").await;
     replica.kill();
     let pop = server.get("/topics/t/pop?count=100").await;
     assert_eq!(pop.problem(503, "store_unavailable")["applied"], "unknown");
-    // The jobs are given back although replicas still confirm nothing.
+    // The jobs are given back although the replica still confirms nothing.
     for number in 0..20 {
-        becomes(&server, &format!("job:{number}"), "ready", 0).await;
+        wait_for_state(&server, &format!("job:{number}"), "ready", 0).await;
     }
     replica.resume();
-    follows(&replica);
+    wait_until_connected(&replica);
     let mut popped = Vec::new();
     let begin = Instant::now();
     while popped.len() < 20 {
         assert!(begin.elapsed() < patience(), "{} of 20 came", popped.len());
         let answer = server.get("/topics/t/pop?count=100&wait=1s").await;
         if answer.status == 200 {
-            popped.extend(answer.jobs()); // else the replica has not confirmed yet
+            popped.extend(answer.jobs()); // without jobs, the replica has not confirmed yet
         }
     }
     assert!(popped.iter().all(|job| job["attempt"] == 1), "{popped:?}");

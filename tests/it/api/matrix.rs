@@ -1,4 +1,5 @@
-//! Every route × every scope × own topic, other topic, none: the table of docs/security.md.
+//! Every route with every scope, on an own topic, on another topic, and without a token. The
+//! expected results are the table in docs/security.md.
 
 use delay_queue::access::SecretToken;
 use reqwest::Method;
@@ -12,11 +13,11 @@ const SCOPES: [&str; 6] = ["put", "pop", "cancel", "read", "manage", "admin"];
 struct Row {
     method: Method,
     path: &'static str,
-    /// The scopes of which the route needs one; none if it needs no scope.
+    /// The route needs one of these scopes. Empty if it needs no scope.
     scopes: Vec<&'static str>,
     /// Whether the route needs no token.
     is_open: bool,
-    /// Results for own topic, other topic, a token without the scope, and no token.
+    /// Results for the own topic, another topic, a token without the scope, and no token.
     expected: [&'static str; 4],
 }
 
@@ -81,8 +82,8 @@ impl Matrix {
         made.await["token"].as_str().expect("a token").to_owned()
     }
 
-    /// Puts a job of this topic that a route can act on: popped, and released where it must be
-    /// free. Returns its id and reservation.
+    /// Puts and pops a job of this topic on which the route can act. Releases it if the route needs
+    /// a job without a consumer. Returns its id and reservation.
     async fn job(&mut self, topic: &str, act: &str) -> (String, String) {
         self.next += 1;
         let id = format!("job-{}", self.next);
@@ -93,12 +94,12 @@ impl Matrix {
         let popped =
             self.as_root(Method::GET, &format!("/topics/{topic}/pop?count=100"), Value::Null).await;
         let jobs = popped["jobs"].as_array().expect("jobs");
-        let own = jobs.iter().find(|job| job["id"] == *id).expect("it is ready");
+        let own = jobs.iter().find(|job| job["id"] == *id).expect("the job is ready");
         (id, own["reservation"].as_str().expect("a reservation").to_owned())
     }
 
-    /// Calls a route on a job, topic or token of this topic, and returns the result as the table
-    /// has it.
+    /// Calls a route on a job, topic or token of this topic. Returns the result in the words of the
+    /// table.
     async fn call(&mut self, row: &Row, token: Option<&str>, topic: &str) -> String {
         let act = row.path.rsplit('/').next().unwrap_or_default();
         let (mut path, mut body) = (row.path.replace("{t}", topic), Value::Null);
@@ -109,6 +110,9 @@ impl Matrix {
             let mut job = serde_json::Map::new();
             if !reservation.is_empty() {
                 job.insert("reservation".to_owned(), reservation.into());
+            }
+            if act == "patch" {
+                job.insert("ttr".to_owned(), 60.into());
             }
             if is_batch {
                 job.insert("id".to_owned(), id.into());
@@ -172,7 +176,7 @@ pub async fn every_route_answers_each_scope_as_the_table_says(server: Server) {
     assert_every_route_has_its_row(&description.json());
     let everything: serde_json::Map<String, Value> =
         SCOPES.iter().map(|scope| ((*scope).to_owned(), json!(["*"]))).collect();
-    // While there are no tokens, anyone may make the first.
+    // While there are no tokens, creating the first one needs no token.
     let first = json!({"name": "root", "scopes": everything});
     let root = server.post("/tokens", first.to_string()).await.ok(201);
     let root = root["token"].as_str().expect("a token").to_owned();
@@ -188,7 +192,7 @@ pub async fn every_route_answers_each_scope_as_the_table_says(server: Server) {
         let mut compare = |what: String, found: String, expected: &str| {
             if found != expected {
                 differ.push(format!(
-                    "{} {} {what}: {found}, and not {expected}",
+                    "{} {} {what}: {found} instead of {expected}",
                     row.method, row.path
                 ));
             }
@@ -206,7 +210,7 @@ pub async fn every_route_answers_each_scope_as_the_table_says(server: Server) {
             }
         }
     }
-    assert_eq!(differ, [""; 0], "not as docs/security.md says");
+    assert_eq!(differ, [""; 0], "results differ from docs/security.md");
 }
 
 pub async fn a_change_shows_no_body_to_a_token_that_may_not_read(server: Server) {
@@ -221,7 +225,7 @@ pub async fn a_change_shows_no_body_to_a_token_that_may_not_read(server: Server)
     let blind = json!({"manage": ["*"], "read": ["other"]});
     let blind = matrix.token("blind", blind).await;
     let reader = matrix.token("reader", json!({"manage": ["*"], "read": ["own"]})).await;
-    // A token with the scope `cancel` learns the state of a job, and may change it.
+    // A token with the scope `cancel` may read the state of a job, and may change it.
     let canceller = json!({"cancel": ["own"], "read": ["other"]});
     let canceller = matrix.token("canceller", canceller).await;
     for (method, body) in [(Method::GET, Value::Null), (Method::PATCH, json!({"delay": "3h"}))] {
@@ -230,6 +234,11 @@ pub async fn a_change_shows_no_body_to_a_token_that_may_not_read(server: Server)
         let hidden = ["body", "headers", "error"].map(|name| shown[name].is_null());
         assert_eq!(hidden, [true; 3], "{shown}");
     }
+    let batch = json!({"jobs": [{"id": "x", "delay": "2h"}]});
+    let batch = matrix.send(Some(&canceller), Method::POST, "/batch/patch", batch).await.ok(200);
+    let changed = &batch["results"][0];
+    assert_eq!((&changed["status"], &changed["state"]), (&json!(200), &json!("delayed")));
+    assert!(["body", "headers", "error"].iter().all(|name| changed[name].is_null()), "{changed}");
     let change = async |token: &str| {
         let change = json!({"delay": "2h"});
         matrix.send(Some(token), Method::PATCH, "/jobs/x", change).await.ok(200)
@@ -286,7 +295,7 @@ pub async fn an_id_of_a_forbidden_topic_reveals_and_changes_nothing(server: Serv
     let both =
         matrix.send(Some(&popper), Method::GET, "/topics/own.a,other/pop", Value::Null).await;
     both.problem(403, "forbidden");
-    // A list shows no topic that the token may not read, and leads to none.
+    // A list contains no topic that the token may not read, and its cursor names none.
     for topic in ["own.a", "own.b", "zzz", "aaa"] {
         matrix.as_root(Method::POST, "/jobs", json!({"topic": topic})).await;
     }

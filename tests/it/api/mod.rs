@@ -1,4 +1,5 @@
-//! The server in process, on a free port, over real HTTP, on each store; one file per behaviour.
+//! Tests of the API over real HTTP on each store. The server runs in this process on a free port.
+//! There is one file per behaviour.
 
 mod acknowledged;
 mod bad_input;
@@ -6,6 +7,10 @@ mod batches;
 mod broken_keys;
 mod damaged;
 mod dashboard;
+mod dead_to;
+mod expired;
+mod expiry;
+mod filters;
 mod finished;
 mod headers;
 mod history;
@@ -16,6 +21,7 @@ mod metrics;
 mod node_down;
 mod operations;
 mod polling;
+mod priority;
 mod put_and_pop;
 mod replaced;
 mod reservations;
@@ -25,11 +31,13 @@ mod round_trip;
 mod server;
 mod several_servers;
 mod slots;
+mod snooze;
 mod store_unavailable;
 mod topics;
 mod traces;
 mod unreadable;
 mod unwritable;
+mod urgent;
 mod waiting;
 mod web_pages;
 
@@ -51,14 +59,14 @@ on_each_store! {
         finished:
             a_kept_job_shows_its_result_and_no_body,
             the_id_of_a_kept_job_is_free_after_its_retention,
-            a_retried_put_of_a_finished_job_runs_nothing_twice,
-            a_finish_is_repeated_by_its_reservation_alone,
+            a_retried_put_of_a_finished_job_creates_no_second_job,
+            a_finish_can_be_repeated_only_with_its_reservation,
             a_refused_result_changes_nothing,
-            a_finished_job_takes_no_other_action,
+            a_finished_job_refuses_other_actions,
             a_deleted_id_stays_taken_if_it_is_remembered,
             finished_jobs_are_counted_listed_and_purged,
             a_batch_of_finishes_keeps_results_by_job,
-            a_topic_keeps_finished_jobs_unless_a_put_says_no,
+            a_topic_keeps_finished_jobs_unless_a_put_overrides_it,
             a_bad_retention_is_refused_by_its_name,
             a_wait_ends_with_the_result;
         traces:
@@ -71,14 +79,49 @@ on_each_store! {
         headers:
             headers_reach_every_consumer_and_change_by_patch,
             bad_headers_are_refused_by_field;
+        priority:
+            jobs_are_popped_by_priority_and_then_due_time,
+            a_job_keeps_its_priority_when_it_is_ready_again,
+            a_change_moves_a_job_between_priorities,
+            a_topic_has_a_default_priority,
+            lists_and_filters_work_across_priorities,
+            the_oldest_ready_job_may_be_of_any_priority,
+            earlier_topics_come_before_priority,
+            a_bad_priority_is_refused_by_its_name;
+        expiry:
+            a_put_sets_the_expiry_of_its_job,
+            a_topic_has_a_default_expiry,
+            a_change_sets_the_expiry_again,
+            no_other_call_changes_the_expiry,
+            a_bad_expiry_is_refused_by_its_name;
+        expired:
+            a_job_expires_while_no_consumer_holds_it,
+            a_job_whose_next_attempt_would_be_too_late_dies_at_once,
+            a_late_consumer_finishes_an_expired_job,
+            no_pop_returns_an_expired_job;
+        dead_to:
+            a_job_that_dies_moves_to_the_topic_that_its_topic_names,
+            a_job_follows_one_step_of_a_chain_of_topics,
+            a_moved_job_can_be_sent_back_as_a_get_showed_it,
+            dead_to_is_shown_and_removed_by_null,
+            a_circle_of_topics_is_refused;
+        snooze:
+            an_uncounted_release_does_not_use_up_an_attempt,
+            an_uncounted_release_waits_as_after_the_attempt_before,
+            a_job_released_a_thousand_times_has_its_first_attempt,
+            a_job_released_uncounted_counts_as_popped,
+            a_late_uncounted_release_replaces_the_expired_ttr,
+            a_release_may_give_the_job_another_body,
+            a_batch_of_releases_has_options_for_each_job,
+            a_bad_release_changes_nothing;
         reservations:
-            an_expired_job_comes_back_and_its_consumer_is_fenced,
-            spent_attempts_end_in_dead,
-            a_release_gives_the_job_back_by_its_delay_or_its_backoff,
-            a_touch_holds_the_job_longer,
-            going_by_id_alone_works_as_in_the_original_design,
+            a_job_is_ready_after_its_ttr_and_refuses_its_old_consumer,
+            a_job_dies_after_its_last_attempt,
+            a_released_job_waits_for_its_delay_or_its_backoff,
+            a_touch_extends_the_reservation,
+            actions_by_id_alone_work_as_in_the_original_design,
             a_reservation_may_stand_in_the_query,
-            no_reservation_follows_from_another_of_the_same_pop,
+            reservations_of_one_pop_cannot_be_derived_from_each_other,
             a_job_is_buried_kicked_and_rescheduled;
         replaced:
             a_store_without_a_loss_has_nothing_to_accept;
@@ -91,16 +134,17 @@ on_each_store! {
             a_waiting_pop_gets_no_job_once_its_token_is_invalid,
             a_wait_for_a_job_ends_once_its_token_is_invalid;
         batches:
-            each_job_of_a_batch_has_a_result_of_its_own,
-            a_thousand_jobs_go_in_and_come_out;
+            each_job_of_a_batch_has_its_own_result,
+            a_batch_buries_changes_and_kicks_each_job_by_itself,
+            batches_put_pop_and_finish_a_thousand_jobs;
         job_waits:
             a_wait_for_a_job_ends_when_it_is_dead_or_gone,
             a_wait_for_a_job_ends_by_its_last_ttr_or_a_purge,
-            a_wait_shows_the_job_as_it_is_at_the_end,
+            a_wait_returns_the_job_in_its_final_state,
             a_stopping_server_ends_waits_for_jobs;
         waiting:
             a_waiting_pop_is_answered_by_a_put,
-            a_wait_that_is_over_is_answered_empty,
+            an_ended_wait_is_answered_without_jobs,
             earlier_topics_come_first,
             a_hundred_waiting_pops_share_a_thousand_jobs,
             a_client_that_disconnects_costs_no_consumer_a_job,
@@ -122,30 +166,39 @@ on_each_store! {
             null_means_absent_in_every_request,
             a_job_can_be_sent_back_as_a_get_showed_it,
             null_removes_a_backoff_and_nothing_else,
-            another_backoff_takes_the_attempts_along,
+            a_new_backoff_sets_max_attempts_too,
             a_topic_can_be_sent_back_as_a_get_showed_it,
-            a_problem_names_the_place_from_the_beginning_of_the_request;
+            a_problem_names_the_full_path_of_a_field;
         topics:
             topics_are_listed_with_exact_counts,
             jobs_are_listed_and_counted_by_due_time,
-            an_overview_tells_of_all_topics_at_once,
+            the_overview_describes_all_topics,
             jobs_are_paged_through_by_state,
             a_topic_with_settings_is_listed_without_jobs,
             a_page_of_jobs_may_have_a_thousand,
             bad_parameters_are_refused,
-            a_paused_topic_takes_jobs_and_hands_out_none,
+            a_paused_topic_accepts_jobs_and_delivers_none,
             a_pause_for_a_time_ends_by_itself,
             the_last_errors_are_reported_with_their_jobs,
-            a_flood_of_errors_of_one_topic_leaves_those_of_others,
-            a_purge_takes_one_state_or_all,
-            a_purge_takes_jobs_that_change_their_state_meanwhile,
-            the_dead_of_a_topic_are_kicked_together,
-            a_topic_has_defaults_for_jobs_that_do_not_say,
+            many_errors_of_one_topic_do_not_hide_those_of_others,
+            a_purge_removes_one_state_or_all,
+            a_purge_removes_jobs_that_change_their_state_meanwhile,
+            all_dead_jobs_of_a_topic_are_kicked_together,
+            a_topic_has_defaults_for_omitted_fields,
             a_payment_callback_backs_off_dies_and_is_kicked,
             many_deleted_jobs_do_not_hold_up_a_live_one;
+        filters:
+            a_list_shows_only_jobs_that_match,
+            a_page_examines_at_most_ten_thousand_jobs,
+            a_cursor_belongs_to_its_filters,
+            a_kick_takes_the_dead_that_match,
+            delayed_jobs_of_a_topic_are_kicked_by_due_time,
+            a_purge_takes_only_jobs_that_match,
+            a_dry_run_changes_nothing,
+            a_bad_filter_is_refused_by_its_name;
         dashboard:
-            the_page_and_all_that_it_loads_are_served_from_here,
-            the_page_loads_nothing_else_and_is_cached,
+            the_server_serves_the_page_and_everything_that_it_loads,
+            the_page_loads_no_other_files_and_is_cached,
             a_404_is_a_page_for_browsers_and_a_problem_for_programs;
         operations:
             health_and_readiness_are_reported,
@@ -155,9 +208,9 @@ on_each_store! {
             a_head_request_pops_nothing;
         metrics:
             requests_are_counted_by_route_method_and_status,
-            a_request_whose_client_went_away_is_counted_as_that,
+            a_request_of_a_disconnected_client_is_counted,
             jobs_are_counted_by_topic_state_and_event,
-            topics_beyond_the_cap_are_one_and_no_job_is_left_out,
+            topics_beyond_the_limit_are_summed_up_without_losing_jobs,
             metrics_are_sent_in_the_requested_format;
     }
 }

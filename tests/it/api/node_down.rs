@@ -13,12 +13,12 @@ fn ids_on(cluster: &Cluster, node: usize) -> BTreeSet<String> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn buckets_whose_node_is_away_refuse_and_the_others_go_on() {
+async fn only_buckets_of_an_unavailable_node_refuse_calls() {
     let mut cluster = tokio::task::block_in_place(Cluster::start);
-    // Without this the cluster itself refuses everything.
+    // Otherwise the cluster itself would refuse all calls.
     for node in 0..6 {
         cluster.command(node, &["CONFIG", "SET", "cluster-require-full-coverage", "no"]);
-        // A killed node must come back with all of its jobs.
+        // Makes each node sync its writes, so that a killed node restarts with all of its jobs.
         cluster.command(node, &["CONFIG", "SET", "appendfsync", "always"]);
     }
     let server = Server::with(|settings| settings.store.url = Secret(cluster.url())).await;
@@ -27,7 +27,10 @@ async fn buckets_whose_node_is_away_refuse_and_the_others_go_on() {
         server.put(&own(number)).await;
     }
     let gone = ids_on(&cluster, 0);
-    assert!((5..55).contains(&gone.len()), "a third of them: {gone:?}");
+    assert!(
+        (5..55).contains(&gone.len()),
+        "the killed node does not have about a third of the jobs: {gone:?}"
+    );
     let buckets = cluster.command(0, &["KEYS", "{*}:incarnation"]).texts().len();
     cluster.kill(3); // the first master's replica
     cluster.kill(0);
@@ -51,7 +54,7 @@ async fn buckets_whose_node_is_away_refuse_and_the_others_go_on() {
         }
     }
     assert_eq!(refused, gone.len());
-    // A put without an id goes to another bucket, single and in batches.
+    // A put without an id goes to an available bucket, alone and in batches.
     for _ in 0..100 {
         server.put(r#"{"topic":"new"}"#).await;
     }
@@ -60,7 +63,7 @@ async fn buckets_whose_node_is_away_refuse_and_the_others_go_on() {
     for result in put["results"].as_array().expect("results") {
         assert_eq!(result["status"], 201, "{result}");
     }
-    // Pops return the jobs of other buckets, and fail when none of those has a job left.
+    // Pops return the jobs of other buckets. They fail when no other bucket has a job.
     let mut popped = 0;
     while popped < 300 {
         let jobs = server.pop("new/pop?count=100&wait=2s").await;
@@ -72,14 +75,17 @@ async fn buckets_whose_node_is_away_refuse_and_the_others_go_on() {
     let line = format!("delay_queue_buckets_unavailable {buckets}\n");
     assert!(metrics.contains(&line), "{metrics}");
 
-    // A waiting consumer gets the job of a bucket that comes back.
+    // A waiting consumer gets the job of a bucket that is available again.
     let waiting = server.request(reqwest::Method::GET, "/topics/later/pop?wait=30s").send();
     let waiting = tokio::spawn(waiting);
     tokio::task::block_in_place(|| {
         cluster.resume(&[0, 3]);
     });
     let id = gone.iter().next().expect("some");
-    eventually!(server.get(&format!("/jobs/{id}")).await.status == 200, "it does not come back");
+    eventually!(
+        server.get(&format!("/jobs/{id}")).await.status == 200,
+        "the bucket does not become available again"
+    );
     server.delete(&format!("/jobs/{id}")).await.ok(200);
     server.put(&format!(r#"{{"topic":"later","id":"{id}"}}"#)).await;
     let answer: serde_json::Value =

@@ -1,4 +1,4 @@
-//! Features for operators: health, metrics, request ids, the log.
+//! Features for operators: health, request ids, and answers to wrong requests.
 
 use reqwest::Method;
 use serde_json::Value;

@@ -25,7 +25,10 @@ pub async fn a_job_is_put_popped_and_finished(server: Server) {
     assert_eq!(job["due_at"], put["due_at"]);
     for time in ["due_at", "created_at", "reserved_until"] {
         let text = job[time].as_str().expect("a time");
-        assert!(text.ends_with('Z') && text.len() == 24, "RFC 3339 with milliseconds: {text}");
+        assert!(
+            text.ends_with('Z') && text.len() == 24,
+            "the time must be RFC 3339 with milliseconds: {text}"
+        );
     }
     let body = format!(r#"{{"reservation":"{}"}}"#, reservation_of(&job));
     let finished = server.post("/jobs/o-1/finish", body.clone()).await;
@@ -92,7 +95,7 @@ pub async fn every_route_is_served_under_v1_too(server: Server) {
     put.ok(201);
     assert_eq!(put.headers["location"], "/v1/jobs/a");
     assert_eq!(server.get("/v1/jobs/a").await.ok(200)["state"], "ready");
-    // A pop is also a POST, with its options in the query or in the body.
+    // A pop may also be a POST, with its options in the query or in the body.
     let jobs = server.post("/v1/topics/t/pop", r#"{"wait":"1s","count":2}"#).await.jobs();
     assert_eq!(jobs.len(), 1);
     assert_eq!(server.post("/v1/jobs/a/finish", "").await.status, 204);

@@ -1,5 +1,5 @@
-//! A Redis that lost the jobs: every server notices, refuses, and goes on once the loss is
-//! accepted.
+//! A Redis that has lost its jobs. Every server notices the loss, refuses calls, and continues once
+//! the loss is accepted.
 
 use std::{
     fs,
@@ -24,21 +24,21 @@ use crate::{
 
 const INCARNATION: &str = "{dq:0fb}:incarnation";
 
-/// Waits until a server answers `/readyz` with this status, and returns the answer.
-async fn ready(server: &Server, status: u16) -> Value {
+/// Waits until a server answers `/readyz` with this status. Returns the answer.
+async fn wait_for_readyz(server: &Server, status: u16) -> Value {
     let began = Instant::now();
     loop {
         let answer = server.get("/readyz").await;
         if answer.status == status {
             return answer.json();
         }
-        assert!(began.elapsed() < patience(), "not {status}: {answer:?}");
-        pass(Duration::from_millis(20)).await; // servers check now and then
+        assert!(began.elapsed() < patience(), "readyz does not answer with {status}: {answer:?}");
+        pass(Duration::from_millis(20)).await; // servers check at intervals
     }
 }
 
-/// Asserts that every transition is refused, and every read that might answer "not found".
-async fn refuses_everything(server: &Server) {
+/// Asserts that the server refuses every transition, and every read that could answer "not found".
+async fn assert_all_refused(server: &Server) {
     for (path, body) in [
         ("/jobs", r#"{"topic":"t","id":"new"}"#),
         ("/jobs", r#"{"topic":"t"}"#),
@@ -55,7 +55,10 @@ async fn refuses_everything(server: &Server) {
         let problem = server.post(path, body).await.problem(503, "store_replaced");
         assert_eq!(problem["applied"], "no", "{path}: {problem}");
         let detail = problem["detail"].as_str().expect("text");
-        assert!(detail.contains("accept-loss"), "says what to do: {detail}");
+        assert!(
+            detail.contains("accept-loss"),
+            "the detail does not name the command to run: {detail}"
+        );
     }
     for path in ["/jobs/old", "/topics/t", "/topics/t/jobs?state=ready", "/topics/t/pop?wait=100ms"]
     {
@@ -65,9 +68,9 @@ async fn refuses_everything(server: &Server) {
     server.get("/readyz").await.problem(503, "store_replaced");
 }
 
-/// Puts and finishes at one server a job that the other one pops: both know the tags of the store's
-/// reservations.
-async fn delivers(putter: &Server, popper: &Server, id: &str) {
+/// Puts and finishes a job through one server, and pops it through the other. This proves that both
+/// use the same key of reservations.
+async fn deliver(putter: &Server, popper: &Server, id: &str) {
     putter.put(&format!(r#"{{"topic":"t","id":"{id}"}}"#)).await;
     let job = popper.pop_one("t").await;
     assert_eq!(job["id"], id);
@@ -82,18 +85,18 @@ async fn every_server_refuses_an_emptied_redis_until_accepted() {
     for _ in 0..3 {
         servers.push(Server::at(&redis).await);
     }
-    delivers(&servers[0], &servers[1], "before").await;
+    deliver(&servers[0], &servers[1], "before").await;
     servers[0].put(r#"{"topic":"t","id":"old","delay":"1h"}"#).await;
     redis.command("FLUSHALL").expect("an answer");
     for server in &servers {
-        ready(server, 503).await;
+        wait_for_readyz(server, 503).await;
     }
-    // A server that starts now finds the layout that the others keep, and has no more jobs than
-    // they.
+    // A server that starts now finds the layout that the other servers have restored, and must
+    // refuse calls like them.
     servers.push(Server::unready(|settings| settings.store.url = Secret(redis.url())).await);
     for server in &servers {
-        refuses_everything(server).await;
-        // Each bucket is counted once, when its own check ran.
+        assert_all_refused(server).await;
+        // The server counts each bucket when its check notices the loss.
         let counted = async || {
             let metrics = server.get("/metrics").await.text;
             let line =
@@ -103,8 +106,8 @@ async fn every_server_refuses_an_emptied_redis_until_accepted() {
         eventually!(counted().await >= 16, "not every bucket was counted");
         assert_eq!(counted().await, 16);
     }
-    let there = redis.command(&format!("EXISTS {INCARNATION}")).expect("an answer");
-    assert_eq!(there, ":0\r\n", "no server may write an incarnation by itself");
+    let incarnation = redis.command(&format!("EXISTS {INCARNATION}")).expect("an answer");
+    assert_eq!(incarnation, ":0\r\n", "no server may write an incarnation by itself");
     assert!(redis.command("GET dq:layout").expect("an answer").contains("buckets=16"));
 
     // All operators accept at once, some of them several times.
@@ -114,24 +117,27 @@ async fn every_server_refuses_an_emptied_redis_until_accepted() {
         answer.ok(200);
     }
     for server in &servers {
-        eventually!(ready(server, 200).await["status"] == "ok", "a part stays out of use");
+        eventually!(
+            wait_for_readyz(server, 200).await["status"] == "ok",
+            "some buckets are still unavailable"
+        );
         server.get("/jobs/old").await.problem(404, "job_not_found");
     }
     for (number, putter) in servers.iter().enumerate() {
-        delivers(putter, &servers[(number + 1) % servers.len()], &format!("after:{number}")).await;
+        deliver(putter, &servers[(number + 1) % servers.len()], &format!("after:{number}")).await;
     }
     redis.command("FLUSHALL").expect("an answer");
     for server in &servers {
-        ready(server, 503).await;
+        wait_for_readyz(server, 503).await;
     }
     assert_eq!(servers[0].post("/store/accept-loss", "").await.ok(200)["buckets"], 16);
     for server in &servers {
-        ready(server, 200).await;
+        wait_for_readyz(server, 200).await;
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_cut_off_server_learns_of_an_accepted_loss() {
+async fn a_disconnected_server_notices_an_accepted_loss_later() {
     let redis = Redis::start();
     let one = Server::at(&redis).await;
     let proxy = Proxy::start(redis.port()).await;
@@ -140,12 +146,12 @@ async fn a_cut_off_server_learns_of_an_accepted_loss() {
     cut_off.put(r#"{"topic":"t","id":"lost","delay":"1h"}"#).await;
     proxy.set(Mode::Cut);
     redis.command("FLUSHALL").expect("an answer");
-    ready(&one, 503).await;
+    wait_for_readyz(&one, 503).await;
     one.post("/store/accept-loss", "").await.ok(200);
-    ready(&one, 200).await;
+    wait_for_readyz(&one, 200).await;
     one.put(r#"{"topic":"t","id":"new"}"#).await;
     proxy.set(Mode::Pass);
-    ready(&cut_off, 200).await;
+    wait_for_readyz(&cut_off, 200).await;
     assert_eq!(cut_off.pop_one("t").await["id"], "new");
     cut_off.get("/jobs/lost").await.problem(404, "job_not_found");
 }
@@ -154,25 +160,25 @@ async fn a_cut_off_server_learns_of_an_accepted_loss() {
 async fn a_new_store_in_place_of_a_lost_one_is_shared_once_accepted() {
     let redis = Redis::start();
     let (one, other) = (Server::at(&redis).await, Server::at(&redis).await);
-    // A server does this that starts on an empty Redis before any other server has looked.
+    // Simulates a server that starts on an empty Redis before the other servers have checked it.
     let script = "for _, key in ipairs(redis.call('KEYS', '*:incarnation')) do redis.call('SET', key, 'new') end";
     drop(ask(redis.port(), &["EVAL", script, "0"]).expect("an answer"));
-    ready(&one, 503).await;
-    ready(&other, 503).await;
+    wait_for_readyz(&one, 503).await;
+    wait_for_readyz(&other, 503).await;
     let third = Server::at(&redis).await;
     third.put(r#"{"topic":"t","id":"new"}"#).await;
-    refuses_everything(&one).await;
-    // A load balancer sends the operator to the server that is ready.
+    assert_all_refused(&one).await;
+    // The operator's request reaches the ready server, as through a load balancer.
     third.post("/store/accept-loss", "").await.ok(200);
     for server in [&one, &other, &third] {
-        ready(server, 200).await;
+        wait_for_readyz(server, 200).await;
     }
-    assert_eq!(one.pop_one("t").await["id"], "new", "what was acknowledged is still there");
+    assert_eq!(one.pop_one("t").await["id"], "new", "an acknowledged job is missing");
     assert_eq!(third.post("/jobs/new/finish", "").await.status, 204);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn servers_that_accept_data_loss_go_on_by_themselves() {
+async fn servers_with_accept_data_loss_continue_by_themselves() {
     let redis = Redis::start();
     let accepts = |settings: &mut Settings| {
         settings.store.url = Secret(redis.url());
@@ -185,24 +191,24 @@ async fn servers_that_accept_data_loss_go_on_by_themselves() {
         redis.command("FLUSHALL").expect("an answer");
         eventually!(
             redis.command(&format!("EXISTS {INCARNATION}")).expect("an answer").contains(":1"),
-            "no server accepts it"
+            "no server has accepted the loss"
         );
         for server in servers.iter().chain([&strict]) {
-            ready(server, 200).await;
+            wait_for_readyz(server, 200).await;
         }
-        delivers(&servers[0], &strict, &format!("after:{round}")).await;
-        delivers(&strict, &servers[1], &format!("after-too:{round}")).await;
+        deliver(&servers[0], &strict, &format!("after:{round}")).await;
+        deliver(&strict, &servers[1], &format!("after-too:{round}")).await;
     }
     let mut counted = false;
     for server in &servers {
         let metrics = server.get("/metrics").await.text;
         counted |= !metrics.contains("delay_queue_data_losses_total 0\n");
     }
-    assert!(counted, "the server that noticed counts it");
+    assert!(counted, "no server has counted the loss");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn when_the_lost_data_is_back_servers_go_on_by_themselves() {
+async fn servers_continue_by_themselves_when_the_lost_data_is_back() {
     let mut redis = Redis::with(&["--appendonly", "yes", "--appendfsync", "always"]);
     let server = Server::at(&redis).await;
     server.put(r#"{"topic":"t","id":"kept"}"#).await;
@@ -210,33 +216,37 @@ async fn when_the_lost_data_is_back_servers_go_on_by_themselves() {
     let (files, aside) = (redis.dir.path().join("appendonlydir"), redis.dir.path().join("aside"));
     fs::rename(&files, &aside).expect("moved aside");
     redis.resume();
-    // The store is unavailable until the server has looked.
-    while ready(&server, 503).await["code"] != "store_replaced" {
-        pass(Duration::from_millis(20)).await; // servers check now and then
+    // The store is unavailable until the server has checked it.
+    while wait_for_readyz(&server, 503).await["code"] != "store_replaced" {
+        pass(Duration::from_millis(20)).await; // servers check at intervals
     }
     redis.kill();
     fs::remove_dir_all(&files).expect("removed");
     fs::rename(&aside, &files).expect("put back");
     redis.resume();
-    ready(&server, 200).await;
+    wait_for_readyz(&server, 200).await;
     assert_eq!(server.pop_one("t").await["id"], "kept");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_emptied_cluster_node_costs_only_its_own_buckets() {
+async fn an_emptied_cluster_node_affects_only_its_own_buckets() {
     let cluster = Arc::new(tokio::task::block_in_place(Cluster::start));
     let settings = |settings: &mut Settings| settings.store.url = Secret(cluster.url());
     let servers = [Server::with(settings).await, Server::with(settings).await];
     let ids: Vec<String> = (0..60).map(|number| format!("job:{number}")).collect();
-    // Each node in turn: one of them has the layout and the record of accepted losses.
+    // Empties each node in turn, since one of them has the layout and the record of accepted
+    // losses.
     for node in 0..3 {
         for id in &ids {
             servers[0].put(&format!(r#"{{"topic":"t","id":"{id}","delay":"1h"}}"#)).await;
         }
         let keys = cluster.command(node, &["KEYS", "{*}:pool"]).texts();
-        let there = keys.iter().flat_map(|key| cluster.command(node, &["HKEYS", key]).texts());
-        let lost: Vec<String> = there.filter(|id| ids.contains(id)).collect();
-        assert!((5..55).contains(&lost.len()), "a third of them: {lost:?}");
+        let stored_ids = keys.iter().flat_map(|key| cluster.command(node, &["HKEYS", key]).texts());
+        let lost: Vec<String> = stored_ids.filter(|id| ids.contains(id)).collect();
+        assert!(
+            (5..55).contains(&lost.len()),
+            "the node does not have about a third of the buckets: {lost:?}"
+        );
         let buckets = cluster.command(node, &["KEYS", "{*}:incarnation"]).texts().len();
         cluster.command(node, &["FLUSHALL"]);
         for server in &servers {
@@ -249,7 +259,7 @@ async fn an_emptied_cluster_node_costs_only_its_own_buckets() {
                     break;
                 }
                 assert!(began.elapsed() < patience(), "{said}");
-                pass(Duration::from_millis(20)).await; // servers check now and then
+                pass(Duration::from_millis(20)).await; // servers check at intervals
             }
             for id in &ids {
                 let answer = server.get(&format!("/jobs/{id}")).await;
@@ -259,15 +269,15 @@ async fn an_emptied_cluster_node_costs_only_its_own_buckets() {
                     answer.ok(200);
                 }
             }
-            // A put without an id goes to a bucket that has lost nothing.
+            // A put without an id goes to a bucket without a loss.
             for _ in 0..50 {
                 server.put(r#"{"topic":"other"}"#).await;
             }
         }
         servers[1].post("/store/accept-loss", "").await.ok(200);
         for server in &servers {
-            while ready(server, 200).await["status"] != "ok" {
-                pass(Duration::from_millis(20)).await; // servers check now and then
+            while wait_for_readyz(server, 200).await["status"] != "ok" {
+                pass(Duration::from_millis(20)).await; // servers check at intervals
             }
             for id in &lost {
                 server.get(&format!("/jobs/{id}")).await.problem(404, "job_not_found");
@@ -284,6 +294,6 @@ pub async fn a_store_without_a_loss_has_nothing_to_accept(server: Server) {
     server.post("/store/accept-loss", "").await.ok(200);
     assert_eq!(server.post("/store/accept-loss", "{}").await.ok(200)["buckets"], 0);
     server.post("/store/accept-loss", r#"{"all":true}"#).await.problem(422, "invalid_field");
-    assert_eq!(ready(&server, 200).await["status"], "ok");
+    assert_eq!(wait_for_readyz(&server, 200).await["status"], "ok");
     assert_eq!(server.pop_one("t").await["id"], "a");
 }

@@ -1,4 +1,4 @@
-//! Calls of consumers on the jobs they hold.
+//! Calls of consumers on their reserved jobs.
 
 use std::{
     sync::Arc,
@@ -17,14 +17,14 @@ use crate::{
     support::Redis,
 };
 
-pub async fn an_expired_job_comes_back_and_its_consumer_is_fenced(server: Server) {
+pub async fn a_job_is_ready_after_its_ttr_and_refuses_its_old_consumer(server: Server) {
     server.put(r#"{"topic":"t","id":"a","ttr":1}"#).await;
     let popped_at = Instant::now();
     let first = server.pop_one("t").await;
     let second = server.pop_one("t").await;
     let after = popped_at.elapsed();
-    assert!(after >= Duration::from_secs(1), "came back within its TTR: {after:?}");
-    assert!(after < Duration::from_secs(3), "came back late: {after:?}");
+    assert!(after >= Duration::from_secs(1), "the job was ready within its TTR: {after:?}");
+    assert!(after < Duration::from_secs(3), "the job was ready too late: {after:?}");
     assert_eq!((&first["attempt"], &second["attempt"]), (&1.into(), &2.into()));
     let by = |job| format!(r#"{{"reservation":"{}"}}"#, reservation_of(job));
     for action in ["finish", "release", "touch", "bury"] {
@@ -35,7 +35,7 @@ pub async fn an_expired_job_comes_back_and_its_consumer_is_fenced(server: Server
     assert_eq!(server.post("/jobs/a/finish", by(&second)).await.status, 204);
 }
 
-pub async fn spent_attempts_end_in_dead(server: Server) {
+pub async fn a_job_dies_after_its_last_attempt(server: Server) {
     server.put(r#"{"topic":"t","id":"a","max_attempts":2}"#).await;
     for state in ["ready", "dead"] {
         let job = server.pop_one("t").await;
@@ -49,7 +49,7 @@ pub async fn spent_attempts_end_in_dead(server: Server) {
     assert!(server.pop("t/pop").await.is_empty());
 }
 
-pub async fn a_release_gives_the_job_back_by_its_delay_or_its_backoff(server: Server) {
+pub async fn a_released_job_waits_for_its_delay_or_its_backoff(server: Server) {
     server.put(r#"{"topic":"t","id":"a","backoff":["50ms"]}"#).await;
     let job = server.pop_one("t").await;
     let body = format!(r#"{{"reservation":"{}"}}"#, reservation_of(&job));
@@ -58,12 +58,12 @@ pub async fn a_release_gives_the_job_back_by_its_delay_or_its_backoff(server: Se
     assert!(released["due_at"].as_str() > job["due_at"].as_str());
     let job = server.pop_one("t").await;
     assert_eq!(job["due_at"], released["due_at"]);
-    // The list has one value: this was the last attempt of two.
+    // The list of waits has one value, so this was the last of two attempts.
     let body = format!(r#"{{"reservation":"{}","delay":"1h"}}"#, reservation_of(&job));
     assert_eq!(server.post("/jobs/a/release", body).await.ok(200)["state"], "dead");
 }
 
-pub async fn no_reservation_follows_from_another_of_the_same_pop(server: Server) {
+pub async fn reservations_of_one_pop_cannot_be_derived_from_each_other(server: Server) {
     let jobs = r#"{"jobs":[{"topic":"t","id":"a"},{"topic":"t","id":"b"}]}"#;
     server.post("/batch/jobs", jobs).await.ok(200);
     let mut jobs = server.pop("t/pop?count=2").await;
@@ -77,7 +77,7 @@ pub async fn no_reservation_follows_from_another_of_the_same_pop(server: Server)
         format!("{known}{}", &mine[16..]),
         format!("{known}{}", "0".repeat(16)),
         format!("{known}{}{last}", &tag[..15]),
-        // The reservation as a version without tags would have given it.
+        // Builds the reservation that a version without tags would have given.
         format!("{}0{}", &known[..13], &known[14..]),
     ];
     for guess in guesses.iter().filter(|guess| **guess != other) {
@@ -112,7 +112,7 @@ async fn a_reservation_of_an_older_version_needs_no_tag() {
     restored.expect("written").remove(0).expect("restored");
     store.close().await;
     drop(store);
-    // An older version has left no key.
+    // Simulates a store of an older version, which has no key.
     let file = rusqlite::Connection::open(dir.path().join("jobs.db")).expect("opened");
     let deleted = file.execute("DELETE FROM layout WHERE text LIKE 'reservations=%'", ());
     assert_eq!(deleted, Ok(1));
@@ -126,13 +126,13 @@ async fn a_reservation_of_an_older_version_needs_no_tag() {
     let server = open().await;
     server.put(r#"{"topic":"u","id":"new"}"#).await;
     let new = reservation_of(&server.pop_one("u").await);
-    let old = job.reservation.expect("it is reserved");
+    let old = job.reservation.expect("the job is reserved");
     let finish = format!("/jobs/old/finish?reservation={old}");
     assert_eq!(server.post(&finish, "").await.status, 204);
     let stripped = format!("/jobs/new/finish?reservation={}", &new[..16]);
     server.post(&stripped, "").await.problem(409, "reservation_lost");
 
-    // The store keeps the key that was made then.
+    // The store keeps the key that was created at the first start.
     server.stop().await;
     let server = open().await;
     let finish = format!("/jobs/new/finish?reservation={new}");
@@ -149,7 +149,7 @@ async fn a_broken_key_of_reservations_prevents_no_start() {
     };
     open().await.stop().await;
     let file = rusqlite::Connection::open(dir.path().join("jobs.db")).expect("opened");
-    // "reservations=" and a byte that is not UTF-8.
+    // The value is "reservations=" and a byte that is not UTF-8.
     let damage = "UPDATE layout SET text = CAST(x'7265736572766174696f6e733d80' AS TEXT)
                   WHERE text LIKE 'reservations=%'";
     assert_eq!(file.execute(damage, ()), Ok(1));
@@ -162,9 +162,9 @@ async fn a_broken_key_of_reservations_prevents_no_start() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn servers_on_one_redis_take_each_others_reservations() {
+async fn servers_on_one_redis_accept_each_others_reservations() {
     let redis = Arc::new(Redis::start());
-    // Both start at the same time: one of them makes the key.
+    // Both servers start at the same time, and one of them creates the key.
     let (one, other) = tokio::join!(Server::on(Arc::clone(&redis)), Server::on(Arc::clone(&redis)));
     one.put(r#"{"topic":"t","id":"a"}"#).await;
     one.put(r#"{"topic":"t","id":"b"}"#).await;
@@ -197,7 +197,7 @@ async fn a_full_redis_of_an_older_version_gets_its_key() {
     assert_eq!(other.post(&path, "").await.status, 204);
 }
 
-pub async fn a_touch_holds_the_job_longer(server: Server) {
+pub async fn a_touch_extends_the_reservation(server: Server) {
     server.put(r#"{"topic":"t","id":"a","ttr":1}"#).await;
     let job = server.pop_one("t").await;
     let body = format!(r#"{{"reservation":"{}","ttr":"1h"}}"#, reservation_of(&job));
@@ -207,7 +207,7 @@ pub async fn a_touch_holds_the_job_longer(server: Server) {
     assert_eq!(server.get("/jobs/a").await.ok(200)["state"], "reserved");
 }
 
-pub async fn going_by_id_alone_works_as_in_the_original_design(server: Server) {
+pub async fn actions_by_id_alone_work_as_in_the_original_design(server: Server) {
     server.put(r#"{"topic":"t","id":"a"}"#).await;
     for action in ["finish", "release", "touch", "bury"] {
         server.post(&format!("/jobs/a/{action}"), "").await.problem(409, "never_popped");

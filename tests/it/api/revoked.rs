@@ -1,5 +1,5 @@
-//! Requests that were let in and act later: once their body has arrived, or once the job that they
-//! wait for is there.
+//! Requests that act long after their token was checked: once their body has arrived, or once they
+//! have waited for a job.
 
 use std::time::{Duration, Instant};
 
@@ -13,11 +13,11 @@ use tokio::{
 use super::server::{Answer, Server, pass};
 use crate::support::patience::scaled;
 
-const HALF: usize = 20;
-/// A wait that is over long before its 60 seconds.
-const LONG_BEFORE: Duration = Duration::from_secs(20);
+const SENT_BYTES: usize = 20;
+/// Maximum duration of a wait that ends because of an event, well before its timeout of 60 seconds.
+const WELL_BEFORE_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// Request of which only the head and a part of the body were sent.
+/// A request of which only the head and a part of the body were sent.
 struct HalfSent {
     stream: TcpStream,
     rest: String,
@@ -34,12 +34,12 @@ impl HalfSent {
             body.len(),
         );
         stream.write_all(head.as_bytes()).await.expect("sent");
-        // The server asks for the body: it has let the request in.
+        // The server answers `100 Continue` once it has accepted the token.
         let mut go_on = [0; 25];
         stream.read_exact(&mut go_on).await.expect("an answer");
         assert_eq!(&go_on, b"HTTP/1.1 100 Continue\r\n\r\n");
-        stream.write_all(&body.as_bytes()[..HALF]).await.expect("sent");
-        Self { stream, rest: body[HALF..].to_owned() }
+        stream.write_all(&body.as_bytes()[..SENT_BYTES]).await.expect("sent");
+        Self { stream, rest: body[SENT_BYTES..].to_owned() }
     }
 
     async fn end(mut self) -> u16 {
@@ -66,8 +66,8 @@ async fn ask(server: &Server, token: &str, method: Method, path: &str, body: Val
     Server::send(if body.is_null() { request } else { request.body(body.to_string()) }).await
 }
 
-async fn create(server: &Server, by: &str, token: Value) -> String {
-    let made = ask(server, by, Method::POST, "/tokens", token).await.ok(201);
+async fn create(server: &Server, creator: &str, token: Value) -> String {
+    let made = ask(server, creator, Method::POST, "/tokens", token).await.ok(201);
     made["token"].as_str().expect("a token").to_owned()
 }
 
@@ -80,7 +80,7 @@ pub async fn the_token_must_be_valid_when_the_body_is_complete(server: Server) {
     let mallory = json!({"name": "mallory", "scopes": {"admin": ["*"]}});
     let as_open = HalfSent::begin(&server, "/tokens", "", &mallory).await;
     let root = root(&server).await;
-    assert_eq!(as_open.end().await, 401, "the server asks for tokens now");
+    assert_eq!(as_open.end().await, 401, "the server does not require a token although one exists");
 
     let scopes = json!({"admin": ["*"], "put": ["*"]});
     let leaver = create(&server, &root, json!({"name": "leaver", "scopes": scopes})).await;
@@ -100,7 +100,7 @@ pub async fn the_token_must_be_valid_when_the_body_is_complete(server: Server) {
 
 pub async fn a_waiting_pop_gets_no_job_once_its_token_is_invalid(server: Server) {
     let root = root(&server).await;
-    // Long enough for both pops to begin on a busy machine.
+    // Waits until both pops have begun, even on a busy machine.
     let put = json!({"topic": "clock", "delay": "6s"});
     let end = ask(&server, &root, Method::POST, "/jobs", put).await.ok(201)["due_at"].clone();
     let mut waiting = Vec::new();
@@ -131,7 +131,7 @@ pub async fn a_waiting_pop_gets_no_job_once_its_token_is_invalid(server: Server)
         assert_eq!(status(&mut stream).await, 401, "{name}");
         let pop = format!("/topics/{name}/pop?wait=20s");
         let jobs = ask(&server, &root, Method::GET, &pop, Value::Null).await.jobs();
-        assert_eq!(jobs[0]["attempt"], 1, "what was given back does not count: {jobs:?}");
+        assert_eq!(jobs[0]["attempt"], 1, "the attempt that was given back counts: {jobs:?}");
     }
 }
 
@@ -147,14 +147,18 @@ pub async fn a_wait_for_a_job_ends_once_its_token_is_invalid(server: Server) {
         authorization(&leaver)
     );
     stream.write_all(head.as_bytes()).await.expect("sent");
-    pass(Duration::from_millis(500)).await; // a wait that begins later is refused as well
+    pass(Duration::from_millis(500)).await; // until the wait has probably begun; one that begins later is refused too
     let began = Instant::now();
     ask(&server, &root, Method::DELETE, "/tokens/leaver", Value::Null).await;
     assert_eq!(status(&mut stream).await, 401);
-    assert!(began.elapsed() < scaled(LONG_BEFORE), "it waited on: {:?}", began.elapsed());
+    assert!(
+        began.elapsed() < scaled(WELL_BEFORE_TIMEOUT),
+        "the wait ended only after {:?}",
+        began.elapsed()
+    );
 }
 
-/// Repeats the check until it holds: there is no event to wait for.
+/// Repeats the check until it holds, since no event reports it.
 async fn until(holds: impl AsyncFn() -> bool) {
-    eventually!(holds().await, "it does not come to hold");
+    eventually!(holds().await, "the condition does not become true");
 }

@@ -1,4 +1,4 @@
-//! Rights that are revoked while servers run.
+//! Rights of the Redis user that are revoked while servers run.
 
 use std::{
     collections::BTreeSet,
@@ -29,7 +29,7 @@ fn problems(redis: &Redis) -> Vec<String> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_missing_right_is_named_and_costs_no_job() {
+async fn a_missing_right_is_reported_and_loses_no_job() {
     let redis = Redis::start();
     let server = Arc::new(Server::at(&redis).await);
     let ids = |kind: &str| (0..JOBS).map(|n| format!("{kind}:{n}")).collect::<Vec<_>>();
@@ -49,7 +49,7 @@ async fn a_missing_right_is_named_and_costs_no_job() {
         let named = |text: &str| text.contains(&format!("allow +{right}"));
         loop {
             if right == "hdel" {
-                // No timer needs this right for these jobs.
+                // Timers do not need this right, so only a call can notice that it is missing.
                 let (id, token) =
                     (held[0]["id"].as_str().expect("an id"), reservation_of(&held[0]));
                 let finish = format!("/jobs/{id}/finish?reservation={token}");
@@ -64,20 +64,66 @@ async fn a_missing_right_is_named_and_costs_no_job() {
         }
         server.get("/topics/due/pop").await.problem(503, "store_unavailable");
         redis.command(&format!("ACL SETUSER default +{right}")).expect("an answer");
-        eventually!(server.get("/readyz").await.status == 200, "{right}: it does not come back");
+        eventually!(
+            server.get("/readyz").await.status == 200,
+            "{right}: the server does not become ready again"
+        );
         assert_eq!(problems(&redis), Vec::<String>::new(), "{right}");
         let back = Instant::now();
         let mut missing: BTreeSet<String> =
             [ids("due"), ids("held")].concat().into_iter().collect();
         while !missing.is_empty() {
-            assert!(back.elapsed() < patience(), "{right}: {missing:?} do not come");
+            assert!(back.elapsed() < patience(), "{right}: {missing:?} are not delivered");
             for job in server.pop("due,held/pop?count=100&wait=1s&ttr=1h").await {
                 let id = job["id"].as_str().expect("an id");
-                assert!(missing.remove(id), "{right}: {id} came twice");
+                assert!(missing.remove(id), "{right}: {id} was delivered twice");
                 let finish = format!("/jobs/{id}/finish?reservation={}", reservation_of(&job));
                 assert_eq!(server.post(&finish, "").await.status, 204, "{right}");
             }
         }
         assert_eq!(problems(&redis), Vec::<String>::new(), "{right}");
+    }
+}
+
+/// If a script fails after it has put some jobs of a batch, its answer must not claim that it has
+/// put none.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_put_answered_as_not_applied_has_put_no_job() {
+    let redis = Redis::start();
+    let server = Server::at(&redis).await;
+    server.put(r#"{"topic":"t","id":"living"}"#).await;
+    for right in ["hget", "zscore", "zrange"] {
+        // The id of the last job is taken, and some of the other jobs are in its bucket.
+        let ids: Vec<String> = (0..JOBS).map(|n| format!("{right}:{n}")).collect();
+        let jobs = ids.iter().map(String::as_str).chain(["living"]);
+        let jobs: Vec<_> = jobs.map(|id| json!({"topic": "t", "id": id})).collect();
+        redis.command(&format!("ACL SETUSER default -{right}")).expect("an answer");
+        let answer = server.post("/batch/jobs", json!({"jobs": jobs}).to_string()).await.ok(200);
+        redis.command(&format!("ACL SETUSER default +{right}")).expect("an answer");
+        eventually!(
+            server.get("/readyz").await.status == 200,
+            "{right}: the server does not become ready again"
+        );
+        let results = answer["results"].as_array().expect("results");
+        assert_eq!(
+            results[JOBS]["applied"], "no",
+            "{right}: the put of the taken id was not refused"
+        );
+        let mut refused = 0;
+        for (id, result) in ids.iter().zip(results) {
+            let is_put = server.get(&format!("/jobs/{id}")).await.status == 200;
+            match result["status"].as_u64() {
+                Some(201) => assert!(is_put, "{right}: {id} is missing although its put succeeded"),
+                _ => {
+                    assert_eq!(result["applied"], "no", "{right}: {result}");
+                    assert!(!is_put, "{right}: {id} was put although its put was refused");
+                    refused += 1;
+                }
+            }
+        }
+        assert!(
+            (1..JOBS).contains(&refused),
+            "{right}: {refused} puts were refused; expected those in the bucket of the last job"
+        );
     }
 }

@@ -1,4 +1,4 @@
-//! The meaning of null, and the parts of an answer that can be sent back as a request.
+//! The meaning of null, and answers that clients can send back as requests.
 
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -51,7 +51,7 @@ pub async fn a_job_can_be_sent_back_as_a_get_showed_it(server: Server) {
         shown.ok(200);
         let changed = server.call(Method::PATCH, &path, shown.text.clone()).await;
         changed.ok(200);
-        assert_eq!(changed.text, shown.text, "nothing has changed");
+        assert_eq!(changed.text, shown.text, "the same job, sent back, has changed it");
         assert_eq!(server.get(&path).await.text, shown.text);
     }
     // If one field differs, the request changes that field.
@@ -89,7 +89,7 @@ pub async fn null_removes_a_backoff_and_nothing_else(server: Server) {
     assert_eq!(server.post("/jobs/a/release", body).await.ok(200)["state"], "ready");
 }
 
-pub async fn another_backoff_takes_the_attempts_along(server: Server) {
+pub async fn a_new_backoff_sets_max_attempts_too(server: Server) {
     server.put(r#"{"topic":"t","id":"a","backoff":["1h","2h"]}"#).await;
     let longer = r#"{"backoff":["1h","2h","3h","4h"]}"#;
     let shown = server.call(Method::PATCH, "/jobs/a", longer).await.ok(200);
@@ -110,7 +110,7 @@ pub async fn a_topic_can_be_sent_back_as_a_get_showed_it(server: Server) {
         assert_eq!(answer["defaults"], shown["defaults"]);
     }
     assert_eq!(server.get("/topics/t").await.ok(200)["defaults"], shown["defaults"]);
-    // An entry of the list shows no defaults, and removes none when sent back.
+    // An entry of the list has no defaults, and must remove none when it is sent back.
     let listed = server.get("/topics").await.ok(200)["topics"][0].to_string();
     for (field, text) in [
         ("defaults", listed),
@@ -128,14 +128,14 @@ pub async fn a_topic_can_be_sent_back_as_a_get_showed_it(server: Server) {
     assert_eq!(server.get("/topics/t").await.ok(200)["defaults"]["ttr"], Value::Null);
 }
 
-pub async fn a_problem_names_the_place_from_the_beginning_of_the_request(server: Server) {
+pub async fn a_problem_names_the_full_path_of_a_field(server: Server) {
     let missing = server.post("/jobs", r#"{"id":"x"}"#).await.problem(422, "invalid_field");
     assert_eq!(
         (&missing["field"], &missing["detail"]),
         (&"topic".into(), &"`topic` is missing".into())
     );
     let array = server.post("/jobs", "[]").await.problem(422, "invalid_field");
-    assert_eq!(array["field"], Value::Null, "`body` is a field of a job: {array}");
+    assert_eq!(array["field"], Value::Null, "the problem names a field of a job: {array}");
     for (backoff, field) in [
         (json!({"initial": "1s"}), "backoff.max"),
         (json!({"max": "1s"}), "backoff.initial"),

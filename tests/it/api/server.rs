@@ -34,7 +34,7 @@ impl Answer {
         serde_json::from_str(&self.text).unwrap_or_else(|_| panic!("no JSON: {self:?}"))
     }
 
-    /// Asserts a problem with this status and code, and returns its JSON.
+    /// Asserts a problem with this status and code. Returns its JSON.
     #[track_caller]
     pub fn problem(&self, status: u16, code: &str) -> Value {
         assert_eq!(self.status, status, "{}", self.text);
@@ -49,7 +49,7 @@ impl Answer {
         problem
     }
 
-    /// Asserts success, and returns the JSON.
+    /// Asserts success with this status. Returns the JSON.
     #[track_caller]
     pub fn ok(&self, status: u16) -> Value {
         assert_eq!(self.status, status, "{}", self.text);
@@ -95,17 +95,17 @@ impl Server {
         Self::start(settings).await
     }
 
-    /// Starts one more server on a shared Redis.
+    /// Starts another server on a shared Redis.
     pub async fn on(redis: Arc<Redis>) -> Self {
         Self { _redis: Some(Arc::clone(&redis)), ..Self::at(&redis).await }
     }
 
-    /// Starts a server on a Redis that the test stops and starts.
+    /// Starts a server on a Redis that the test can stop and start.
     pub async fn at(redis: &Redis) -> Self {
         Self::with(|settings| settings.store.url = Secret(redis.url())).await
     }
 
-    /// Starts a server that need not become ready.
+    /// Starts a server without waiting until it is ready.
     pub async fn unready(change: impl FnOnce(&mut Settings)) -> Self {
         let mut settings = defaults();
         change(&mut settings);
@@ -119,7 +119,7 @@ impl Server {
     }
 
     async fn begin(mut settings: Settings) -> Self {
-        // Calls of the store then carry jobs of several buckets, also on one Redis.
+        // With 16 buckets, calls to one Redis contain jobs of several buckets too.
         if settings.store.url.0.starts_with("redis://") {
             settings.store.buckets = settings.store.buckets.or(Some(16));
         }
@@ -137,7 +137,7 @@ impl Server {
     /// Stops the server as SIGTERM does, and waits until it has ended.
     pub async fn stop(mut self) {
         drop(self.stop.take());
-        self.task.take().expect("it runs").await.expect("it ends in order");
+        self.task.take().expect("the server runs").await.expect("the server ends without a panic");
     }
 
     pub fn begin_to_stop(&mut self) {
@@ -175,7 +175,7 @@ impl Server {
         self.call(Method::DELETE, path, "").await
     }
 
-    /// Puts a job, which must be accepted.
+    /// Puts a job. Panics if the server refuses it.
     pub async fn put(&self, body: &str) -> Value {
         self.post("/jobs", body.to_owned()).await.ok(201)
     }
@@ -184,15 +184,15 @@ impl Server {
         self.get(&format!("/topics/{query}")).await.jobs()
     }
 
-    /// Waits until at least `count` pops look for jobs or wait for them.
+    /// Waits until at least `count` pops search for jobs or wait for them.
     pub async fn until_pops_wait(&self, count: usize) {
         events::until_pops_wait(&self.url(""), count..).await;
     }
 
-    /// Pops one job, and waits for it if there is none.
+    /// Pops one job, and waits for it if no job is ready.
     pub async fn pop_one(&self, topic: &str) -> Value {
         let mut jobs = self.pop(&format!("{topic}/pop?wait=30s")).await;
-        assert_eq!(jobs.len(), 1, "no job of {topic:?} came");
+        assert_eq!(jobs.len(), 1, "no job of {topic:?} was delivered");
         jobs.remove(0)
     }
 }
@@ -206,7 +206,7 @@ pub fn reservation_of(job: &Value) -> String {
     job["reservation"].as_str().expect("a reservation").to_owned()
 }
 
-/// Sleeps, where no event can end the wait: time itself is tested.
+/// Sleeps. Only for tests in which time must pass, or for which no event exists.
 pub async fn pass(span: Duration) {
     tokio::time::sleep(span).await;
 }

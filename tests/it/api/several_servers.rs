@@ -64,11 +64,11 @@ async fn three_servers_deliver_ten_thousand_jobs_once_each() {
     }
     let popped: Vec<u64> = consumers.join_all().await.into_iter().flatten().collect();
     assert_eq!(popped.len(), JOBS);
-    assert_eq!(popped.iter().collect::<HashSet<_>>().len(), JOBS, "each job once");
+    assert_eq!(popped.iter().collect::<HashSet<_>>().len(), JOBS, "a job was delivered twice");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_job_put_on_one_server_reaches_who_waits_on_another() {
+async fn a_job_put_on_one_server_reaches_a_consumer_of_another() {
     let redis = Arc::new(Redis::start());
     let one = Server::on(Arc::clone(&redis)).await;
     let other = Arc::new(Server::on(redis).await);
@@ -86,7 +86,7 @@ async fn a_job_put_on_one_server_reaches_who_waits_on_another() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_new_time_holds_for_who_waits_on_another_server_too() {
+async fn a_new_due_time_applies_to_consumers_of_other_servers() {
     let redis = Arc::new(Redis::start());
     let one = Server::on(Arc::clone(&redis)).await;
     let other = Arc::new(Server::on(redis).await);
@@ -117,17 +117,20 @@ async fn a_pause_reaches_waiters_of_other_servers_in_a_second() {
     });
     other.until_pops_wait(1).await;
     one.post("/topics/t/pause", "").await.ok(200);
-    // Every server hears of the pause within a second, or later on a busy machine.
-    eventually!(other.get("/topics/t").await.ok(200)["paused"] == true, "it does not hear of it");
+    // Every server gets the pause within a second, or later on a busy machine.
+    eventually!(
+        other.get("/topics/t").await.ok(200)["paused"] == true,
+        "the other server does not get the pause"
+    );
     one.put(r#"{"topic":"t","id":"a"}"#).await;
     assert!(waiting.await.expect("joined").is_empty());
     one.post("/topics/t/resume", "").await.ok(200);
     assert_eq!(other.pop_one("t").await["id"], "a");
 }
 
-/// Starts a server whose timers do not poll again within a test: it learns of other servers' calls
-/// only from hints.
-async fn that_hardly_polls(redis: &Arc<Redis>) -> Arc<Server> {
+/// Starts a server whose timers do not poll again during a test, so that it learns of calls of
+/// other servers only from hints.
+async fn start_with_rare_polls(redis: &Arc<Redis>) -> Arc<Server> {
     let change = |settings: &mut delay_queue::config::Settings| {
         settings.store.url = Secret(redis.url());
         settings.timer.poll_interval = Millis::new(60_000);
@@ -138,7 +141,7 @@ async fn that_hardly_polls(redis: &Arc<Redis>) -> Arc<Server> {
 #[tokio::test(flavor = "multi_thread")]
 async fn hints_reach_other_servers_without_a_poll() {
     let redis = Arc::new(Redis::start());
-    let (one, other) = (that_hardly_polls(&redis).await, that_hardly_polls(&redis).await);
+    let (one, other) = (start_with_rare_polls(&redis).await, start_with_rare_polls(&redis).await);
     let listeners = || redis.command("PUBSUB SHARDNUMSUB {dq:0fb}:hints-5:0").expect("an answer");
     eventually!(listeners().ends_with(":2\r\n"), "{}", listeners());
     for (round, delay) in ["0s", "300ms", "0s", "300ms"].into_iter().enumerate() {
@@ -154,12 +157,12 @@ async fn hints_reach_other_servers_without_a_poll() {
     one.post("/topics/t/pause", "").await.ok(200);
     eventually!(
         other.get("/topics/t").await.ok(200)["paused"] == true,
-        "the other does not hear of it"
+        "the other server does not get the hint"
     );
 }
 
-/// Returns the calls to Redis in three seconds without a request, and how many of them began a
-/// poll.
+/// Returns the number of calls to Redis in three seconds without a request, and how many of them
+/// began a poll.
 async fn calls_while_idle(redis: &Redis) -> [u64; 2] {
     let count = |section, name| {
         let info = redis.command(&format!("INFO {section}")).expect("an answer");
@@ -172,12 +175,12 @@ async fn calls_while_idle(redis: &Redis) -> [u64; 2] {
         [count("stats", "total_commands_processed:"), count("commandstats", "cmdstat_mget:calls=")]
     };
     let before = counts();
-    pass(Duration::from_secs(3)).await; // time itself is measured
+    pass(Duration::from_secs(3)).await; // counts calls during this time
     let after = counts();
     [after[0] - before[0], after[1] - before[1]]
 }
 
-/// Starts a server with a waiting consumer, so that it polls.
+/// Starts a server with a waiting consumer, for which it polls.
 async fn start_idle(redis: &Arc<Redis>, servers: &mut JoinSet<Vec<Value>>) {
     let server = Server::on(Arc::clone(redis)).await;
     servers.spawn(async move { server.pop("t/pop?wait=60s").await });
@@ -188,7 +191,7 @@ async fn idle_servers_share_their_polls() {
     let redis = Arc::new(Redis::start());
     let mut servers = JoinSet::new();
     let first = Server::on(Arc::clone(&redis)).await;
-    // Jobs that are not due, so that there are deadlines to read.
+    // Puts jobs that are not due, so that servers have deadlines to read.
     for number in 0..64 {
         let job = format!(r#"{{"topic":"t","id":"job:{number}","delay":"1h"}}"#);
         first.put(&job).await;
@@ -199,24 +202,24 @@ async fn idle_servers_share_their_polls() {
         for _ in 0..more {
             start_idle(&redis, &mut servers).await;
         }
-        pass(Duration::from_secs(2)).await; // servers begin to listen within a second
+        pass(Duration::from_secs(2)).await; // servers subscribe to hints within a second
         counts.push(calls_while_idle(&redis).await);
     }
     println!("calls and polls in 3 s of one server, two, and four: {counts:?}");
     let [[one, polls_of_one], [two, _], [_, polls_of_four]] = counts[..] else {
         unreachable!("three counts")
     };
-    // Four servers that did not share would poll four times as often; a single server skips most
+    // Without sharing, four servers would poll four times as often. A single server skips most
     // reads of deadlines.
-    assert!(polls_of_four < 3 * polls_of_one, "four servers share their polls: {counts:?}");
-    assert!(5 * one < 4 * two, "one alone asks for deadlines rarely: {counts:?}");
-    assert!(one > 10, "timers poll: {counts:?}");
+    assert!(polls_of_four < 3 * polls_of_one, "four servers do not share their polls: {counts:?}");
+    assert!(5 * one < 4 * two, "a single server reads deadlines too often: {counts:?}");
+    assert!(one > 10, "the timers of a single server do not poll: {counts:?}");
 }
 
 /// Returns the time since a job was due, by the clock of this machine.
 fn late(job: &Value) -> Duration {
     let due: jiff::Timestamp = job["due_at"].as_str().expect("a time").parse().expect("a time");
-    #[expect(clippy::disallowed_methods, reason = "what a consumer sees is measured")]
+    #[expect(clippy::disallowed_methods, reason = "measures lateness by the consumer's clock")]
     let now = jiff::Timestamp::now();
     now.duration_since(due).try_into().unwrap_or_default()
 }
@@ -256,7 +259,7 @@ async fn the_deadline_of_a_late_put_is_met() {
         settings.timer.poll_interval = POLL_INTERVAL;
     })
     .await;
-    server.put(r#"{"topic":"t","id":"first","delay":"1h"}"#).await; // the script is known by now
+    server.put(r#"{"topic":"t","id":"first","delay":"1h"}"#).await; // Redis has the script after this put
     proxy.set(Mode::Late { text: "delayed-on-its-way", by: Duration::from_secs(2) });
     let put = r#"{"topic":"t","id":"delayed-on-its-way","delay":"300ms"}"#;
     let unknown = server.post("/jobs", put).await.problem(503, "store_unavailable");
@@ -269,7 +272,7 @@ async fn the_deadline_of_a_late_put_is_met() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_holds_its_lease_however_rarely_it_polls() {
     let redis = Arc::new(Redis::start());
-    let server = that_hardly_polls(&redis).await;
+    let server = start_with_rare_polls(&redis).await;
     // Milliseconds until the server's lease ends; -1 without a lease.
     let left = || {
         let script = "local time, lease = redis.call('TIME'), redis.call('ZRANGE', KEYS[1], 0, 0, 'WITHSCORES') \
@@ -281,8 +284,8 @@ async fn a_server_holds_its_lease_however_rarely_it_polls() {
     let begin = Instant::now();
     while begin.elapsed() < Duration::from_secs(5) {
         assert!((1..=3_000).contains(&left()), "{} ms are left", left());
-        pass(Duration::from_millis(100)).await; // time itself is tested
+        pass(Duration::from_millis(100)).await; // the lease must be renewed during this time
     }
-    Arc::into_inner(server).expect("the only one").stop().await;
-    assert_eq!(left(), -1, "a server that stops leaves no lease");
+    Arc::into_inner(server).expect("the only reference").stop().await;
+    assert_eq!(left(), -1, "a stopped server has left its lease");
 }

@@ -1,5 +1,5 @@
-//! Slots of a cluster that hold keys of the store but no bucket: each is moved to a master that has
-//! nothing else of the store.
+//! Slots of a cluster that have keys of the store but no bucket. The test moves each slot to a
+//! master without other keys of the store.
 
 use std::time::{Duration, Instant};
 
@@ -27,7 +27,7 @@ async fn call(server: &Server, token: &str, method: Method, path: &str, body: &V
     Server::send(request.body(body.to_string())).await
 }
 
-/// Repeats a call until it succeeds: while a slot moves, its calls are refused.
+/// Repeats a call until it succeeds, since the server refuses calls to a slot that is being moved.
 async fn until_done(
     server: &Server,
     token: &str,
@@ -42,12 +42,12 @@ async fn until_done(
             return answer;
         }
         assert!(began.elapsed() < patience(), "{path}: {answer:?}");
-        pass(Duration::from_millis(50)).await; // no event reports that the new map was read
+        pass(Duration::from_millis(50)).await; // no event reports that the server has read the new map of slots
     }
 }
 
 /// Uses every slot of the store: jobs, topic settings, tokens.
-async fn uses_everything(server: &Server, admin: &str, round: &str) {
+async fn use_every_slot(server: &Server, admin: &str, round: &str) {
     until_done(server, admin, Method::POST, "/topics/t/pause", &json!({})).await;
     until_done(server, admin, Method::POST, "/topics/t/resume", &json!({})).await;
     let scopes = json!({"put": ["*"]});
@@ -64,10 +64,10 @@ async fn a_slot_without_a_bucket_may_be_on_a_master_of_its_own() {
     let cluster = tokio::task::block_in_place(Cluster::start);
     let homes = ["layout", "topics", "tokens"]
         .map(|home| (home, slot(&cluster, &format!("{{{PREFIX}:{home}}}"))));
-    // The one bucket and everything else are on one master; nothing is on the other.
+    // One master has the only bucket and all other keys. The others have no keys.
     let bucket = slot(&cluster, "{dq:0}");
     let home = cluster.master_of(bucket).expect("a master");
-    let lonely = (0..3).find(|&node| node != home).expect("another master");
+    let empty_master = (0..3).find(|&node| node != home).expect("another master");
     let mut slots: Vec<u16> = homes.iter().map(|&(_, slot)| slot).collect();
     slots.retain(|&slot| cluster.master_of(slot) != Some(home));
     tokio::task::block_in_place(|| cluster.move_slots(&slots, home, Duration::ZERO));
@@ -80,12 +80,12 @@ async fn a_slot_without_a_bucket_may_be_on_a_master_of_its_own() {
     let scopes = Value::from_iter(scopes);
     let made = server.post("/tokens", json!({"name": "all", "scopes": scopes}).to_string()).await;
     let admin = made.ok(201)["token"].as_str().expect("a token").to_owned();
-    uses_everything(&server, &admin, "together").await;
+    use_every_slot(&server, &admin, "together").await;
     for (name, slot) in homes {
-        tokio::task::block_in_place(|| cluster.move_slots(&[slot], lonely, Duration::ZERO));
-        uses_everything(&server, &admin, name).await;
+        tokio::task::block_in_place(|| cluster.move_slots(&[slot], empty_master, Duration::ZERO));
+        use_every_slot(&server, &admin, name).await;
         let other = Server::with(settings).await;
-        uses_everything(&other, &admin, &format!("{name}.started")).await;
+        use_every_slot(&other, &admin, &format!("{name}.started")).await;
         other.stop().await;
         tokio::task::block_in_place(|| cluster.move_slots(&[slot], home, Duration::ZERO));
     }

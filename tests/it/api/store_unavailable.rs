@@ -1,4 +1,4 @@
-//! A Redis that becomes unavailable and comes back.
+//! A Redis that is unavailable for a while, or full, or replaced.
 
 use std::{sync::Arc, time::Duration};
 
@@ -9,15 +9,15 @@ use crate::{
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_unavailable_store_is_a_503_until_it_is_back() {
-    // With everysec a Redis that is killed while the disk is busy loses acknowledged writes.
+    // With `everysec`, a Redis that is killed while the disk is busy loses acknowledged writes.
     let mut redis = Redis::with(&["--appendonly", "yes", "--appendfsync", "always"]);
     let server = Server::at(&redis).await;
     server.put(r#"{"topic":"t","id":"before","delay":"300ms"}"#).await;
     redis.kill();
     pass(Duration::from_millis(500)).await; // the job falls due while the store is unavailable
 
-    // The first call may find the broken connection: its outcome is unknown. The store has applied
-    // none of the later calls.
+    // The first call may notice the broken connection, and then its outcome is unknown. The store
+    // must not have applied any later call.
     let mut applied = Vec::new();
     for number in 0..5 {
         let body = format!(r#"{{"topic":"t","id":"away:{number}"}}"#);
@@ -45,7 +45,7 @@ async fn an_unavailable_store_is_a_503_until_it_is_back() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_full_redis_refuses_puts_and_lets_everything_else_go_on() {
+async fn a_full_redis_refuses_only_puts() {
     let redis = Arc::new(Redis::start());
     let server = Server::on(Arc::clone(&redis)).await;
     for id in ["a", "b", "c"] {
@@ -76,12 +76,15 @@ async fn a_replaced_redis_with_the_same_layout_is_noticed() {
     eventually!(server.get("/readyz").await.ok(200)["status"] != "ok", "no server notices");
     let said = server.get("/readyz").await.ok(200);
     assert_eq!(said["buckets_replaced"], serde_json::json!([0]), "{said}");
-    assert!(said["buckets_unavailable"].is_null(), "its node is there: {said}");
+    assert!(
+        said["buckets_unavailable"].is_null(),
+        "the node of the bucket counts as unavailable: {said}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn hints_work_again_after_redis_is_back() {
-    // With everysec a Redis that is killed while the disk is busy loses acknowledged writes.
+    // With `everysec`, a Redis that is killed while the disk is busy loses acknowledged writes.
     let mut redis = Redis::with(&["--appendonly", "yes", "--appendfsync", "always"]);
     let with = |settings: &mut delay_queue::config::Settings, url: String| {
         settings.store.url = delay_queue::store::redis::Secret(url);
@@ -120,14 +123,15 @@ async fn ready_jobs_are_published_if_no_consumer_waits_here() {
     let (one, other) = (Server::with(with).await, Arc::new(Server::with(with).await));
     let listeners = || redis.command("PUBSUB SHARDNUMSUB {dq:0fb}:hints-5:0").expect("an answer");
     while !listeners().ends_with(":2\r\n") {
-        pass(Duration::from_millis(20)).await; // no event reports that a server listens
+        pass(Duration::from_millis(20)).await; // no event reports that a server has subscribed
     }
     let waiting = tokio::spawn({
         let other = Arc::clone(&other);
         async move { other.pop_one("t").await }
     });
     other.until_pops_wait(1).await;
-    // One of two jobs goes to a consumer at the first server, which then asks for no more.
+    // The waiting consumer of the first server gets one of the two jobs. This server has no other
+    // consumer.
     let (here, ()) = futures::future::join(one.pop("t/pop?wait=10s"), async {
         one.until_pops_wait(1).await;
         let both = r#"{"jobs":[{"topic":"t","id":"a"},{"topic":"t","id":"b"}]}"#;
@@ -143,7 +147,8 @@ async fn a_pause_that_the_server_cannot_apply_is_not_acknowledged() {
     let redis = Redis::start();
     let server = Server::at(&redis).await;
     server.put(r#"{"topic":"t","id":"a"}"#).await;
-    // A script makes the change; the server reads the changed settings with these commands.
+    // Without these commands, a script can make the change, but the server cannot read the changed
+    // settings.
     redis.command("ACL SETUSER default -hmget -hscan").expect("an answer");
     let problem = server.post("/topics/t/pause", "").await.problem(503, "store_unavailable");
     assert_eq!(problem["applied"], "unknown");

@@ -1,4 +1,4 @@
-//! Topics as a whole: counts, pausing, purging, kicking, defaults.
+//! Calls on whole topics: counts, pauses, purges, kicks, defaults.
 
 use std::{
     collections::HashSet,
@@ -46,7 +46,7 @@ pub async fn jobs_are_listed_and_counted_by_due_time(server: Server) {
     assert_eq!((listed.len(), listed[0].as_str()), (10, "2030-03-17T17:56:40.000Z"));
     for (path, field) in [
         ("state=dead&due_after=1900000000000", "due_after"),
-        ("state=reserved&due_before=1900000000000", "due_before"),
+        ("state=dead&due_before=1900000000000", "due_before"),
         ("state=ready&due_before=tomorrow", "due_before"),
     ] {
         let refused = server.get(&format!("/topics/t/jobs?{path}")).await;
@@ -60,7 +60,7 @@ pub async fn jobs_are_listed_and_counted_by_due_time(server: Server) {
         json!({"from": "2030-03-17T17:51:40.000Z", "step": 600, "counts": [10, 10, 5]})
     );
     let soon = server.get("/topics/t/due").await.ok(200);
-    assert_eq!(soon["counts"], json!(vec![0; 60]), "the next hour in minutes");
+    assert_eq!(soon["counts"], json!(vec![0; 60]), "the counts of the next hour, minute by minute");
     for (query, field) in [
         ("from=1900000000000&until=1900000000000", "until"),
         ("from=1900000000000&until=1900000501000&step=1", "step"),
@@ -72,7 +72,7 @@ pub async fn jobs_are_listed_and_counted_by_due_time(server: Server) {
     }
 }
 
-pub async fn an_overview_tells_of_all_topics_at_once(server: Server) {
+pub async fn the_overview_describes_all_topics(server: Server) {
     put_many(&server, "mail.a", [0, 0, 3600].into_iter()).await;
     put_many(&server, "mail.b", [3600, 7200].into_iter()).await;
     put_many(&server, "paused", [0, 0, 0].into_iter()).await;
@@ -89,7 +89,10 @@ pub async fn an_overview_tells_of_all_topics_at_once(server: Server) {
         json!({"delayed": 3, "ready": 4, "reserved": 1, "dead": 1, "finished": 0})
     );
     assert_eq!((&seen["topics"], &seen["paused"]), (&4.into(), &1.into()), "{seen}");
-    assert_eq!(seen["due_not_delivered"], 1, "not those of the paused topic: {seen}");
+    assert_eq!(
+        seen["due_not_delivered"], 1,
+        "jobs of the paused topic count as not delivered: {seen}"
+    );
     assert!(seen["oldest_ready_age"].as_f64().is_some_and(|age| age < 3600.0), "{seen}");
     let names = |list: &str| -> Vec<String> {
         let topics = seen[list].as_array().expect("a list").iter();
@@ -117,7 +120,7 @@ pub async fn an_overview_tells_of_all_topics_at_once(server: Server) {
         "topic"
     );
 
-    // Later changes are shown as well, if not at once.
+    // Later changes are shown after some time.
     server.delete("/topics/paused/jobs").await.ok(200);
     while server.get("/overview").await.ok(200)["jobs"]["ready"] != 1 {
         pass(Duration::from_millis(100)).await;
@@ -167,7 +170,7 @@ pub async fn topics_are_listed_with_exact_counts(server: Server) {
     assert_eq!(mail["topics"][0]["delayed"], 2);
 
     server.call(Method::DELETE, "/topics/orders/jobs", "").await.ok(200);
-    assert!(!server.get("/topics").await.text.contains("orders"), "with nothing in it, it is gone");
+    assert!(!server.get("/topics").await.text.contains("orders"), "an empty topic is listed");
 }
 
 pub async fn jobs_are_paged_through_by_state(server: Server) {
@@ -189,7 +192,7 @@ pub async fn jobs_are_paged_through_by_state(server: Server) {
     }
     assert_eq!(seen.len(), 50);
     let page = server.get("/topics/t/jobs?state=delayed&limit=7").await.ok(200);
-    let cursor = page["cursor"].as_str().expect("there is more");
+    let cursor = page["cursor"].as_str().expect("the list has another page");
     for (topic, state, cursor) in [
         ("t", "dead", cursor.to_owned()),
         ("other", "delayed", cursor.to_owned()),
@@ -230,7 +233,11 @@ pub async fn a_topic_with_settings_is_listed_without_jobs(server: Server) {
             None => break,
         }
     }
-    assert_eq!(all, ["a.1", "a.2", "a.3", "b", "c"], "each once, in order");
+    assert_eq!(
+        all,
+        ["a.1", "a.2", "a.3", "b", "c"],
+        "topics are missing, repeated, or in another order"
+    );
     let page = server.get("/topics?limit=3&prefix=a.").await.ok(200);
     let shown = |index: usize| {
         let topic = &page["topics"][index];
@@ -284,7 +291,7 @@ pub async fn bad_parameters_are_refused(server: Server) {
     server.post("/topics/t/pause", r#"{"x":1}"#).await.problem(422, "invalid_field");
 }
 
-pub async fn a_paused_topic_takes_jobs_and_hands_out_none(server: Server) {
+pub async fn a_paused_topic_accepts_jobs_and_delivers_none(server: Server) {
     server.put(r#"{"topic":"t","id":"before"}"#).await;
     let paused = server.post("/topics/t/pause", "").await.ok(200);
     assert_eq!(paused, json!({"topic": "t", "paused": true, "paused_until": null}));
@@ -325,7 +332,11 @@ pub async fn a_pause_for_a_time_ends_by_itself(server: Server) {
     let shown = server.get("/topics/t").await.ok(200);
     assert!(paused["paused_until"].is_string(), "{paused}");
     assert_eq!((&shown["paused"], &shown["paused_until"]), (&true.into(), &paused["paused_until"]));
-    assert_eq!(server.pop("t/pop?wait=20s").await[0]["id"], "a", "who waits gets it");
+    assert_eq!(
+        server.pop("t/pop?wait=20s").await[0]["id"],
+        "a",
+        "the waiting consumer did not get the job after the pause"
+    );
     let passed = began.elapsed();
     assert!(passed >= Duration::from_millis(1500), "{passed:?}");
     let shown = server.get("/topics/t").await.ok(200);
@@ -366,7 +377,7 @@ pub async fn the_last_errors_are_reported_with_their_jobs(server: Server) {
     );
 }
 
-pub async fn a_flood_of_errors_of_one_topic_leaves_those_of_others(server: Server) {
+pub async fn many_errors_of_one_topic_do_not_hide_those_of_others(server: Server) {
     let fail = async |topic: &str, error: String| {
         let put = server.put(&json!({"topic": topic}).to_string()).await;
         server.pop(&format!("{topic}/pop")).await;
@@ -386,10 +397,14 @@ pub async fn a_flood_of_errors_of_one_topic_leaves_those_of_others(server: Serve
     };
     assert_eq!(times("quiet"), [1]);
     assert_eq!(times("flood"), [1; 4]);
-    assert_eq!(times("refused"), [30], "they differ in numbers and addresses only");
+    assert_eq!(
+        times("refused"),
+        [30],
+        "errors that differ only in numbers and addresses are not counted as one"
+    );
 }
 
-pub async fn a_purge_takes_one_state_or_all(server: Server) {
+pub async fn a_purge_removes_one_state_or_all(server: Server) {
     put_many(&server, "t", (0..500).map(|n| if n % 2 == 0 { 0 } else { 3600 })).await;
     put_many(&server, "other", [0].into_iter()).await;
     server.pop("t/pop?count=10").await;
@@ -407,7 +422,7 @@ pub async fn a_purge_takes_one_state_or_all(server: Server) {
     assert_eq!(server.get("/topics/other").await.ok(200)["ready"], 1);
 }
 
-pub async fn a_purge_takes_jobs_that_change_their_state_meanwhile(server: Server) {
+pub async fn a_purge_removes_jobs_that_change_their_state_meanwhile(server: Server) {
     const JOBS: usize = 3000;
     for _ in 0..JOBS / 1000 {
         put_many(&server, "t", (0..1000).map(|_| 0)).await;
@@ -416,7 +431,7 @@ pub async fn a_purge_takes_jobs_that_change_their_state_meanwhile(server: Server
     while held.len() < JOBS {
         held.extend(server.pop("t/pop?count=100").await);
     }
-    // Consumers give their jobs back while the purge is under way, the last ones first.
+    // Consumers release their jobs during the purge, the last ones first.
     let release = async {
         for part in held.rchunks(50) {
             let jobs: Vec<Value> = part.iter().map(|job| json!({"id": job["id"]})).collect();
@@ -431,7 +446,7 @@ pub async fn a_purge_takes_jobs_that_change_their_state_meanwhile(server: Server
     assert_eq!(purged.ok(200)["purged"], JOBS);
 }
 
-pub async fn the_dead_of_a_topic_are_kicked_together(server: Server) {
+pub async fn all_dead_jobs_of_a_topic_are_kicked_together(server: Server) {
     put_many(&server, "t", (0..30).map(|_| 0)).await;
     let mut popped = 0;
     while popped < 30 {
@@ -448,13 +463,13 @@ pub async fn the_dead_of_a_topic_are_kicked_together(server: Server) {
     assert_eq!(server.pop_one("t").await["attempt"], 1);
 }
 
-pub async fn a_topic_has_defaults_for_jobs_that_do_not_say(server: Server) {
+pub async fn a_topic_has_defaults_for_omitted_fields(server: Server) {
     let defaults = r#"{"ttr":"90s","max_attempts":3,"backoff":["1s","2m"],"dead_retention":"1d",
-        "finished_retention":"1h"}"#;
+        "finished_retention":"1h","priority":7,"expires_after":"2h","dead_to":"failed"}"#;
     let set = server.call(Method::PUT, "/topics/t", defaults).await.ok(200);
     let shown = json!({
         "ttr": 90, "max_attempts": 3, "backoff": [1, 120], "dead_retention": 86400,
-        "finished_retention": 3600,
+        "finished_retention": 3600, "priority": 7, "expires_after": 7200, "dead_to": "failed",
     });
     assert_eq!(set["defaults"], shown);
     server.put(r#"{"topic":"t","id":"a"}"#).await;
@@ -477,7 +492,7 @@ pub async fn a_topic_has_defaults_for_jobs_that_do_not_say(server: Server) {
     assert_eq!(get("d").await["ttr"], 60);
 }
 
-/// Eight delays give nine attempts; then the job is dead, and a kick brings it back.
+/// Eight delays give nine attempts. Then the job is dead, and a kick makes it ready again.
 pub async fn a_payment_callback_backs_off_dies_and_is_kicked(server: Server) {
     let backoff = ["0s", "20ms", "30ms", "30ms", "40ms", "40ms", "50ms", "60ms"];
     let put = json!({"topic": "t", "id": "call", "backoff": backoff});
@@ -542,11 +557,14 @@ async fn topic_settings_reach_all_servers_and_outlive_them() {
     one.put(r#"{"topic":"t","id":"a"}"#).await;
     one.post("/topics/t/pause", "").await.ok(200);
     one.call(Method::PUT, "/topics/t", r#"{"ttr":"90s"}"#).await.ok(200);
-    // Every server hears of the change within a second, or later on a busy machine.
-    eventually!(other.get("/topics/t").await.ok(200)["paused"] == true, "it does not hear of it");
+    // Every server gets the change within a second, or later on a busy machine.
+    eventually!(
+        other.get("/topics/t").await.ok(200)["paused"] == true,
+        "the other server does not get the change"
+    );
     eventually!(
         other.get("/topics/t").await.ok(200)["defaults"]["ttr"] == 90,
-        "it does not hear of it"
+        "the other server does not get the change"
     );
     assert!(other.pop("t/pop?wait=100ms").await.is_empty());
     other.put(r#"{"topic":"t","id":"b"}"#).await;

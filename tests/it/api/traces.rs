@@ -1,4 +1,4 @@
-//! Trace contexts that jobs carry from their producers.
+//! Trace contexts that jobs have from their producers.
 
 use reqwest::Method;
 
@@ -42,7 +42,7 @@ pub async fn a_job_gives_its_consumers_the_traceparent_of_its_put(server: Server
         }
     }
 
-    // The `traceparent` of a GET can be sent back; another one is refused.
+    // A client may send the `traceparent` of a GET back, but no other one.
     let shown = server.get("/jobs/field").await.ok(200);
     assert_eq!(shown["traceparent"], own.as_str());
     let patch = async |body: String| server.call(Method::PATCH, "/jobs/field", body).await;

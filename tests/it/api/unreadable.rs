@@ -1,5 +1,5 @@
-//! Bodies that are valid JSON but that parsers refuse: such a body must not make the answer of a
-//! pop unreadable for its consumer.
+//! Bodies that are valid JSON, but that some parsers refuse. Such a body must not make the answer
+//! to a pop unreadable for its consumer.
 
 use reqwest::Method;
 use serde_json::json;

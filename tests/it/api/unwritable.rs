@@ -1,4 +1,5 @@
-//! Causes that keep Redis from taking writes: `/readyz` names each, and recovers once it is gone.
+//! Causes for which Redis refuses writes. `/readyz` names each cause, and answers with 200 once it
+//! is removed.
 
 use std::{
     fs,
@@ -11,7 +12,7 @@ use serde_json::json;
 use crate::support::patience::patience;
 use crate::{
     api::{
-        acknowledged::{follows, pair},
+        acknowledged::{master_and_replica, wait_until_connected},
         server::{Answer, Server, pass},
     },
     support::{Redis, cluster::Cluster},
@@ -29,8 +30,8 @@ async fn until(server: &Server, what: &str, wanted: impl Fn(&Answer) -> bool) ->
     }
 }
 
-/// Waits until `/readyz` refuses with a reason that has all of `words`.
-async fn refuses(server: &Server, words: &[&str]) {
+/// Waits until `/readyz` answers with 503 and a reason that contains all of `words`.
+async fn wait_until_refused(server: &Server, words: &[&str]) {
     let has = |answer: &Answer| {
         answer.status == 503 && words.iter().all(|word| answer.text.contains(word))
     };
@@ -38,12 +39,12 @@ async fn refuses(server: &Server, words: &[&str]) {
     answer.problem(503, "store_unavailable");
 }
 
-async fn is_well(server: &Server, after: &str) {
+async fn wait_until_ready(server: &Server, after: &str) {
     until(server, after, |answer| answer.status == 200 && answer.json()["status"] == "ok").await;
     server.put(r#"{"topic":"t"}"#).await;
 }
 
-fn ok(redis: &Redis, line: &str) {
+fn run(redis: &Redis, line: &str) {
     assert_eq!(redis.command(line).as_deref(), Some("+OK\r\n"), "{line}");
 }
 
@@ -59,60 +60,61 @@ async fn with_ack(redis: &Redis, ack: Ack) -> Server {
 async fn a_redis_that_refuses_writes_is_not_ready() {
     let redis = Redis::start();
     let server = Server::at(&redis).await;
-    is_well(&server, "the start").await;
+    wait_until_ready(&server, "the start").await;
 
-    ok(&redis, "CONFIG SET min-replicas-to-write 1");
-    refuses(&server, &["NOREPLICAS"]).await;
+    run(&redis, "CONFIG SET min-replicas-to-write 1");
+    wait_until_refused(&server, &["NOREPLICAS"]).await;
     server.post("/jobs", r#"{"topic":"t"}"#).await.problem(503, "store_unavailable");
-    ok(&redis, "CONFIG SET min-replicas-to-write 0");
-    is_well(&server, "min-replicas-to-write").await;
+    run(&redis, "CONFIG SET min-replicas-to-write 0");
+    wait_until_ready(&server, "min-replicas-to-write").await;
 
-    // A snapshot that fails: its file cannot replace a directory.
+    // Makes a snapshot fail: its file cannot replace a directory.
     let dump = redis.dir.path().join("dump.rdb");
     fs::create_dir(&dump).expect("a directory");
-    ok(&redis, "CONFIG SET save \"3600 1\"");
+    run(&redis, "CONFIG SET save \"3600 1\"");
     redis.command("BGSAVE").expect("an answer");
-    refuses(&server, &["MISCONF"]).await;
+    wait_until_refused(&server, &["MISCONF"]).await;
     fs::remove_dir(&dump).expect("removed");
     redis.command("BGSAVE").expect("an answer");
-    is_well(&server, "MISCONF").await;
+    wait_until_ready(&server, "MISCONF").await;
 
-    ok(&redis, "CONFIG SET maxmemory 1");
+    run(&redis, "CONFIG SET maxmemory 1");
     let full = until(&server, "full", |answer| answer.text.contains("degraded")).await.ok(200);
     assert_eq!(full["reasons"], json!(["store_full"]));
     server.post("/jobs", r#"{"topic":"t"}"#).await.problem(507, "store_full");
-    ok(&redis, "CONFIG SET maxmemory 0");
-    is_well(&server, "maxmemory").await;
+    run(&redis, "CONFIG SET maxmemory 0");
+    wait_until_ready(&server, "maxmemory").await;
 
     for (wrong, right, word) in [
         ("maxmemory-policy allkeys-lru", "maxmemory-policy noeviction", "noeviction"),
         ("appendonly no", "appendonly yes", "appendonly"),
     ] {
-        ok(&redis, &format!("CONFIG SET {wrong}"));
-        refuses(&server, &[word]).await;
-        ok(&redis, &format!("CONFIG SET {right}"));
-        is_well(&server, wrong).await;
+        run(&redis, &format!("CONFIG SET {wrong}"));
+        wait_until_refused(&server, &[word]).await;
+        run(&redis, &format!("CONFIG SET {right}"));
+        wait_until_ready(&server, wrong).await;
     }
 
     redis.command("FLUSHALL").expect("an answer");
     until(&server, "the loss", |answer| answer.text.contains("store_replaced")).await;
     server.post("/store/accept-loss", "").await.ok(200);
-    is_well(&server, "the loss").await;
+    wait_until_ready(&server, "the loss").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn without_a_replica_that_confirms_a_server_is_not_ready() {
-    let (master, mut replica) = pair();
+async fn a_server_without_a_confirming_replica_is_not_ready() {
+    let (master, mut replica) = master_and_replica();
     let server = with_ack(&master, Ack::Replica).await;
-    is_well(&server, "the start").await;
+    wait_until_ready(&server, "the start").await;
     replica.kill();
-    refuses(&server, &["store.ack = \\\"replica\\\"", "replica"]).await;
+    wait_until_refused(&server, &["store.ack = \\\"replica\\\"", "replica"]).await;
     replica.resume();
-    follows(&replica);
-    is_well(&server, "the end of the replica").await;
+    wait_until_connected(&replica);
+    wait_until_ready(&server, "the end of the replica").await;
 
-    // A replica that is connected and does not answer shows by the write that it does not confirm.
-    let pid = replica.child.as_ref().expect("it runs").id().to_string();
+    // A frozen replica is connected and does not confirm writes, which the server notices at its
+    // next write.
+    let pid = replica.child.as_ref().expect("the replica runs").id().to_string();
     let signal = |name: &str| {
         let sent = std::process::Command::new("kill").args([name, &pid]).status();
         assert!(sent.expect("kill runs").success());
@@ -120,21 +122,21 @@ async fn without_a_replica_that_confirms_a_server_is_not_ready() {
     signal("-STOP");
     let unconfirmed = server.post("/jobs", r#"{"topic":"t","id":"unconfirmed"}"#).await;
     assert_eq!(unconfirmed.problem(503, "store_unavailable")["applied"], "unknown");
-    refuses(&server, &["no replica"]).await;
+    wait_until_refused(&server, &["no replica"]).await;
     signal("-CONT");
-    is_well(&server, "the replica stood still").await;
+    wait_until_ready(&server, "the replica was frozen").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn writes_are_refused_once_fsync_is_not_kept() {
+async fn writes_are_refused_once_redis_does_not_sync_them() {
     let redis = Redis::with(&["--appendonly", "yes", "--appendfsync", "always"]);
     let server = with_ack(&redis, Ack::Fsync).await;
-    is_well(&server, "the start").await;
+    wait_until_ready(&server, "the start").await;
     let has_waitaof = redis.command("COMMAND INFO WAITAOF").expect("an answer").contains("waitaof");
-    // WAITAOF covers everysec; without a sync at all, or without an AOF, it never succeeds.
+    // WAITAOF also works with `everysec`. It never succeeds without syncs or without an AOF.
     let broken = if has_waitaof { "appendfsync no" } else { "appendfsync everysec" };
     for (wrong, right) in [(broken, "appendfsync always"), ("appendonly no", "appendonly yes")] {
-        ok(&redis, &format!("CONFIG SET {wrong}"));
+        run(&redis, &format!("CONFIG SET {wrong}"));
         let began = Instant::now();
         // Writes of the first second may be acknowledged (docs/durability.md).
         let refused = loop {
@@ -142,17 +144,17 @@ async fn writes_are_refused_once_fsync_is_not_kept() {
             if answer.status != 201 {
                 break answer.problem(503, "store_unavailable");
             }
-            assert!(began.elapsed() < patience(), "{wrong}: still acknowledged");
+            assert!(began.elapsed() < patience(), "{wrong}: writes are still acknowledged");
             pass(Duration::from_millis(20)).await; // no event reports the server's check
         };
         assert!(has_waitaof || refused["applied"] == "no", "{refused}");
-        refuses(&server, &["fsync"]).await;
+        wait_until_refused(&server, &["fsync"]).await;
         let again = server.post("/jobs", r#"{"topic":"t","id":"refused"}"#).await;
         assert_eq!(again.problem(503, "store_unavailable")["applied"], "no");
         server.get("/jobs/refused").await.problem(404, "job_not_found");
         server.get("/topics/t/pop").await.problem(503, "store_unavailable");
-        ok(&redis, &format!("CONFIG SET {right}"));
-        is_well(&server, wrong).await;
+        run(&redis, &format!("CONFIG SET {right}"));
+        wait_until_ready(&server, wrong).await;
     }
 }
 
@@ -170,7 +172,7 @@ async fn a_cluster_node_that_refuses_writes_is_reported() {
     for node in [0, 2] {
         cluster.command(node, &["CONFIG", "SET", "min-replicas-to-write", "3"]);
     }
-    refuses(&server, &["NOREPLICAS"]).await;
+    wait_until_refused(&server, &["NOREPLICAS"]).await;
     for node in 0..3 {
         cluster.command(node, &["CONFIG", "SET", "min-replicas-to-write", "0"]);
     }

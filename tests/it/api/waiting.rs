@@ -1,4 +1,4 @@
-//! Pops that wait.
+//! Pops that wait for jobs.
 
 use std::{
     collections::HashSet,
@@ -28,12 +28,12 @@ pub async fn a_waiting_pop_is_answered_by_a_put(server: Server) {
     assert_eq!(waiting.await.expect("joined")[0]["id"], "a");
     assert!(
         put_at.elapsed() < scaled(Duration::from_secs(15)),
-        "it slept on: {:?}",
+        "the pop waited for {:?} although a job was put",
         put_at.elapsed()
     );
 }
 
-pub async fn a_wait_that_is_over_is_answered_empty(server: Server) {
+pub async fn an_ended_wait_is_answered_without_jobs(server: Server) {
     let begin = Instant::now();
     assert!(server.pop("t/pop?wait=300ms").await.is_empty());
     assert!(begin.elapsed() >= Duration::from_millis(300));
@@ -80,10 +80,10 @@ pub async fn a_hundred_waiting_pops_share_a_thousand_jobs(server: Server) {
     }
     let popped: Vec<String> = consumers.join_all().await.into_iter().flatten().collect();
     assert_eq!(popped.len(), JOBS);
-    assert_eq!(popped.iter().collect::<HashSet<_>>().len(), JOBS, "each job once");
+    assert_eq!(popped.iter().collect::<HashSet<_>>().len(), JOBS, "a job was delivered twice");
 }
 
-/// Sends a waiting pop on a new connection, which the test cuts.
+/// Sends a waiting pop on a new connection, which the test closes later.
 async fn waiting_connection(server: &Server, topic: &str) -> TcpStream {
     let mut connection = TcpStream::connect(server.address).await.expect("connected");
     let request = format!("GET /topics/{topic}/pop?wait=30s HTTP/1.1\r\nHost: localhost\r\n\r\n");
@@ -95,26 +95,26 @@ pub async fn a_client_that_disconnects_costs_no_consumer_a_job(server: Server) {
     for round in 0..20 {
         let mut gone = waiting_connection(&server, "t").await;
         server.until_pops_wait(1).await;
-        // In half of the rounds the client goes at the moment of the put.
+        // In half of the rounds, the client disconnects at the moment of the put.
         let put = format!(r#"{{"topic":"t","id":"job:{round}"}}"#);
-        let mut going = None;
+        let mut leaving = None;
         if round % 2 == 0 {
             drop(gone);
             server.put(&put).await;
         } else {
             let (_, closed) = tokio::join!(server.put(&put), gone.shutdown());
             closed.expect("closed");
-            going = Some(gone);
+            leaving = Some(gone);
         }
         let put_at = Instant::now();
         let jobs =
-            server.pop(if going.is_some() { "t/pop?wait=2s" } else { "t/pop?wait=30s" }).await;
+            server.pop(if leaving.is_some() { "t/pop?wait=2s" } else { "t/pop?wait=30s" }).await;
         if jobs.is_empty() {
             let told = server.get(&format!("/jobs/job:{round}")).await.text;
-            let Some(mut gone) = going else { panic!("round {round}: {told}") };
-            // The client may have received the job before it went.
+            let Some(mut gone) = leaving else { panic!("round {round}: {told}") };
+            // The client may have received the job before it disconnected.
             let mut had = String::new();
-            gone.read_to_string(&mut had).await.expect("what it was sent");
+            gone.read_to_string(&mut had).await.expect("the received bytes");
             assert!(had.contains(&format!("job:{round}\"")), "round {round}: {told}");
             server.post(&format!("/jobs/job:{round}/finish"), "").await;
             continue;

@@ -1,4 +1,4 @@
-//! Requests of web pages to a server that asks for no token.
+//! Requests of web pages to a server that requires no token.
 
 use reqwest::Method;
 
@@ -33,7 +33,11 @@ async fn a_page_of_another_origin_can_neither_put_nor_pop() {
         }
         Server::send(pop).await.problem(403, "forbidden_origin");
     }
-    assert_eq!(server.get("/topics/t").await.ok(200)["ready"], 1, "nothing was put or popped");
+    assert_eq!(
+        server.get("/topics/t").await.ok(200)["ready"],
+        1,
+        "a page of another origin has put or popped a job"
+    );
     let form = ("content-type", "application/x-www-form-urlencoded");
     let own = server.url("");
     put(&server, &[("origin", &own), form]).await.problem(415, "unsupported_media_type");
@@ -43,7 +47,7 @@ async fn a_page_of_another_origin_can_neither_put_nor_pop() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_page_of_a_named_origin_may_call_and_a_named_host_is_ours() {
+async fn pages_of_configured_origins_and_hosts_may_call() {
     let change = |settings: &mut delay_queue::config::Settings| {
         settings.server.cors_origins.0.push("https://app.test".to_owned());
         settings.server.hosts.0.push("queue.test".to_owned());

@@ -1,4 +1,4 @@
-//! A failing disk: every answer reports it, and so does readyz, until a write succeeds again.
+//! A failing disk: every answer and `readyz` report it until a write succeeds again.
 
 use std::time::{Duration, Instant};
 
@@ -25,33 +25,38 @@ async fn ids(server: &Process) -> Vec<String> {
     jobs.iter().map(|job| job["id"].as_str().expect("an id").to_owned()).collect()
 }
 
-async fn shows_while_it_fails(field: Field, applied: &str) {
+async fn assert_failure_is_reported(field: Field, applied: &str) {
     let disk = Disk::new();
     let mut server = disk.server().await;
     assert_eq!(put(&server, "before").await.0, 201);
     disk.set(field, EIO);
     assert_eq!(put(&server, "during").await, (503, applied.to_owned()));
-    let (status, said) = readiness(&server).await;
-    assert_eq!(status, 503, "{said}");
+    let (status, readiness_text) = readiness(&server).await;
+    assert_eq!(status, 503, "{readiness_text}");
     assert!(
-        said.contains("store_unavailable") && said.contains("failed to reach the store: "),
-        "{said}"
+        readiness_text.contains("store_unavailable")
+            && readiness_text.contains("failed to reach the store: "),
+        "{readiness_text}"
     );
     for _ in 0..50 {
-        assert_eq!(put(&server, "later").await, (503, "no".to_owned()), "refused at once");
+        assert_eq!(
+            put(&server, "later").await,
+            (503, "no".to_owned()),
+            "the put was not refused at once"
+        );
     }
     assert_eq!(disk.said("nothing can be written"), 1);
-    // No request comes: the server tries by itself.
+    // Without any request, the server retries by itself.
     disk.set(field, 0);
     until(|| readiness(&server), |(status, _)| *status == 200).await;
-    assert_eq!(disk.said("writing goes well again"), 1);
+    assert_eq!(disk.said("writes succeed again"), 1);
     assert_eq!(put(&server, "after").await.0, 201);
     server.kill();
-    let left = disk.after_a_power_cut();
-    let server = Process::start(left.path(), &["--store", "file:./state/data"]).await;
+    let remains = disk.after_a_power_cut();
+    let server = Process::start(remains.path(), &["--store", "file:./state/data"]).await;
     let found = ids(&server).await;
-    for (id, must) in [("before", true), ("after", true), ("later", false)] {
-        assert_eq!(found.iter().any(|found| found == id), must, "{id} of {found:?}");
+    for (id, expected) in [("before", true), ("after", true), ("later", false)] {
+        assert_eq!(found.iter().any(|found| found == id), expected, "is {id} among {found:?}?");
     }
     if applied == "no" {
         assert_eq!(found.len(), 2, "{found:?}");
@@ -59,20 +64,20 @@ async fn shows_while_it_fails(field: Field, applied: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_failed_write_to_the_disk_is_reported_and_tried_again() {
-    shows_while_it_fails(Field::WriteError, "no").await;
+async fn a_failed_write_to_the_disk_is_reported_and_retried() {
+    assert_failure_is_reported(Field::WriteError, "no").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_failed_sync_leaves_its_puts_unknown() {
-    shows_while_it_fails(Field::SyncError, "unknown").await;
+    assert_failure_is_reported(Field::SyncError, "unknown").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_disk_that_cannot_be_read_is_reported_and_costs_no_job() {
+async fn an_unreadable_disk_is_reported_and_loses_no_job() {
     let disk = Disk::new();
     let server = disk.server().await;
-    // More than the engine caches in memory.
+    // These jobs exceed SQLite's cache, so that reads need the disk.
     let body = "x".repeat(100_000);
     let job = |n| json!({"topic": "t", "id": format!("job:{n:03}"), "body": body});
     let all = 240;
@@ -96,7 +101,7 @@ async fn a_disk_that_cannot_be_read_is_reported_and_costs_no_job() {
     let mut found = ids(&server).await;
     while found.len() < all {
         let more = ids(&server).await;
-        assert!(!more.is_empty(), "only {found:?}");
+        assert!(!more.is_empty(), "no more jobs after {found:?}");
         found.extend(more);
     }
     let expected: Vec<String> = (0..all).map(|n| format!("job:{n:03}")).collect();
@@ -104,14 +109,15 @@ async fn a_disk_that_cannot_be_read_is_reported_and_costs_no_job() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_ttr_lasts_though_the_clock_is_set_while_no_sync_goes_well() {
+async fn a_ttr_keeps_its_length_if_the_clock_jumps_while_syncs_fail() {
     const DAY: i64 = 86_400;
     let (disk, clock) = (Disk::new(), ShiftedClock::new());
-    let server = disk.server_by(&clock).await;
+    let server = disk.server_on_clock(&clock).await;
     server.post("/jobs", json!({"topic": "t", "id": "held", "ttr": "1h"})).await.expect("put");
     let (_, popped) = server.get("/topics/t/pop").await;
     for (offset, name) in [(DAY, "forward"), (0, "back")] {
-        // After this it is unknown whether the file has the new end of the reservation.
+        // The sync fails, so the server does not know whether the file contains the new end of the
+        // reservation.
         disk.set(Field::SyncError, EIO);
         clock.set(offset);
         assert_eq!(put(&server, name).await.0, 503);
@@ -119,13 +125,16 @@ async fn a_ttr_lasts_though_the_clock_is_set_while_no_sync_goes_well() {
         until(|| readiness(&server), |(status, _)| *status == 200).await;
         assert_eq!(put(&server, &format!("{name}:after")).await.0, 201);
         let left = seconds_until(&server.get("/jobs/held").await.1["reserved_until"]) - offset;
-        assert!((3_000..=3_600).contains(&left), "{left} s are left of the TTR: {name}");
+        assert!(
+            (3_000..=3_600).contains(&left),
+            "{left} s are left of the TTR of 1 h after the clock was set {name}"
+        );
     }
     let held = json!({"reservation": popped["jobs"][0]["reservation"]});
     assert_eq!(server.post("/jobs/held/finish", held).await.expect("an answer").0, 204);
 }
 
-/// Sends a request with a token, which may be empty while the server needs none.
+/// Sends a request with a token. The token may be empty while the server requires none.
 async fn ask(
     server: &Process,
     (method, path): (Method, &str),
@@ -138,9 +147,9 @@ async fn ask(
     (answer.status().as_u16(), answer.json().await.unwrap_or_default())
 }
 
-async fn create(server: &Process, by: &str, name: &str, scopes: Value) -> String {
+async fn create(server: &Process, creator: &str, name: &str, scopes: Value) -> String {
     let token = json!({"name": name, "scopes": scopes});
-    let (status, made) = ask(server, (Method::POST, "/tokens"), by, token).await;
+    let (status, made) = ask(server, (Method::POST, "/tokens"), creator, token).await;
     assert_eq!(status, 201, "{made}");
     made["token"].as_str().expect("a token").to_owned()
 }
@@ -159,13 +168,19 @@ async fn a_token_is_refused_after_a_doubtful_revocation() {
     assert_eq!((status, &answer["applied"]), (503, &"unknown".into()), "{answer}");
     disk.set(Field::SyncError, 0);
     until(|| readiness(&server), |(status, _)| *status == 200).await;
-    let (_, left) = ask(&server, (Method::GET, "/tokens"), &root, json!({})).await;
-    assert_eq!(left["tokens"].as_array().map(Vec::len), Some(1), "it was revoked: {left}");
+    // The answer of /readyz may be older than the failed write.
+    let tokens = async || ask(&server, (Method::GET, "/tokens"), &root, json!({})).await;
+    let (_, left) = until(tokens, |(status, _)| *status == 200).await;
+    assert_eq!(
+        left["tokens"].as_array().map(Vec::len),
+        Some(1),
+        "the token was not revoked: {left}"
+    );
     until(access, |status| *status == 401).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn tokens_are_in_force_while_their_uses_wait_for_a_slow_disk() {
+async fn tokens_stay_valid_while_their_last_use_waits_for_the_disk() {
     let disk = Disk::new();
     let server = disk.server().await;
     let root = create(&server, "", "root", json!({"admin": ["*"]})).await;
@@ -173,7 +188,7 @@ async fn tokens_are_in_force_while_their_uses_wait_for_a_slow_disk() {
     for n in 0..40 {
         tokens.push(create(&server, &root, &format!("shop-{n}"), json!({"put": ["*"]})).await);
     }
-    // Longer than a server trusts the tokens that it has read.
+    // A sync takes longer than a server trusts the tokens that it has read.
     disk.set(Field::SyncMillis, 7_000);
     let begun = Instant::now();
     for token in tokens.iter().cycle() {
@@ -182,7 +197,7 @@ async fn tokens_are_in_force_while_their_uses_wait_for_a_slow_disk() {
         if begun.elapsed() > Duration::from_secs(8) {
             break;
         }
-        tokio::time::sleep(Duration::from_millis(5)).await; // requests come all the time
+        tokio::time::sleep(Duration::from_millis(5)).await; // the test needs a steady stream of requests
     }
     disk.set(Field::SyncMillis, 0);
 }

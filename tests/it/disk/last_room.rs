@@ -1,9 +1,9 @@
-//! Calls that free room go on when no room is left at all, and the server still starts.
+//! A disk without any room: calls that free room succeed, and the server starts.
 //!
-//! The long test runs by hand on a real disk: a small file system, whose size and load are set by
-//! variables. `mount -t tmpfs -o size=64m none DIR`, then this test with `FULL_DISK=DIR`,
-//! `RELEASES=1000000`, `KILLS=20`, and `NEIGHBOUR=1` for a process that takes all room that is
-//! freed on that disk.
+//! Developers can run the long test on a real disk, a small file system. Run `mount -t tmpfs -o
+//! size=64m none DIR`, then the test with the environment variables `FULL_DISK=DIR`,
+//! `RELEASES=1000000` and `KILLS=20`. With `NEIGHBOUR=1`, another thread takes all room that is
+//! freed on this disk.
 
 use std::{
     collections::HashSet,
@@ -30,8 +30,8 @@ use crate::{
     },
 };
 
-/// Capacity in KiB with which no room can be taken any more: freed room is gone at once.
-const NOTHING: i32 = 1;
+/// Capacity below the space in use, so that no write can extend a file, even after room was freed.
+const NO_ROOM_KIB: i32 = 1;
 const MIB: i32 = 1024;
 const TEXT: usize = 300;
 
@@ -39,7 +39,7 @@ async fn post(server: &Process, path: &str, body: Value) -> (u16, Value) {
     server.post(path, body).await.expect("an answer")
 }
 
-async fn all_are(status: u16, server: &Process, path: &str, jobs: &[Value]) {
+async fn assert_all(status: u16, server: &Process, path: &str, jobs: &[Value]) {
     let (whole, answer) = post(server, path, json!({"jobs": jobs})).await;
     assert_eq!(whole, 200, "{path}: {answer}");
     let results = answer["results"].as_array().expect("results");
@@ -55,22 +55,23 @@ fn ids(topic: &str, numbers: std::ops::Range<usize>) -> Vec<Value> {
 
 async fn put_all(server: &Process, topic: &str, count: usize) {
     let job = |n| json!({"topic": topic, "id": format!("{topic}:{n}"), "body": "x".repeat(TEXT)});
-    all_are(201, server, "/batch/jobs", &(0..count).map(job).collect::<Vec<_>>()).await;
+    assert_all(201, server, "/batch/jobs", &(0..count).map(job).collect::<Vec<_>>()).await;
 }
 
-async fn popped(server: &Process, topic: &str, count: usize) -> Vec<Value> {
+async fn pop(server: &Process, topic: &str, count: usize) -> Vec<Value> {
     let (status, answer) = server.get(&format!("/topics/{topic}/pop?ttr=1h&count={count}")).await;
     assert_eq!(status, 200, "{answer}");
     let jobs = answer["jobs"].as_array().expect("jobs");
     jobs.iter().map(|j| json!({"id": j["id"], "reservation": j["reservation"]})).collect()
 }
 
-async fn left(server: &Process, topic: &str) -> u64 {
+async fn count_jobs(server: &Process, topic: &str) -> u64 {
     let (_, peek) = server.get(&format!("/topics/{topic}")).await;
     ["delayed", "ready", "reserved", "dead"].iter().filter_map(|state| peek[state].as_u64()).sum()
 }
 
-/// Fills the disk with jobs: most to be popped, some to be deleted, some to be purged.
+/// Fills the disk with jobs: most to be popped, some to be deleted, some to be purged. Returns the
+/// ids of the accepted jobs.
 async fn fill(server: &Process) -> HashSet<String> {
     let mut taken = HashSet::new();
     for batch in 0.. {
@@ -109,22 +110,27 @@ fn stop(mut server: Process) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn jobs_can_go_while_another_process_takes_all_room() {
+async fn jobs_can_be_removed_while_another_process_takes_all_room() {
     let disk = Disk::new();
     let mut server = disk.server().await;
     put_all(&server, "a", 1000).await;
     put_all(&server, "b", 1000).await;
-    let held = popped(&server, "a", 60).await;
+    let held = pop(&server, "a", 60).await;
     disk.set(Field::FullError, ENOSPC);
     disk.set(Field::CapacityKib, 40 * MIB);
     let filled = fill(&server).await.len() as u64;
-    disk.set(Field::CapacityKib, NOTHING);
-    all_are(204, &server, "/batch/finish", &held[..20]).await;
+    disk.set(Field::CapacityKib, NO_ROOM_KIB);
+    assert_all(204, &server, "/batch/finish", &held[..20]).await;
     let text = "e".repeat(TEXT);
     let release = |job: &Value| json!({"id": job["id"], "reservation": job["reservation"], "error": text, "delay": 3600});
-    all_are(200, &server, "/batch/release", &held[20..40].iter().map(release).collect::<Vec<_>>())
-        .await;
-    // Scattered, so that each delete changes other pages.
+    assert_all(
+        200,
+        &server,
+        "/batch/release",
+        &held[20..40].iter().map(release).collect::<Vec<_>>(),
+    )
+    .await;
+    // The deleted jobs are scattered, so that each delete changes other pages.
     let scattered: Vec<Value> = (0..250).map(|n| json!({"id": format!("b:{}", n * 4)})).collect();
     for restart in 0..4 {
         if restart % 2 == 0 {
@@ -133,19 +139,19 @@ async fn jobs_can_go_while_another_process_takes_all_room() {
             stop(server);
         }
         server = disk.server().await;
-        all_are(200, &server, "/batch/delete", &scattered[restart * 60..][..60]).await;
-        all_are(204, &server, "/batch/finish", &held[40 + restart * 5..][..5]).await;
+        assert_all(200, &server, "/batch/delete", &scattered[restart * 60..][..60]).await;
+        assert_all(204, &server, "/batch/finish", &held[40 + restart * 5..][..5]).await;
         assert_eq!(post(&server, "/jobs", json!({"topic": "t"})).await.0, 507);
     }
-    assert_eq!(left(&server, "a").await, 960);
-    assert_eq!(left(&server, "b").await, 760);
+    assert_eq!(count_jobs(&server, "a").await, 960);
+    assert_eq!(count_jobs(&server, "b").await, 760);
     let purged = server.delete("/topics/b/jobs").await;
-    assert_eq!((purged, left(&server, "b").await), (Some(200), 0));
-    let mut found = left(&server, "fill").await + left(&server, "kept").await;
+    assert_eq!((purged, count_jobs(&server, "b").await), (Some(200), 0));
+    let mut found = count_jobs(&server, "fill").await + count_jobs(&server, "kept").await;
     for topic in 0..50 {
-        found += left(&server, &format!("purge{topic}")).await;
+        found += count_jobs(&server, &format!("purge{topic}")).await;
     }
-    assert_eq!(found, filled, "nothing is lost");
+    assert_eq!(found, filled, "jobs were lost");
     assert_eq!(disk.said("nothing can be written"), 0);
 
     disk.set(Field::CapacityKib, 0);
@@ -154,7 +160,40 @@ async fn jobs_can_go_while_another_process_takes_all_room() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn pops_use_room_that_deletes_made_in_the_file() {
+async fn dead_jobs_move_while_another_process_takes_all_room() {
+    let disk = Disk::new();
+    let mut server = disk.server().await;
+    for topic in ["a", "b"] {
+        let defaults = json!({"dead_to": "failed", "max_attempts": 1});
+        assert_eq!(server.put(&format!("/topics/{topic}"), defaults).await, Some(200));
+    }
+    put_all(&server, "a", 100).await;
+    // These jobs expire before their first pop, when the disk is already full.
+    let expires = |n| json!({"topic": "b", "id": format!("b:{n}"), "expires_after": 6});
+    assert_all(201, &server, "/batch/jobs", &(0..200).map(expires).collect::<Vec<_>>()).await;
+    let held = pop(&server, "a", 100).await;
+    disk.set(Field::FullError, ENOSPC);
+    disk.set(Field::CapacityKib, 20 * MIB);
+    fill(&server).await;
+    disk.set(Field::CapacityKib, NO_ROOM_KIB);
+    let text = "e".repeat(TEXT);
+    let release =
+        |job: &Value| json!({"id": job["id"], "reservation": job["reservation"], "error": text});
+    for jobs in held.chunks(25) {
+        let released: Vec<Value> = jobs.iter().map(release).collect();
+        assert_all(200, &server, "/batch/release", &released).await;
+    }
+    until(|| count_jobs(&server, "failed"), |moved| *moved == 300).await;
+    server.kill();
+    server = disk.server().await;
+    assert_eq!(count_jobs(&server, "failed").await, 300);
+    let (_, job) = server.get("/jobs/b:7").await;
+    assert_eq!((&job["error"], &job["dead_from"]), (&json!("expired"), &json!("b")));
+    assert_eq!(disk.said("nothing can be written"), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn pops_use_the_room_of_deleted_jobs_in_the_file() {
     let disk = Disk::new();
     let server = disk.server().await;
     put_all(&server, "a", 1000).await;
@@ -162,23 +201,23 @@ async fn pops_use_room_that_deletes_made_in_the_file() {
     disk.set(Field::FullError, ENOSPC);
     disk.set(Field::CapacityKib, 20 * MIB);
     fill(&server).await;
-    disk.set(Field::CapacityKib, NOTHING);
+    disk.set(Field::CapacityKib, NO_ROOM_KIB);
     for from in (0..1000).step_by(100) {
-        all_are(200, &server, "/batch/delete", &ids("a", from..from + 100)).await;
+        assert_all(200, &server, "/batch/delete", &ids("a", from..from + 100)).await;
     }
-    // The server gives free room back to the disk after a second without deletes, and then that
-    // room is gone. No event reports the last step: it leaves an unknown part of the free pages in
-    // the file.
+    // After a second without deletes, the server returns free pages to the disk, which has no room
+    // for them any more. No event reports the end of this: the server leaves an unknown number of
+    // free pages in the file.
     tokio::time::sleep(Duration::from_millis(2500)).await;
     let text = "e".repeat(TEXT);
     for _ in 0..10 {
-        let held = popped(&server, "b", 100).await;
+        let held = pop(&server, "b", 100).await;
         assert_eq!(held.len(), 100);
         let release = |job: &Value| json!({"id": job["id"], "reservation": job["reservation"], "error": text, "delay": 3600});
-        all_are(200, &server, "/batch/release", &held.iter().map(release).collect::<Vec<_>>())
+        assert_all(200, &server, "/batch/release", &held.iter().map(release).collect::<Vec<_>>())
             .await;
     }
-    assert_eq!(popped(&server, "fill", 100).await.len(), 100);
+    assert_eq!(pop(&server, "fill", 100).await.len(), 100);
     assert_eq!(post(&server, "/jobs", json!({"topic": "t"})).await.0, 507);
 }
 
@@ -189,36 +228,36 @@ async fn a_server_starts_on_a_disk_that_was_filled_while_it_was_down() {
     put_all(&server, "a", 500).await;
     stop(server);
     disk.set(Field::FullError, ENOSPC);
-    disk.set(Field::CapacityKib, NOTHING);
+    disk.set(Field::CapacityKib, NO_ROOM_KIB);
     for killed in [true, false] {
         let mut server = disk.server().await;
         let from = usize::from(!killed) * 200;
-        all_are(200, &server, "/batch/delete", &ids("a", from..from + 200)).await;
+        assert_all(200, &server, "/batch/delete", &ids("a", from..from + 200)).await;
         assert_eq!(post(&server, "/jobs", json!({"topic": "t"})).await.0, 507);
         if killed { server.kill() } else { stop(server) }
     }
     let server = disk.server().await;
-    assert_eq!(left(&server, "a").await, 100);
+    assert_eq!(count_jobs(&server, "a").await, 100);
 }
 
-/// A disk with a load on it: the shim's, or a real one.
+/// A disk, either the shim's or a real one, and the load on it.
 struct Load {
     disk: Disk,
-    /// Log of the servers on a real disk, kept on another disk.
+    /// Log of the servers on a real disk. It is on another disk, which does not fill up.
     log: NamedTempFile,
     real: Option<PathBuf>,
-    /// Counts of the consumers' calls on all servers.
+    /// Counts of the consumers' calls to all servers.
     released: AtomicU64,
     refused: AtomicU64,
     finished: AtomicU64,
     deleted: AtomicU64,
     purged: Mutex<Vec<String>>,
-    /// Jobs that were finished or deleted; `in_doubt` has those whose call got no answer.
+    /// Jobs that were finished or deleted. A job whose call got no answer is in `in_doubt` instead.
     gone: Mutex<HashSet<String>>,
     in_doubt: Mutex<HashSet<String>>,
 }
 
-fn number(name: &str, default: u64) -> u64 {
+fn variable_or(name: &str, default: u64) -> u64 {
     std::env::var(name).map_or(default, |text| text.parse().expect("a number"))
 }
 
@@ -228,10 +267,10 @@ impl Load {
         let mut command = program(dir, &["--store", "file:./data"]);
         let log = File::options().create(true).append(true).open(self.log.path());
         command.stderr(log.expect("a log"));
-        Process::telling(free_port(), command).await
+        Process::spawn_with_log(free_port(), command).await
     }
 
-    /// Removes one job by a call; without an answer the job is in doubt.
+    /// Removes one job with a call. Without an answer, the job is in doubt.
     async fn remove(&self, server: &Process, path: &str, job: Value, ok: u16) -> Option<()> {
         let id = job["id"].as_str().expect("an id").to_owned();
         let Some((status, answer)) = server.post(path, json!({"jobs": [job]})).await else {
@@ -244,8 +283,8 @@ impl Load {
         Some(())
     }
 
-    /// Pops and releases with error texts, and now and then finishes and deletes, until the server
-    /// is gone.
+    /// Pops and releases jobs with error texts, and sometimes finishes and deletes one, until the
+    /// server is killed.
     async fn consume(&self, server: &Process, purge: &str, victims: &[String]) -> Option<()> {
         let text = "e".repeat(TEXT);
         let mut victims = victims.iter();
@@ -258,7 +297,7 @@ impl Load {
             match status {
                 200 => {}
                 507 => drop(self.refused.fetch_add(1, Ordering::SeqCst)),
-                // The disk of a busy machine may block for longer than the server waits.
+                // On a busy machine, the disk may block for longer than the server waits.
                 503 if answer["applied"] == "no" => {}
                 _ => panic!("{status}: {answer}"),
             }
@@ -287,7 +326,7 @@ impl Load {
                 job["delay"] = json!(0);
             }
             if held.is_empty() {
-                tokio::time::sleep(Duration::from_millis(20)).await; // others hold all jobs
+                tokio::time::sleep(Duration::from_millis(20)).await; // other consumers hold all jobs
                 continue;
             }
             let (status, answer) = server.post("/batch/release", json!({"jobs": held})).await?;
@@ -301,8 +340,8 @@ impl Load {
     }
 }
 
-/// Takes all room that is freed on a real disk, until `stop`.
-fn neighbour(dir: PathBuf, stop: Arc<AtomicBool>) {
+/// Takes all room that is freed on a real disk until `stop` is set.
+fn take_freed_room(dir: PathBuf, stop: Arc<AtomicBool>) {
     let mut file = File::create(dir.join("neighbour")).expect("created");
     while !stop.load(Ordering::SeqCst) {
         while file.write_all(&[7; 4096]).is_ok() {}
@@ -318,7 +357,7 @@ async fn drain(server: &Process, topic: &str) -> HashSet<String> {
         let pop = format!("/topics/{topic}/pop?count=100&ttr=1h&wait=1s");
         let (status, answer) = server.get(&pop).await;
         if status == 507 {
-            // Deletes of listed jobs free room for the rest.
+            // Deleting listed jobs frees the room that pops need.
             let (_, page) = server.get(&format!("/topics/{topic}/jobs?state=ready&limit=50")).await;
             let jobs: Vec<Value> = page["jobs"]
                 .as_array()
@@ -326,32 +365,35 @@ async fn drain(server: &Process, topic: &str) -> HashSet<String> {
                 .iter()
                 .map(|job| json!({"id": job["id"]}))
                 .collect();
-            all_are(200, server, "/batch/delete", &jobs).await;
+            assert_all(200, server, "/batch/delete", &jobs).await;
             all.extend(jobs.iter().map(|job| job["id"].as_str().expect("an id").to_owned()));
             continue;
         }
         assert_eq!(status, 200, "{answer}");
         let jobs = answer["jobs"].as_array().expect("jobs");
         if jobs.is_empty() {
-            if left(server, topic).await == 0 {
+            if count_jobs(server, topic).await == 0 {
                 return all;
             }
-            // A killed server has left some jobs reserved until their TTRs end.
+            // Jobs that a killed server delivered are reserved until their TTRs end.
             continue;
         }
         let held: Vec<Value> =
             jobs.iter().map(|j| json!({"id": j["id"], "reservation": j["reservation"]})).collect();
-        all_are(204, server, "/batch/finish", &held).await;
+        assert_all(204, server, "/batch/finish", &held).await;
         for job in jobs {
-            assert!(all.insert(job["id"].as_str().expect("an id").to_owned()), "each one once");
+            assert!(
+                all.insert(job["id"].as_str().expect("an id").to_owned()),
+                "a job was delivered twice"
+            );
         }
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn releases_with_texts_leave_the_room_of_finishing_and_deleting() {
+async fn releases_with_texts_leave_room_for_finishes_and_deletes() {
     let real = std::env::var_os("FULL_DISK").map(PathBuf::from);
-    let (releases, kills) = (number("RELEASES", 20_000), number("KILLS", 3));
+    let (releases, kills) = (variable_or("RELEASES", 20_000), variable_or("KILLS", 3));
     let load = Arc::new(Load {
         disk: Disk::new(),
         log: NamedTempFile::new().expect("a log"),
@@ -370,9 +412,9 @@ async fn releases_with_texts_leave_the_room_of_finishing_and_deleting() {
     let taken = fill(&first).await;
     let mut server = Arc::new(first);
     let is_over = Arc::new(AtomicBool::new(false));
-    let neighbour = load.real.clone().filter(|_| number("NEIGHBOUR", 0) > 0).map(|dir| {
+    let competitor = load.real.clone().filter(|_| variable_or("NEIGHBOUR", 0) > 0).map(|dir| {
         let is_over = Arc::clone(&is_over);
-        thread::spawn(move || neighbour(dir, is_over))
+        thread::spawn(move || take_freed_room(dir, is_over))
     });
     let kept: Vec<&String> = taken.iter().filter(|id| id.starts_with("kept")).collect();
     let rounds = kills + 1;
@@ -409,15 +451,15 @@ async fn releases_with_texts_leave_the_room_of_finishing_and_deleting() {
         .filter(|id| !drained.contains(*id) && !gone.contains(*id) && !in_doubt.contains(*id))
         .collect();
     assert!(lost.is_empty(), "lost {} of {}: {lost:?}", lost.len(), taken.len());
-    let back = drained.iter().filter(|id| gone.contains(*id)).count();
-    assert_eq!(back, 0, "finished or deleted, and there again");
+    let returned = drained.iter().filter(|id| gone.contains(*id)).count();
+    assert_eq!(returned, 0, "finished or deleted jobs were delivered again");
     let purged = load.purged.lock().await;
     for topic in &*purged {
-        assert_eq!(left(&server, topic).await, 0, "{topic} was purged");
+        assert_eq!(count_jobs(&server, topic).await, 0, "{topic} has jobs although it was purged");
     }
     is_over.store(true, Ordering::SeqCst);
-    if let Some(neighbour) = neighbour {
-        neighbour.join().expect("it ends");
+    if let Some(competitor) = competitor {
+        competitor.join().expect("the thread ends");
     }
     load.disk.set(Field::CapacityKib, 0);
     let put = || async { post(&server, "/jobs", json!({"topic": "t"})).await.0 };

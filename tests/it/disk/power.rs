@@ -1,4 +1,4 @@
-//! Power cuts: unsynced writes are lost.
+//! Power cuts, which lose all unsynced writes.
 
 use serde_json::json;
 
@@ -19,7 +19,10 @@ async fn acknowledged_changes_survive_a_power_cut() {
         assert!(disk.get(Field::Syncs) > syncs, "the put of job {n} was not synced");
     }
     let more = disk.get(Field::InodeSyncs) - inode_syncs;
-    assert_eq!(more, 0, "the log keeps its size, so a commit need not sync its inode");
+    assert_eq!(
+        more, 0,
+        "a commit has synced the log's inode, although the log has a constant size"
+    );
     for n in 0..20 {
         let (_, popped) = server.get("/topics/t/pop?ttr=1h").await;
         let id = popped["jobs"][0]["id"].as_str().expect("a job").to_owned();

@@ -1,4 +1,5 @@
-//! A repair on a disk that fills up meanwhile: it mends the store, or leaves it as it was.
+//! Repairs on a disk that fills up meanwhile. A repair either succeeds or leaves the store
+//! unchanged.
 
 use std::{
     fs,
@@ -13,7 +14,7 @@ use crate::{
 };
 
 const JOBS: usize = 1500;
-/// Additional room of each further try, in KiB.
+/// Room that each try has in addition to the previous one.
 const STEP_KIB: i32 = 200;
 
 fn repair(disk: &Disk) -> Command {
@@ -24,8 +25,8 @@ fn text(output: &Output) -> String {
     [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text)).concat()
 }
 
-/// Makes a store whose server was killed, with a log that is damaged in its middle.
-async fn damaged(disk: &Disk) {
+/// Creates a store whose server was killed, and damages the middle of its log.
+async fn make_damaged_store(disk: &Disk) {
     let mut server = disk.server().await;
     for batch in 0..JOBS / 100 {
         let job = |n| json!({"topic": "t", "id": format!("{batch}:{n}"), "body": "x".repeat(1000)});
@@ -39,9 +40,9 @@ async fn damaged(disk: &Disk) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_repair_that_finds_no_room_leaves_all_jobs_for_the_next() {
+async fn a_repair_without_room_leaves_all_jobs_for_the_next_one() {
     let disk = Disk::new();
-    damaged(&disk).await;
+    make_damaged_store(&disk).await;
     let data = disk.root().join("state/data");
     let used: u64 = fs::read_dir(&data)
         .expect("the store's directory")
@@ -53,7 +54,7 @@ async fn a_repair_that_finds_no_room_leaves_all_jobs_for_the_next() {
     for room in (0..10_000).step_by(STEP_KIB as usize) {
         disk.set(Field::CapacityKib, used + room);
         let mut command = repair(&disk);
-        disk.hold(&mut command, &[]);
+        disk.attach_to(&mut command, &[]);
         let said = command.output().expect("the program runs");
         if said.status.success() {
             break;
@@ -62,9 +63,9 @@ async fn a_repair_that_finds_no_room_leaves_all_jobs_for_the_next() {
         assert!(said.contains("jobs.db.new") && said.contains("full"), "{room} KiB: {said}");
         refused += 1;
     }
-    assert!(refused > 5, "the disk was full {refused} times only");
+    assert!(refused > 5, "the disk was full in only {refused} tries");
     let said = text(&repair(&disk).output().expect("the program runs"));
-    // One page of the log is damaged; the pages before and after it are read.
+    // Only one page of the log is damaged. The repair reads the pages before and after it.
     let ready = (JOBS - 10..=JOBS).any(|n| said.contains(&format!(" {n} ready")));
     assert!(ready && said.contains("to repair   nothing"), "{said}");
 }

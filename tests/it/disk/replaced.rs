@@ -1,4 +1,4 @@
-//! Files that are removed under a running server.
+//! Files that are removed or replaced while a server runs on them.
 
 use std::{fs, path::PathBuf, time::Duration};
 
@@ -23,31 +23,34 @@ fn replaced() -> (u16, String) {
     (503, "store_replaced".to_owned())
 }
 
-async fn is_noticed(take_away: impl FnOnce(&Disk)) {
+async fn assert_next_put_notices(replace: impl FnOnce(&Disk)) {
     let disk = Disk::new();
     let server = disk.server().await;
     assert_eq!(put(&server, "a").await.0, 201);
-    take_away(&disk);
-    assert_eq!(put(&server, "b").await, replaced(), "by the first put after it");
+    replace(&disk);
+    assert_eq!(put(&server, "b").await, replaced(), "the first put afterwards was not refused");
     assert_eq!(put(&server, "c").await, replaced());
     let (status, said) = readiness(&server).await;
     assert!(status == 503 && said.contains("store_replaced"), "{status} {said}");
-    assert_eq!(server.get("/jobs/a").await.0, 200, "what is open can still be read");
+    assert_eq!(server.get("/jobs/a").await.0, 200, "the open file cannot be read");
     assert_eq!(disk.said("nothing can be written"), 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_directory_that_was_removed() {
-    is_noticed(|disk| fs::remove_dir_all(data(disk)).expect("removed")).await;
+async fn a_removed_directory_is_noticed_by_the_next_put() {
+    assert_next_put_notices(|disk| fs::remove_dir_all(data(disk)).expect("removed")).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_log_that_was_removed() {
-    is_noticed(|disk| fs::remove_file(data(disk).join("jobs.db-wal")).expect("removed")).await;
+async fn a_removed_log_is_noticed_by_the_next_put() {
+    assert_next_put_notices(|disk| {
+        fs::remove_file(data(disk).join("jobs.db-wal")).expect("removed")
+    })
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_orderly_end_saves_the_jobs_of_a_removed_log() {
+async fn a_stopped_server_saves_the_jobs_of_a_removed_log() {
     let disk = Disk::new();
     let mut server = disk.server().await;
     assert_eq!(put(&server, "a").await.0, 201);
@@ -59,8 +62,8 @@ async fn an_orderly_end_saves_the_jobs_of_a_removed_log() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_database_in_whose_place_another_was_put() {
-    is_noticed(|disk| {
+async fn a_replaced_database_is_noticed_by_the_next_put() {
+    assert_next_put_notices(|disk| {
         let file = data(disk).join("jobs.db");
         let copy = data(disk).join("copy");
         fs::copy(&file, &copy).expect("copied");
@@ -70,7 +73,7 @@ async fn a_database_in_whose_place_another_was_put() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_directory_that_was_removed_is_noticed_without_any_put() {
+async fn a_removed_directory_is_noticed_without_a_put() {
     let disk = Disk::new();
     let server = disk.server().await;
     fs::remove_dir_all(data(&disk)).expect("removed");
@@ -78,7 +81,7 @@ async fn a_directory_that_was_removed_is_noticed_without_any_put() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_leaves_files_that_replaced_its_own_alone() {
+async fn a_server_does_not_touch_files_that_replaced_its_own() {
     let disk = Disk::new();
     let mut first = disk.server().await;
     assert_eq!(put(&first, "a").await.0, 201);
@@ -97,7 +100,7 @@ async fn a_server_leaves_files_that_replaced_its_own_alone() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_lock_file_that_was_removed_lets_no_second_server_in() {
+async fn a_removed_lock_file_admits_no_second_server() {
     let disk = Disk::new();
     let server = disk.server().await;
     assert_eq!(put(&server, "a").await.0, 201);
@@ -112,7 +115,8 @@ async fn a_lock_file_that_was_removed_lets_no_second_server_in() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn commits_into_replaced_files_are_unknown() {
-    // The server also compares the files every 100 ms, and refuses later puts.
+    // The server also checks its files every 100 ms and then refuses puts, so only some tries reach
+    // the commit.
     for _ in 0..50 {
         let disk = Disk::new();
         let server = disk.server().await;
@@ -127,11 +131,11 @@ async fn commits_into_replaced_files_are_unknown() {
             return;
         }
     }
-    panic!("each put came too late to be committed");
+    panic!("in all tries, the server noticed the replaced files before the put was committed");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_was_replaced_stays_so_though_it_is_tried_again_to_write() {
+async fn retried_writes_do_not_go_into_replaced_files() {
     let disk = Disk::new();
     let server = disk.server().await;
     assert_eq!(put(&server, "a").await.0, 201);
@@ -140,17 +144,17 @@ async fn what_was_replaced_stays_so_though_it_is_tried_again_to_write() {
     fs::remove_dir_all(data(&disk)).expect("removed");
     until(|| readiness(&server), |(_, said)| said.contains("store_replaced")).await;
     disk.set(Field::SyncError, 0);
-    // The server tries every second; no event reports that it fails.
+    // The server retries every second. No event reports that a retry fails.
     tokio::time::sleep(Duration::from_millis(2_500)).await;
     assert_eq!(put(&server, "c").await, replaced());
     assert_eq!(readiness(&server).await.0, 503);
-    assert_eq!(disk.said("writing goes well again"), 0);
+    assert_eq!(disk.said("writes succeed again"), 0);
 }
 
 /// Returns the processor time of the server's writer, in ticks.
 fn writer_ticks(server: &Process) -> u64 {
-    let threads = fs::read_dir(format!("/proc/{}/task", server.id())).expect("it runs");
-    let read = |path: PathBuf| fs::read_to_string(path).expect("it runs");
+    let threads = fs::read_dir(format!("/proc/{}/task", server.id())).expect("the server runs");
+    let read = |path: PathBuf| fs::read_to_string(path).expect("the server runs");
     let mut writers = threads
         .map(|thread| thread.expect("a thread").path())
         .filter(|thread| read(thread.join("comm")) == "store-writer\n");
@@ -160,17 +164,17 @@ fn writer_ticks(server: &Process) -> u64 {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_writer_whose_files_were_replaced_rests() {
+async fn a_writer_uses_no_cpu_after_its_files_were_replaced() {
     let disk = Disk::new();
     let server = disk.server().await;
     assert_eq!(put(&server, "a").await.0, 201);
-    // A second after the delete there is room to give back.
+    // A second after the delete, the writer has free room to return to the disk.
     let deleted = server.post("/batch/delete", json!({"jobs": [{"id": "a"}]})).await;
     assert_eq!(deleted.expect("an answer").0, 200);
     fs::remove_dir_all(data(&disk)).expect("removed");
     assert_eq!(put(&server, "b").await, replaced());
     let before = writer_ticks(&server);
-    tokio::time::sleep(Duration::from_secs(3)).await; // no event reports that the writer rests
+    tokio::time::sleep(Duration::from_secs(3)).await; // no event reports that the writer is idle
     let ticks = writer_ticks(&server) - before;
-    assert!(ticks < 20, "{ticks} ticks without any work");
+    assert!(ticks < 20, "the idle writer has used {ticks} ticks of CPU");
 }

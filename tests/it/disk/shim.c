@@ -1,19 +1,19 @@
-/* A breakable disk, preloaded into the server. Acts on files below the directory DISK_ROOT; the test
+/* A disk that tests can break, preloaded into the server. Acts on files below the directory DISK_ROOT; the test
  * sets the faults in the file DISK_CONTROL, as numbers of four bytes:
  *   [0] the error of each write      [1] the error of each sync      (0: none)
  *   [2] bytes that fit onto the disk, in KiB (0: any number)         [3] the error of a full disk
  *   [4] counts the syncs             [5] the error of each read      (0: none)
- *   [6] counts the changes: writes, cuts, syncs, changes of names
+ *   [6] counts the changes: writes, truncations, syncs, changes of names
  *   [7] kills the process at the change of this number               (0: never)
  *   [8] 0: before that change; 1: when half of its bytes are written, or after it if it writes none
  *   [9] seconds by which the monotonic clock is ahead
- *   [10] 1: kills the process after its next sync, and is then 0
+ *   [10] 1: kills the process after its next sync; the shim then sets 0
  *   [11] additional milliseconds of each sync
- *   [12] counts the syncs of regular files that write the inode too: those by fsync
+ *   [12] counts the syncs of regular files by fsync, which also writes the inode
  * Each sync copies to the directory DISK_SYNCED the bytes of a file or the names of a directory:
- * a power cut leaves these copies. `%gone` marks a file there whose name was removed since: a later
- * file of that name is another one. With DISK_LENGTHS instead, only the length of a file is kept in
- * that directory, by its inode: enough for files that are only appended to. */
+ * a power cut leaves these copies. `%gone` marks a copied file whose name was removed since: a later
+ * file of the same name is a different file. With DISK_LENGTHS, each sync stores only the length of a file in
+ * that directory, named by its inode. This is enough for files that only grow. */
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <dlfcn.h>
@@ -45,7 +45,7 @@ static struct written { ino_t file; int64_t from, to; } writes[256];
 
 #define REAL(name) ((__typeof__(&name))dlsym(RTLD_NEXT, #name))
 
-/* Returns a copy: a program that sets its title, as Redis does, overwrites its environment. */
+/* Returns a copy, since a program that sets its title, as Redis does, overwrites its environment. */
 static const char *setting(const char *name) {
     const char *value = getenv(name);
     return value ? strdup(value) : NULL;
@@ -87,7 +87,7 @@ static void crash(void) {
     for (;;) pause();
 }
 
-/* Counts a change, and crashes if the process must end before it. Returns whether it must end within it. */
+/* Counts a change, and kills the process if it must end before this change. Returns whether it must end within it. */
 static int ends_within(void) {
     int number = __sync_add_and_fetch(&control[CHANGES], 1);
     if (number != control[CRASH_AT]) return 0;
@@ -139,7 +139,7 @@ static int read_error(int fd) {
     return fstat(fd, &stat) == 0 && S_ISREG(stat.st_mode) ? control[READ_ERROR] : 0;
 }
 
-/* Returns the range of a file; a new one is the whole file, as its earlier writes are unknown. */
+/* Returns the unsynced range of a file. For a file without one it is the whole file, as its earlier writes are unknown. */
 static struct written *written(ino_t file) {
     struct written *of = writes;
     while (of < writes + 255 && of->file != file && of->file) of++;
@@ -147,7 +147,7 @@ static struct written *written(ino_t file) {
     return of;
 }
 
-/* Notes the `count` bytes written before `end` (-1: the current offset), if the write succeeded. */
+/* Records the `count` bytes written before `end` (-1: the current offset), if the write succeeded. */
 static ssize_t note(int fd, ssize_t count, int64_t end) {
     char relative[PATH_MAX];
     struct stat stat;
@@ -171,7 +171,7 @@ ssize_t pread64(int fd, void *bytes, size_t count, off64_t at) {
     REFUSE(read_error(fd));
     return REAL(pread64)(fd, bytes, count, at);
 }
-/* Changes a file; if the process must end within the change, only `half` of it is done. */
+/* Changes a file. If the process must end within the change, makes only the change `half`, and crashes. */
 #define CHANGE(fd, half, whole) do { \
     if (is_file_below_root(fd) && ends_within()) { \
         (void)!(half); \
@@ -224,7 +224,7 @@ static void keep_names(int fd, const char *relative) {
     rename(made, path);
 }
 
-/* Copies the range written since the last sync. A process killed in here has synced a part, as in a power cut. */
+/* Copies the range written since the last sync. If the process is killed meanwhile, a part is synced, as in a power cut. */
 static void keep_bytes(int fd, const char *relative, const struct stat *stat) {
     char path[2 * PATH_MAX], buffer[65536];
     struct written *of = written(stat->st_ino);
@@ -263,7 +263,7 @@ static int sync_with(int (*sync)(int), int fd) {
     int ends = ends_within();
     usleep(control[SYNC_MILLIS] * 1000);
     struct stat stat;
-    // No lock for lengths: if a process forks while another thread is in here, its child would wait for ever.
+    // Lengths need no lock. With one, a child forked while another thread holds it would wait forever.
     if (synced) pthread_mutex_lock(&copying);
     int known = fstat(fd, &stat) == 0, done = sync(fd);
     if (done == 0 && known) {

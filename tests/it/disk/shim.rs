@@ -1,4 +1,4 @@
-//! A breakable disk: `shim.c`, preloaded into the server.
+//! A disk that tests can break: `shim.c`, preloaded into the server.
 
 use std::{
     fs::{self, File},
@@ -22,7 +22,7 @@ pub const EIO: i32 = 5;
 pub const ENOSPC: i32 = 28;
 pub const EDQUOT: i32 = 122;
 
-/// Fields of the control file, as in `shim.c`.
+/// Fields of the control file. `shim.c` describes them.
 #[derive(Clone, Copy)]
 pub enum Field {
     WriteError,
@@ -38,7 +38,8 @@ pub enum Field {
     CrashSynced,
     SyncMillis,
     InodeSyncs,
-    /// After the fields of the shim: progress that a process on the disk reports to the test.
+    /// This field and the next are not the shim's: a process on the disk reports its progress to
+    /// the test.
     Attempted,
     Acknowledged,
 }
@@ -61,15 +62,15 @@ impl Control {
     }
 }
 
-/// Data kept of a synced file for a later power cut.
+/// Data of a synced file that a later power cut restores.
 #[derive(Clone, Copy)]
 pub enum Keep {
     Bytes,
-    /// Only its length: enough for a file that only grows.
+    /// Only the length, which is enough for a file that only grows.
     Lengths,
 }
 
-/// Breakable disk, and the log of its servers.
+/// A disk that tests can break, and the log of its servers.
 pub struct Disk {
     dir: TempDir,
     root: PathBuf,
@@ -81,7 +82,7 @@ impl Disk {
         Self::below(&std::env::temp_dir())
     }
 
-    /// Makes a disk whose files are in this folder.
+    /// Creates a disk in a new folder below `folder`.
     pub fn below(folder: &Path) -> Self {
         let dir = tempfile::tempdir_in(folder).expect("a temporary folder");
         let root = dir.path().join("disk");
@@ -89,7 +90,7 @@ impl Disk {
         Self::made(dir, root)
     }
 
-    /// Makes a disk out of this directory, which stays where it is.
+    /// Creates a disk whose root is the existing directory `root`.
     pub fn at(root: PathBuf) -> Self {
         Self::made(tempfile::tempdir().expect("a temporary folder"), root)
     }
@@ -115,13 +116,14 @@ impl Disk {
         self.control.get(field)
     }
 
-    pub fn hold(&self, command: &mut Command, preloaded: &[PathBuf]) {
+    pub fn attach_to(&self, command: &mut Command, preloaded: &[PathBuf]) {
         command.envs(self.variables(preloaded, Keep::Bytes));
     }
 
-    /// Returns the environment of a process on this disk, with further libraries preloaded into it.
-    pub fn variables(&self, also: &[PathBuf], keep: Keep) -> Vec<(&'static str, PathBuf)> {
-        let preloaded = std::iter::once(shim()).chain(also.iter().map(PathBuf::as_path));
+    /// Returns the environment variables of a process on this disk. `libraries` are preloaded in
+    /// addition to the shim.
+    pub fn variables(&self, libraries: &[PathBuf], keep: Keep) -> Vec<(&'static str, PathBuf)> {
+        let preloaded = std::iter::once(shim()).chain(libraries.iter().map(PathBuf::as_path));
         let kept = match keep {
             Keep::Bytes => "DISK_SYNCED",
             Keep::Lengths => "DISK_LENGTHS",
@@ -134,18 +136,19 @@ impl Disk {
         ]
     }
 
-    /// Returns the folder of the synced contents, each file under its path with `%` for `/`.
+    /// Returns the folder of the synced contents. The name of each file there is its path with `%`
+    /// for `/`.
     pub fn synced(&self) -> PathBuf {
         self.dir.path().join("synced")
     }
 
-    /// Starts a server whose data are in two new nested directories on this disk.
+    /// Starts a server with its data in two new nested directories on this disk.
     pub async fn server(&self) -> Process {
         self.server_with(&[], Vec::new()).await
     }
 
-    /// Starts such a server on this clock.
-    pub async fn server_by(&self, clock: &ShiftedClock) -> Process {
+    /// Starts a server on this disk and on the given clock.
+    pub async fn server_on_clock(&self, clock: &ShiftedClock) -> Process {
         self.server_with(&[clock.library()], clock.variables()).await
     }
 
@@ -157,21 +160,21 @@ impl Disk {
         let mut command = program(&self.root(), &["--store", "file:./state/data"]);
         let log = File::options().create(true).append(true).open(self.dir.path().join("log"));
         command.envs(variables).stderr(log.expect("a log"));
-        self.hold(&mut command, preloaded);
-        Process::telling(free_port(), command).await
+        self.attach_to(&mut command, preloaded);
+        Process::spawn_with_log(free_port(), command).await
     }
 
-    /// Counts the log lines that have these words.
+    /// Counts the log lines that contain `words`.
     pub fn said(&self, words: &str) -> usize {
         let log = fs::read_to_string(self.dir.path().join("log")).expect("a log");
         log.lines().filter(|line| line.contains(words)).count()
     }
 
-    /// Leaves on the disk what a power cut does: of each file's unsynced bytes only the first are
-    /// kept, as many as `part` returns for their number. No server may run.
+    /// Cuts the power: only the first unsynced bytes of each file remain. `part` gets the number of
+    /// unsynced bytes of a file and returns how many of them remain. No server may run.
     pub fn cut_power(&self, mut part: impl FnMut(usize) -> usize) {
         let synced = self.after_a_power_cut();
-        for entry in walk(synced.path()) {
+        for entry in files_below(synced.path()) {
             let file = self.root.join(entry.strip_prefix(synced.path()).expect("below it"));
             let (written, kept) =
                 (fs::read(&file).unwrap_or_default(), fs::read(&entry).expect("read"));
@@ -186,14 +189,14 @@ impl Disk {
         copy(synced.path(), &self.root);
     }
 
-    /// Cuts the power where only lengths are kept: files end where they were last synced. Returns
-    /// the number of lost bytes.
+    /// Cuts the power on a disk with [`Keep::Lengths`]: truncates each file to its last synced
+    /// length. Returns the number of lost bytes.
     ///
     /// # Panics
-    /// If no file was ever synced: that is no power cut.
+    /// If no file was ever synced, since the power cut would have no effect.
     pub fn cut_to_lengths(&self) -> u64 {
         let (mut known, mut cut) = (false, 0);
-        for file in walk(&self.root) {
+        for file in files_below(&self.root) {
             let was = fs::metadata(&file).expect("a file");
             let kept = self.synced().join(was.ino().to_string());
             let Ok(length) = fs::read(kept) else { continue };
@@ -206,16 +209,16 @@ impl Disk {
         cut
     }
 
-    /// Returns a new folder with the disk's contents after a power cut: names whose directory was
-    /// synced, each with the bytes that were synced last.
+    /// Returns a new folder with the disk's contents after a power cut: the names in synced
+    /// directories, with the last synced bytes of each file.
     pub fn after_a_power_cut(&self) -> TempDir {
-        let left = tempfile::tempdir().expect("a temporary folder");
-        self.leave(left.path());
-        left
+        let remains = tempfile::tempdir().expect("a temporary folder");
+        self.write_power_cut_contents(remains.path());
+        remains
     }
 
-    /// Writes the contents after a power cut into this folder.
-    pub fn leave(&self, to: &Path) {
+    /// Writes the disk's contents after a power cut into the folder `to`.
+    pub fn write_power_cut_contents(&self, to: &Path) {
         self.restore("", to);
     }
 
@@ -236,12 +239,12 @@ impl Disk {
     }
 }
 
-fn walk(dir: &Path) -> Vec<PathBuf> {
+fn files_below(dir: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(dir).expect("a directory").flatten();
     entries
         .flat_map(|entry| {
             let path = entry.path();
-            if path.is_dir() { walk(&path) } else { vec![path] }
+            if path.is_dir() { files_below(&path) } else { vec![path] }
         })
         .collect()
 }
@@ -258,13 +261,12 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// Returns the status and the answer of `readyz`.
 pub async fn readiness(server: &Process) -> (u16, String) {
     let (status, answer) = server.get("/readyz").await;
     (status, answer.to_string())
 }
 
-/// Repeats `ask` until `holds`, for at most two minutes.
+/// Repeats `ask` until `holds` returns true for its result, and returns this result.
 pub async fn until<T>(mut ask: impl AsyncFnMut() -> T, holds: impl Fn(&T) -> bool) -> T
 where
     T: std::fmt::Debug,
@@ -280,12 +282,13 @@ where
     }
 }
 
-/// Returns the compiled `shim.c`, made once.
+/// Returns the compiled `shim.c`. The first call compiles it.
 fn shim() -> &'static Path {
     static SHIM: OnceLock<PathBuf> = OnceLock::new();
     SHIM.get_or_init(|| {
         let dir = Path::new(env!("CARGO_TARGET_TMPDIR"));
-        // Other test processes may compile at the same time.
+        // Compiles to an own file and renames it, since other test processes may compile at the
+        // same time.
         let (own, made) =
             (dir.join(format!("disk-{}.so", std::process::id())), dir.join("disk.so"));
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/disk/shim.c");

@@ -1,14 +1,13 @@
-//! Crashes at every change of the disk: the process is killed before each write, cut, sync and
-//! change of a name of the workload, and once more within it (half of the bytes written; the sync
-//! done but not reported). The test opens the remains in three ways: as a killed process leaves
-//! them; as a power cut does that kept only synced bytes; and as one that also kept some sectors
-//! written since, in any order. Each time the store has exactly what the model has after some
-//! number of steps from the last acknowledged one to the last attempted one.
+//! Crashes at every change of the disk. A process runs a workload and is killed before each write,
+//! truncation, sync and change of a name, and once more within it: after half of the bytes, or
+//! after the sync but before its return. The test opens the remains of each crash in three states:
+//! as a killed process leaves them; after a power cut that kept only synced bytes; and after a
+//! power cut that also kept some unsynced sectors, in any order. In each state, the store must
+//! equal the model after one of the steps from the last acknowledged to the last attempted one.
 //!
-//! The process is this test program with the store in it, not the server: it takes some
-//! milliseconds instead of a quarter of a second, so that each run tries all crash points; and the
-//! store's clock can be set, so that every time of every job is compared exactly. `crash.rs` and
-//! `power.rs` cover what the server adds.
+//! The process is this test program with a store, not the server. It needs only some milliseconds
+//! per crash, so that each run can try all crash points. Its clock can be set, so that the test can
+//! compare every time of every job exactly. `crash.rs` and `power.rs` test the server itself.
 
 use std::{
     fs,
@@ -28,20 +27,22 @@ use crate::{
     disk::shim::{Control, Disk, Field},
     store::{
         bench::Bench,
-        equivalence::Side,
+        equivalence::StoreUnderTest,
         workload::{
-            Found, Random, Step, World, ballast, folder, go, on_all_cores, open, settle, steps,
+            Found, Random, Step, World, ballast, folder, on_all_cores, open, run_step, settle,
+            steps,
         },
     },
 };
 
-/// Environment variable with the number of steps for the process; without it, the test runs on an
-/// ordinary disk.
+/// Environment variable with the number of steps that the process makes. Without it, the test makes
+/// all steps on an ordinary disk.
 const STEPS: &str = "SWEEP_STEPS";
 const PROCESS: &str = "disk::sweep::a_store_does_what_the_model_does_step_by_step";
 const SECTOR: usize = 512;
 
-/// A test of its own; with [`STEPS`], the process to be killed.
+/// Compares the store with the model. With [`STEPS`], this test is the process that the other tests
+/// kill.
 #[tokio::test]
 async fn a_store_does_what_the_model_does_step_by_step() {
     let held = std::env::var(STEPS).ok().map(|steps| {
@@ -54,45 +55,45 @@ async fn a_store_does_what_the_model_does_step_by_step() {
         Some((count, dir, control)) => (count, Bench::file_in(dir).await, Some(control)),
         None => (steps.len(), Bench::file().await, None),
     };
-    let tell = |field, step: usize| {
+    let report = |field, step: usize| {
         let number = i32::try_from(step).expect("a small number");
         control.iter().for_each(|control| control.set(field, number));
     };
-    let mut side = Side::new(bench);
+    let mut tested = StoreUnderTest::new(bench);
     for (number, step) in steps[..count].iter().enumerate() {
-        tell(Field::Attempted, number + 1);
-        if let Step::CarryOver = step {
-            tell(Field::Ahead, 5);
+        report(Field::Attempted, number + 1);
+        if let Step::Checkpoint = step {
+            report(Field::Ahead, 5);
         }
-        let answer = go(&mut side, number as u64, step).await;
+        let answer = run_step(&mut tested, number as u64, step).await;
         assert_eq!(answer, worlds[number + 1].answer(), "step {number}: {step:?}");
-        tell(Field::Acknowledged, number + 1);
+        report(Field::Acknowledged, number + 1);
     }
     if control.is_none() {
-        settle(&*side.bench.store).await;
-        let given = |token: u64| side.given[usize::try_from(token).expect("small") - 1].1;
+        settle(&*tested.bench.store).await;
+        let given = |token: u64| tested.given[usize::try_from(token).expect("small") - 1].1;
         let expected = worlds[count].found(worlds[count].now(), given);
-        assert_eq!(Found::of(&*side.bench.store).await, expected);
+        assert_eq!(Found::of(&*tested.bench.store).await, expected);
     }
-    side.bench.store.close().await;
+    tested.bench.store.close().await;
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
-enum Left {
-    /// All that was written: the process was killed.
+enum Remains {
+    /// All written bytes remain: the process was killed.
     Written,
-    /// Synced bytes only: the power was cut.
+    /// Only synced bytes remain: the power was cut.
     Synced,
-    /// Synced bytes, and some sectors written since.
+    /// Synced bytes and some unsynced sectors remain: the power was cut.
     Sectors,
 }
 
 struct Sweep {
     steps: usize,
     worlds: Vec<World>,
-    /// Whether the process begins in a directory that has the reserve for a full disk. A start
-    /// takes most of its time to make it; without it, each change has only one crash, alternately
-    /// before and within it.
+    /// Whether the process starts in a directory that has the reserve for a full disk. Creating the
+    /// reserve takes most of a start. So without one, the test crashes only once per change,
+    /// alternately before and within it.
     has_ballast: bool,
     outcomes: Mutex<Outcomes>,
 }
@@ -100,7 +101,8 @@ struct Sweep {
 #[derive(Default, Debug)]
 struct Outcomes {
     opened: usize,
-    /// Stores as after the last acknowledged step, where one more changing step was attempted.
+    /// Number of stores without the step in progress. Counts only crashes in a step that changes
+    /// the store; likewise `after` for stores with this step.
     before: usize,
     after: usize,
     wrong: Vec<String>,
@@ -112,7 +114,7 @@ impl Sweep {
         Self { steps, worlds, has_ballast, outcomes: Mutex::default() }
     }
 
-    /// Runs the process on a new disk. Returns whether it ended by itself.
+    /// Runs the process on a new disk. Returns the disk, and whether the process ended by itself.
     fn run(&self, crash_at: usize, within: bool) -> (Disk, bool) {
         let disk = Disk::below(&folder());
         if self.has_ballast {
@@ -123,7 +125,7 @@ impl Sweep {
         disk.set(Field::CrashWithin, i32::from(within));
         let mut command = Command::new(std::env::current_exe().expect("this program"));
         command.args([PROCESS, "--exact"]).env(STEPS, self.steps.to_string());
-        disk.hold(&mut command, &[]);
+        disk.attach_to(&mut command, &[]);
         let output = command.output().expect("this program runs");
         let ended = output.status.success();
         let said = String::from_utf8_lossy(&output.stdout);
@@ -131,10 +133,10 @@ impl Sweep {
         (disk, ended)
     }
 
-    /// Crashes at every change, before it and within it.
+    /// Crashes before and within every change, and checks the remains.
     fn all(&self) {
         let (disk, ended) = self.run(0, false);
-        assert!(ended, "without a crash it comes to its end");
+        assert!(ended, "the process did not end by itself, although no crash was injected");
         let changes = usize::try_from(disk.get(Field::Changes)).expect("a count");
         drop(disk);
         let all = (1..=changes).flat_map(|change| [(change, false), (change, true)]);
@@ -144,37 +146,37 @@ impl Sweep {
         on_all_cores(points.len(), |runtime, n| {
             let (crash_at, within) = points[n];
             let (disk, _) = self.run(crash_at, within);
-            for left in [Left::Written, Left::Synced, Left::Sectors] {
-                let dir = leave(&disk, left, crash_at as u64);
-                runtime.block_on(self.check(&disk, dir.path(), (crash_at, within, left)));
+            for remains in [Remains::Written, Remains::Synced, Remains::Sectors] {
+                let dir = make_remains(&disk, remains, crash_at as u64);
+                runtime.block_on(self.check(&disk, dir.path(), (crash_at, within, remains)));
             }
         });
         self.verdict(changes, points.len());
     }
 
-    async fn check(&self, disk: &Disk, dir: &Path, what: (usize, bool, Left)) {
+    async fn check(&self, disk: &Disk, dir: &Path, case: (usize, bool, Remains)) {
         let step = |field| usize::try_from(disk.get(field)).expect("a step");
         let (acknowledged, attempted) = (step(Field::Acknowledged), step(Field::Attempted));
         let at = self.worlds[attempted].now();
-        // No other process runs on the store: the n-th pop has the n-th nonce.
+        // Only this process uses the store, so the n-th pop has the n-th nonce.
         let given = |token: u64| Nonce::new(token << 12).reservation(0);
         let allowed: Vec<Found> =
             (acknowledged..=attempted).map(|k| self.worlds[k].found(at, given)).collect();
         let found = reopened(&dir.join("data"), at).await;
-        let place =
+        let steps_done =
             found.as_ref().ok().and_then(|found| allowed.iter().position(|one| one == found));
         let mut outcomes = self.outcomes.lock().expect("no panic holds it");
         outcomes.opened += 1;
         if allowed.len() > 1 && allowed[0] != allowed[1] {
-            outcomes.before += usize::from(place == Some(0));
-            outcomes.after += usize::from(place == Some(1));
+            outcomes.before += usize::from(steps_done == Some(0));
+            outcomes.after += usize::from(steps_done == Some(1));
         }
-        if place.is_none() {
+        if steps_done.is_none() {
             let wrong = match found {
                 Err(cause) => cause,
                 Ok(found) => format!("found {found:#?}, and expected {:#?}", allowed[0]),
             };
-            outcomes.wrong.push(format!("{what:?}, steps {acknowledged} to {attempted}: {wrong}"));
+            outcomes.wrong.push(format!("{case:?}, steps {acknowledged} to {attempted}: {wrong}"));
         }
     }
 
@@ -183,16 +185,17 @@ impl Sweep {
         let Outcomes { opened, before, after, wrong } = &*outcomes;
         println!(
             "{changes} changes, {crashes} crashes, {opened} times opened again: {before} without \
-             the step under way, {after} with it"
+             the step in progress, {after} with it"
         );
         assert_eq!(*opened, 3 * crashes);
         if let Some(first) = wrong.first() {
-            panic!("{} of {opened} are wrong; {first}", wrong.len());
+            panic!("{} of {opened} stores are wrong; the first: {first}", wrong.len());
         }
     }
 }
 
-/// Opens the remains as a store, and reads all of it; it must be sound, and accept a change.
+/// Opens the remains as a store and reads all of it. The store must have no damage and accept a
+/// change.
 async fn reopened(dir: &Path, at: UnixMillis) -> Result<Found, String> {
     let store = open(dir, at).await.map_err(|error| error.to_string())?;
     let found = Found::of(&store).await;
@@ -206,15 +209,15 @@ async fn reopened(dir: &Path, at: UnixMillis) -> Result<Found, String> {
     Ok(found)
 }
 
-fn leave(disk: &Disk, left: Left, seed: u64) -> TempDir {
+fn make_remains(disk: &Disk, remains: Remains, seed: u64) -> TempDir {
     let dir = tempfile::tempdir_in(folder()).expect("a temporary folder");
     let (written, data) = (disk.root().join("data"), dir.path().join("data"));
-    if left == Left::Written {
+    if remains == Remains::Written {
         copy(&written, &data);
     } else {
-        disk.leave(dir.path());
+        disk.write_power_cut_contents(dir.path());
     }
-    if left == Left::Sectors && data.is_dir() {
+    if remains == Remains::Sectors && data.is_dir() {
         let mut random = Random::new(seed);
         for file in fs::read_dir(&data).expect("a directory").map(|file| file.expect("a file")) {
             let name = file.file_name().into_string().expect("a name");
@@ -228,7 +231,7 @@ fn leave(disk: &Disk, left: Left, seed: u64) -> TempDir {
             }
         }
     }
-    // The reserve has no jobs, and making it anew takes time.
+    // Reuses a reserve, which contains no jobs, since creating one takes time.
     fs::create_dir_all(&data).expect("made");
     ballast(&data);
     dir
@@ -243,7 +246,7 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// Returns a file of which some sectors are as last written, and the others as synced.
+/// Returns a mixture of the synced and the last written contents of a file, sector by sector.
 fn mixed(synced: &[u8], now: &[u8], random: &mut Random) -> Vec<u8> {
     let length = if random.next().is_multiple_of(2) { synced.len() } else { now.len() };
     let mut bytes = synced.to_vec();

@@ -1,4 +1,4 @@
-//! Client that records each call, and uses the other server when one fails.
+//! A client that records each call, and uses the other server after a failure.
 
 use std::{sync::Arc, time::Duration};
 
@@ -8,10 +8,11 @@ use serde_json::{Value, json};
 use crate::faults::{
     answers::{read, refusal},
     history::{Answer, Ask, Delivery, History, StoreResult, Text, Time},
-    load::{RETENTION, TRIES, TTR},
+    load::{RETENTION, TRIES, TTR, changed_body},
 };
 
-/// Longer than a server may take: the wait of a pop, then 5 s for an answer of Redis, twice.
+/// Timeout of a request. It is longer than any answer: the wait of a pop, and then twice 5 s for
+/// answers of Redis.
 const PATIENCE: Duration = Duration::from_secs(15);
 
 pub struct Client {
@@ -31,25 +32,39 @@ pub struct Put {
     pub delay: Duration,
     pub max_attempts: u32,
     pub finished_retention: Duration,
+    pub priority: u8,
+    pub expires_after: Option<Duration>,
+}
+
+/// Parameters of a release.
+#[derive(Default)]
+pub struct Release {
+    pub delay: Duration,
+    /// Whether the attempt does not count.
+    pub is_uncounted: bool,
+    /// Whether the job gets another body.
+    pub changes_body: bool,
 }
 
 impl Put {
-    fn into_parts(self) -> (Ask, Value) {
-        let Self { topic, id, body, delay, max_attempts, finished_retention } = self;
+    /// Returns the call at this server, and its body.
+    fn into_parts(self, server: usize) -> (Ask, Value) {
+        let Self { topic, id, body, delay, max_attempts, expires_after, .. } = self;
         let mut put = json!({"topic": topic, "body": *body, "delay": delay.as_secs_f64(),
-            "ttr": TTR.as_secs(), "max_attempts": max_attempts});
+            "ttr": TTR.as_secs(), "max_attempts": max_attempts, "priority": self.priority,
+            "expires_after": expires_after.map(|after| after.as_secs_f64())});
         if let Some(id) = &id {
             put["id"] = json!(**id);
         }
-        if !finished_retention.is_zero() {
-            put["finished_retention"] = json!(finished_retention.as_secs());
+        if !self.finished_retention.is_zero() {
+            put["finished_retention"] = json!(self.finished_retention.as_secs());
         }
-        (Ask::Put { id, body, delay, max_attempts }, put)
+        (Ask::Put { topic, server, id, body, delay, max_attempts, expires_after }, put)
     }
 }
 
 impl Client {
-    /// Creates a client; its first server follows from `number`, in turn.
+    /// Creates a client. `number` chooses its first server.
     pub fn new(history: Arc<History>, servers: &[String], number: usize) -> Self {
         let http = reqwest::Client::builder().timeout(PATIENCE).build().expect("a client");
         Self {
@@ -66,16 +81,16 @@ impl Client {
     }
 
     pub async fn put(&mut self, put: Put) -> StoreResult {
-        let (ask, body) = put.into_parts();
+        let (ask, body) = put.into_parts(self.current);
         self.call("put", ask, Method::POST, "/jobs", body).await
     }
 
     pub async fn put_batch(&mut self, puts: Vec<Put>) {
-        let items = puts.into_iter().map(Put::into_parts).collect();
+        let items = puts.into_iter().map(|put| put.into_parts(self.current)).collect();
         self.batch("batch put", "/batch/jobs", items).await;
     }
 
-    /// Pops jobs; returns none if the call failed.
+    /// Pops jobs. Returns no jobs if the call failed.
     pub async fn pop(&mut self, topic: &'static str, options: &str) -> Vec<Delivery> {
         let path = format!("/topics/{topic}/pop?{options}");
         let kind = if options.contains("wait=") { "waiting pop" } else { "pop" };
@@ -110,15 +125,23 @@ impl Client {
         }
     }
 
-    pub async fn release(&mut self, job: &Delivery, delay: Duration) {
+    pub async fn release(&mut self, job: &Delivery, how: Release) {
+        let Release { delay, is_uncounted, changes_body } = how;
         let (id, reservation) = (job.id.clone(), job.reservation.clone());
         let path = format!("/jobs/{id}/release");
-        let body = json!({"reservation": *reservation, "delay": delay.as_secs_f64()});
-        let ask = Ask::Release { id, reservation, delay };
-        self.call("release", ask, Method::POST, &path, body).await;
+        let body = changes_body.then(|| changed_body(&job.body, &reservation));
+        let mut request = json!({"reservation": *reservation, "delay": delay.as_secs_f64()});
+        if is_uncounted {
+            request["count_attempt"] = json!(false);
+        }
+        if let Some(body) = &body {
+            request["body"] = json!(**body);
+        }
+        let ask = Ask::Release { id, reservation, delay, is_counted: !is_uncounted, body };
+        self.call("release", ask, Method::POST, &path, request).await;
     }
 
-    /// Holds the job for another TTR from now.
+    /// Extends the reservation to a TTR from now.
     pub async fn touch(&mut self, job: &Delivery) {
         let (id, reservation) = (job.id.clone(), job.reservation.clone());
         let path = format!("/jobs/{id}/touch");
@@ -150,7 +173,7 @@ impl Client {
         self.insist(ask, Method::DELETE, &format!("/jobs/{id}"), Value::Null).await;
     }
 
-    /// Deletes a job unless a consumer has it; its id stays taken.
+    /// Deletes a job unless it is reserved. Its id stays taken.
     pub async fn cancel(&mut self, id: &Text) {
         let path = format!("/jobs/{id}?state=delayed,ready&remember={}", RETENTION.as_secs());
         self.insist(Ask::Cancel { id: id.clone() }, Method::DELETE, &path, Value::Null).await;
@@ -168,6 +191,24 @@ impl Client {
         let outcome =
             self.call("resume", Ask::Resume { topic }, Method::POST, &path, json!({})).await;
         matches!(outcome, StoreResult::Done(_))
+    }
+
+    /// Sets where jobs of a topic go when they die. Returns the server that has acknowledged it.
+    pub async fn set_dead_to(
+        &mut self,
+        topic: &'static str,
+        target: &'static str,
+    ) -> Option<usize> {
+        let server = self.current;
+        let ask = Ask::SetDeadTo { topic, target, server };
+        let (path, body) = (format!("/topics/{topic}"), json!({"dead_to": target}));
+        let outcome = self.call("set dead_to", ask, Method::PUT, &path, body).await;
+        matches!(outcome, StoreResult::Done(_)).then_some(server)
+    }
+
+    /// Returns the index of the current server.
+    pub fn server(&self) -> usize {
+        self.current
     }
 
     /// Makes a call, and retries it while the outcome is unknown.
@@ -198,7 +239,7 @@ impl Client {
         outcome
     }
 
-    /// Sends one request for several jobs, and returns the result of each in their order.
+    /// Sends one request for several jobs. Returns the results in the order of the jobs.
     async fn batch(
         &mut self,
         kind: &'static str,
@@ -228,17 +269,19 @@ impl Client {
     async fn record(&mut self, kind: &'static str, start: Time, asked: Vec<(Ask, StoreResult)>) {
         let failed = self.history.add(kind, start, asked);
         self.requests += 1;
-        // Also changes after a while without failures, so that no server stays without clients.
+        // Also changes the server after some time without failures, so that no server stays without
+        // clients.
         if failed || self.requests.is_multiple_of(32) {
             self.current = (self.current + 1) % self.servers.len();
         }
         if failed {
-            // More often than Retry-After asks, but no hot loop on an unavailable store.
+            // Retries earlier than `Retry-After` says, but not in a busy loop.
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
     }
 
-    /// Sends a request; returns the answer if it was done, and otherwise the known result.
+    /// Sends a request. Returns the answer if the call was carried out, and otherwise the known
+    /// result.
     async fn send(
         &self,
         kind: &'static str,
@@ -263,7 +306,7 @@ impl Client {
             Err(_) => return failed("the connection broke"),
         };
         let (status, retry_after) = (response.status().as_u16(), retry_after(&response));
-        let Ok(text) = response.text().await else { return failed("the answer broke off") };
+        let Ok(text) = response.text().await else { return failed("the answer is incomplete") };
         let answer: Value = serde_json::from_str(&text).unwrap_or_default();
         if status < 300 {
             return Ok(answer);

@@ -1,4 +1,4 @@
-//! Redis Cluster under faults: a master is killed, slots are moved, servers are killed.
+//! Faults with a Redis Cluster: a killed master, moved slots, and killed servers.
 
 use std::time::Duration;
 
@@ -18,12 +18,13 @@ async fn promises_hold_while_a_killed_master_is_replaced() {
         .round("master killed, replica promoted", || {
             cluster.kill(0);
             promoted = cluster.wait_for_failover(slot, 0);
-            // A slot without a replica acknowledges nothing, so the fault ends here.
+            // A master without a replica acknowledges no writes, so the fault ends only when the
+            // killed node is back.
             cluster.resume(&[0]);
         })
         .await;
     assert_ne!(promoted, 0);
-    assert!(failures > 0, "no call met the fault");
+    assert!(failures > 0, "no call failed because of the fault");
     scenario.promises_hold(&cluster.masters()).await;
 }
 
@@ -32,7 +33,7 @@ async fn promises_hold_while_slots_with_buckets_move() {
     let cluster = Cluster::start();
     let mut scenario = Scenario::start(&settings(&cluster)).await;
     let slots = cluster.slots_in_use(0);
-    assert!(slots.len() >= 3, "the buckets of a third of the slots: {slots:?}");
+    assert!(slots.len() >= 3, "a master has fewer than 3 slots with buckets: {slots:?}");
     let mut open = Vec::new();
     for to in [1, 2, 0] {
         scenario
@@ -51,7 +52,7 @@ async fn promises_hold_while_slots_with_buckets_move() {
 async fn promises_hold_while_each_server_is_killed_in_turn() {
     let cluster = Cluster::start();
     let mut scenario = Scenario::start(&settings(&cluster)).await;
-    let failures = scenario.round_of_killed_servers().await;
-    assert!(failures > 0, "no call met the fault");
+    let failures = scenario.kill_each_server().await;
+    assert!(failures > 0, "no call failed because of the fault");
     scenario.promises_hold(&cluster.masters()).await;
 }

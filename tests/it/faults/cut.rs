@@ -1,4 +1,4 @@
-//! Faults between the servers and Redis: a black hole, resets, truncated answers.
+//! Faults of the network between servers and Redis: lost bytes, resets, truncated answers.
 
 use std::{thread::sleep, time::Duration};
 
@@ -13,29 +13,33 @@ async fn promises_hold_while_the_network_drops_everything() {
     let proxy = Proxy::start(pair.master.port()).await;
     let mut scenario = Scenario::start(&pair.settings(proxy.port)).await;
     let mut open = vec![pair.connections()];
-    // The first lost answers may all have been those of timers.
+    // The first lost answers may all have been answers to timers. Then the fault is repeated.
     while open.len() < 3 || scenario.unavailable("unknown") == 0 {
-        assert!(open.len() < 5, "no call was under way");
+        assert!(open.len() < 5, "no call of a client was in progress during the fault");
         let ([there, back], cut) = (proxy.swallowed(), proxy.cut());
         let failures = scenario
             .round("a black hole, then cut", || {
                 proxy.set(Mode::Mute);
-                sleep(Duration::from_millis(500)); // calls are done, and their answers lost
+                sleep(Duration::from_millis(500)); // calls are carried out, and their answers are lost
                 proxy.set(Mode::Swallow);
-                sleep(Duration::from_secs(4)); // shorter than servers wait for an answer
+                sleep(Duration::from_secs(4)); // servers wait for an answer for longer than this
                 proxy.set(Mode::Cut);
-                sleep(Duration::from_secs(1)); // new connections meet the fault too
+                sleep(Duration::from_secs(1)); // new connections lose bytes too
                 proxy.set(Mode::Pass);
             })
             .await;
-        assert!(failures > 0, "no call met the fault");
+        assert!(failures > 0, "no call failed because of the fault");
         let now = proxy.swallowed();
         assert!(
             now[0] > there && now[1] > back,
-            "the proxy swallowed no further bytes: [{there}, {back}] before, {now:?} after"
+            "the proxy has lost no bytes: counts [{there}, {back}] before, {now:?} after"
         );
         // Each server has three connections: for calls, for writes, and for hints.
-        assert!(proxy.cut() >= cut + 6, "{cut}, then {} connections were reset", proxy.cut());
+        assert!(
+            proxy.cut() >= cut + 6,
+            "fewer than 6 connections were reset: {cut} before, {} after",
+            proxy.cut()
+        );
         open.push(pair.connections());
     }
     assert!(open.iter().all(|now| *now <= open[0] + 4), "connections to the master: {open:?}");
@@ -53,13 +57,13 @@ async fn promises_hold_while_connections_die_without_a_reset() {
         scenario
             .round("connections dead", || {
                 proxy.set(Mode::Swallow);
-                sleep(Duration::from_secs(1)); // every connection in use has lost bytes
-                // New connections work; the old ones stay dead until the servers give them up.
+                sleep(Duration::from_secs(1)); // until every connection in use has lost bytes
+                // New connections work. The old ones stay dead until the servers replace them.
                 proxy.set(Mode::Pass);
             })
             .await;
-        assert!(proxy.swallowed()[0] > there, "nothing was lost");
-        // A call waits five seconds for an answer, and calls wait in parallel.
+        assert!(proxy.swallowed()[0] > there, "the proxy has lost no bytes");
+        // A call waits five seconds for an answer. Calls wait at the same time.
         let longest = scenario.longest();
         assert!((4.0..9.8).contains(&longest.as_secs_f64()), "the longest call took {longest:?}");
         open.push(pair.connections());
@@ -80,21 +84,24 @@ async fn promises_hold_while_answers_of_redis_end_in_the_middle() {
             .round("answers end in the middle", || {
                 for _ in 0..10 {
                     proxy.set(Mode::Truncate);
-                    sleep(Duration::from_millis(200)); // every connection in use has an answer
+                    sleep(Duration::from_millis(200)); // until every connection in use has got an answer
                     proxy.set(Mode::Pass);
-                    sleep(Duration::from_millis(300)); // and servers use new ones
+                    sleep(Duration::from_millis(300)); // until servers use new connections
                 }
             })
             .await;
-        assert!(failures > 0, "no call met the fault");
+        assert!(failures > 0, "no call failed because of the fault");
         assert!(
             proxy.truncated() >= truncated + 20,
-            "{truncated}, then {} answers",
+            "too few answers were truncated: {truncated} before, {} after",
             proxy.truncated()
         );
         open.push(pair.connections());
     }
-    assert!(scenario.unavailable("unknown") > 0, "no call was under way");
+    assert!(
+        scenario.unavailable("unknown") > 0,
+        "no call of a client was in progress during the fault"
+    );
     assert!(open.iter().all(|now| *now <= open[0] + 4), "connections to the master: {open:?}");
     scenario.promises_hold(&[pair.master.port()]).await;
 }

@@ -1,4 +1,5 @@
-//! One epoch: clients load the servers, then the store is drained, and a checker judges the calls.
+//! One epoch: clients put load on the servers, then consumers drain the store, and the judge checks
+//! the calls.
 
 use std::{
     sync::Arc,
@@ -29,8 +30,8 @@ impl Epoch {
         Self { history, load }
     }
 
-    /// Waits until every bucket has delivered a job put from now on, and returns the time that
-    /// took.
+    /// Waits until every bucket has delivered a job that was put after this call. Returns the time
+    /// that this took.
     pub async fn delivers_within(&self, limit: Duration, when: &str) -> Duration {
         let from = self.history.now();
         loop {
@@ -65,8 +66,8 @@ pub struct Terms {
     pub undone: Vec<(Time, Time)>,
     /// Times in which the store's clock was wrong.
     pub wrong_clock: Vec<(Time, Time)>,
-    /// Limit of the drain. Jobs that a lost pop took come back after their TTR; all others are
-    /// quicker.
+    /// Maximum duration of the drain. Jobs of pops without an answer are ready only after their
+    /// TTR; all others are ready earlier.
     pub drains_within: Duration,
 }
 
@@ -80,13 +81,13 @@ impl Default for Terms {
 /// Result of an epoch.
 pub struct Judgement {
     pub objections: Vec<Objection>,
-    /// Number of jobs that were lost as the terms allow.
+    /// Number of jobs that were lost and that the terms allow to be lost.
     pub forgotten: usize,
     /// Contents of the store after the drain.
     pub left: Scan,
 }
 
-/// Judges, drains, and judges again. No other client may use the servers meanwhile.
+/// Judges, drains the store, and judges again. No other client may use the servers meanwhile.
 pub async fn drain_and_judge(
     history: &Arc<History>,
     bases: &[String],

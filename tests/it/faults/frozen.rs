@@ -1,5 +1,5 @@
-//! Processes that freeze and then go on with full buffers: a master whose replica is promoted
-//! meanwhile, a replica, a Redis without either, a server.
+//! Processes that freeze and later continue with full buffers: a master whose replica is promoted
+//! meanwhile, a replica, a single Redis, and a server.
 
 use std::{thread::sleep, time::Duration};
 
@@ -14,13 +14,13 @@ pub fn freeze(port: u16) -> Frozen {
     Frozen::freeze(pid.and_then(|pid| pid.parse().ok()).expect("a process id"))
 }
 
-/// Returns the role that the Redis on this port believes to have.
+/// Returns the role that the Redis on this port reports.
 fn role(port: u16) -> String {
     ask(port, &["ROLE"]).expect("an answer").list()[0].text().to_owned()
 }
 
-/// Longer than any call that meets no fault, also on a busy machine.
-const LONG: Duration = Duration::from_millis(1500);
+/// Duration that calls exceed only because of a fault, even on a busy machine.
+const SLOWER_THAN_WITHOUT_FAULT: Duration = Duration::from_millis(1500);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn promises_hold_while_a_frozen_cluster_master_is_replaced() {
@@ -29,26 +29,32 @@ async fn promises_hold_while_a_frozen_cluster_master_is_replaced() {
     let mut scenario = Scenario::start(&settings).await;
     let slot = cluster.slots_in_use(0)[0];
     for _ in 0..2 {
-        // The second round freezes the master promoted in the first.
-        let (old, mut promoted) = (cluster.master_of(slot).expect("settled slots"), 0);
+        // The second round freezes the master that the first round has promoted.
+        let (old, mut promoted) =
+            (cluster.master_of(slot).expect("all nodes name the same master"), 0);
         scenario
             .round("master frozen, replica promoted", || {
                 let frozen = freeze(cluster.port(old));
-                cluster.note_frozen(Some(old));
+                cluster.set_frozen(Some(old));
                 promoted = cluster.wait_for_failover(slot, old);
                 frozen.thaw();
-                cluster.note_frozen(None);
-                // A slot without a replica acknowledges nothing, so the fault ends here.
+                cluster.set_frozen(None);
+                // A master without a replica acknowledges no writes, so the fault ends only after
+                // the thaw.
                 cluster.wait_until_whole();
             })
             .await;
         assert_ne!(promoted, old);
-        // The old master has learned of it, unless a busy machine made the cluster go back to it.
+        // The old master knows that it was replaced. On a busy machine, the cluster may have
+        // promoted it again.
         let is_master = cluster.master_of(slot) == Some(old);
         assert_eq!(role(cluster.port(old)) == "master", is_master);
-        // A call that tried the old connection first and then followed the slot has not even
-        // failed.
-        assert!(scenario.longest() > LONG, "no call met the fault");
+        // A call may succeed after a delay: it has tried the old connection first and then followed
+        // the slot.
+        assert!(
+            scenario.longest() > SLOWER_THAN_WITHOUT_FAULT,
+            "no call was affected by the fault"
+        );
     }
     scenario.promises_hold(&cluster.masters()).await;
 }
@@ -58,7 +64,8 @@ async fn promises_hold_while_a_frozen_sentinel_master_is_replaced() {
     let sentinel = Sentinel::start();
     let settings = format!("url = {:?}\nack = \"replica\"", sentinel.url());
     let mut scenario = Scenario::start(&settings).await;
-    let (old, open) = (sentinel.master().expect("a settled master"), sentinel.connections());
+    let (old, open) =
+        (sentinel.master().expect("all Sentinels name the same master"), sentinel.connections());
     let (mut promoted, mut believed) = (0, String::new());
     let failures = scenario
         .round("master frozen, replica promoted", || {
@@ -66,17 +73,20 @@ async fn promises_hold_while_a_frozen_sentinel_master_is_replaced() {
             promoted = sentinel.wait_for_failover(old);
             frozen.thaw();
             believed = role(old);
-            // This takes about ten seconds; the new master has no replica, so nothing is
-            // acknowledged.
+            // This takes about ten seconds. Meanwhile the new master has no replica, so it
+            // acknowledges no writes.
             sentinel.wait_until_settled();
         })
         .await;
-    assert_eq!(believed, "master", "it went on as what it had been");
+    assert_eq!(believed, "master", "the thawed process does not act as a master");
     assert_ne!(promoted, old);
-    assert!(failures > 0 && scenario.longest() > LONG, "no call met the fault");
+    assert!(
+        failures > 0 && scenario.longest() > SLOWER_THAN_WITHOUT_FAULT,
+        "no call was affected by the fault"
+    );
     let now = sentinel.connections();
     assert!(now <= open + 4, "connections to the master: {open}, then {now}");
-    scenario.promises_hold(&[sentinel.master().expect("a settled master")]).await;
+    scenario.promises_hold(&[sentinel.master().expect("all Sentinels name the same master")]).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
@@ -84,21 +94,26 @@ async fn promises_hold_while_the_only_replica_is_frozen() {
     let pair = Pair::start();
     let mut scenario = Scenario::start(&pair.settings(pair.master.port())).await;
     let mut refused = vec![0];
-    // The one batch that waits for its confirmation in vain may have only calls of timers.
+    // The batch that gets no confirmation may have only calls of timers. Then the fault is
+    // repeated.
     while refused.len() < 3 || scenario.unavailable("unknown") == 0 {
-        assert!(refused.len() < 6, "no confirmation was missing");
+        assert!(refused.len() < 6, "all batches without a confirmation had only calls of timers");
         scenario
             .round("replica frozen", || {
                 let frozen = freeze(pair.replica.port());
-                // Longer than two confirmations may take: one call may follow another that waits.
+                // Waits for longer than the timeouts of two confirmations, since a call may wait
+                // behind another one.
                 sleep(Duration::from_secs(5));
                 frozen.thaw();
             })
             .await;
         refused.push(scenario.unavailable("no"));
     }
-    // After that batch, servers refuse all calls before they make them.
-    assert!(refused.is_sorted_by(|one, next| one < next), "nothing was refused: {refused:?}");
+    // After this batch, servers refuse all calls without sending them.
+    assert!(
+        refused.is_sorted_by(|one, next| one < next),
+        "a round had no refused calls: {refused:?}"
+    );
     scenario.promises_hold(&[pair.master.port()]).await;
 }
 
@@ -108,7 +123,7 @@ async fn promises_hold_while_redis_is_frozen_beyond_the_timeout() {
     let mut scenario = Scenario::start(&pair.settings(pair.master.port())).await;
     let mut open = vec![pair.connections()];
     while open.len() < 3 || scenario.unavailable("unknown") == 0 {
-        assert!(open.len() < 5, "no call was given up");
+        assert!(open.len() < 5, "no call reached its timeout");
         scenario
             .round("redis frozen", || {
                 let frozen = freeze(pair.master.port());
@@ -116,7 +131,7 @@ async fn promises_hold_while_redis_is_frozen_beyond_the_timeout() {
                 frozen.thaw();
             })
             .await;
-        assert!(scenario.longest() > Duration::from_secs(4), "no call met the fault");
+        assert!(scenario.longest() > Duration::from_secs(4), "no call was affected by the fault");
         open.push(pair.connections());
     }
     assert!(open.iter().all(|now| *now <= open[0] + 4), "connections to the master: {open:?}");
@@ -127,6 +142,6 @@ async fn promises_hold_while_redis_is_frozen_beyond_the_timeout() {
 async fn promises_hold_while_servers_are_frozen_beyond_the_ttr() {
     let pair = Pair::start();
     let mut scenario = Scenario::start(&pair.settings(pair.master.port())).await;
-    scenario.round_of_frozen_servers(TTR * 2).await;
+    scenario.freeze_each_server(TTR * 2).await;
     scenario.promises_hold(&[pair.master.port()]).await;
 }

@@ -1,10 +1,11 @@
-//! Consumers that hang up at random moments. For each request one of these must hold:
+//! Consumers that disconnect at random moments. For each request, one of these must hold:
 //!
-//! - The consumer was sent no byte of an answer: then the next consumer gets the job at once, with
-//!   the first attempt, as if the other had never asked.
-//! - The consumer was sent the whole answer: then it holds the job, and its reservation is good.
+//! - The server has sent no byte of an answer: then the next consumer gets the job at once, with
+//!   the first attempt, as if the first one had never sent its request.
+//! - The server has sent the whole answer: then the job is reserved for this consumer, and its
+//!   reservation is valid.
 //!
-//! TTRs are an hour, so no job comes back because its TTR ended.
+//! TTRs are an hour, so no job is ready again because its TTR has ended.
 
 use std::{
     collections::BTreeMap,
@@ -34,15 +35,15 @@ const CONSUMERS: u64 = 1000;
 const AT_ONCE: usize = 50;
 const SEED: u64 = 15;
 
-/// Moment at which a consumer hangs up.
+/// Moment at which a consumer disconnects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Phase {
     /// After part of the request, in thousandths.
     Sending(usize),
-    /// This long after the request, before there is a job.
+    /// This time after the request, before a job is put.
     Waiting(Duration),
-    /// This part, in thousandths, of the time that the last measured answer took, counted from the
-    /// put of the job. About half of the consumers hang up before the answer and half after it,
+    /// This part, in thousandths, of the last measured time until an answer, counted from the put
+    /// of the job. Because of this unit, about half of the consumers disconnect before the answer,
     /// however busy the machine is.
     Answered(u64),
     /// After reading the whole answer.
@@ -64,19 +65,20 @@ impl Phase {
             Self::Sending(_) => "while it sends",
             Self::Waiting(_) => "while it waits",
             Self::Answered(_) => "while it is answered",
-            Self::Done => "when it has its answer",
+            Self::Done => "after it was answered",
         }
     }
 }
 
-enum Then {
-    /// The next consumer got the job, this long after the first had hung up and the job was put.
+enum Recipient {
+    /// The next consumer got the job, this time after the first consumer had disconnected and the
+    /// job was put.
     Next(Duration),
-    /// The consumer that hung up got the job.
-    Kept,
+    /// The consumer that disconnected got the job.
+    Same,
 }
 
-/// Consumer that hangs up, and the next one.
+/// A consumer that disconnects, and the next consumer.
 struct Consumer {
     number: u64,
     base: String,
@@ -94,14 +96,14 @@ impl Consumer {
         (status, serde_json::from_str(&answer.text().await.expect("text")).unwrap_or_default())
     }
 
-    /// Puts a job that only these two consumers pop.
+    /// Puts a job for these two consumers.
     async fn put(&self) {
         let topic = format!("t{}", self.number);
         let job = json!({"topic": topic, "id": self.number.to_string(), "ttr": "1h"});
         assert_eq!(self.post("/jobs", job).await.0, 201);
     }
 
-    async fn hangs_up(&self, phase: Phase) -> Then {
+    async fn disconnect(&self, phase: Phase) -> Recipient {
         let address = self.base.trim_start_matches("http://");
         let mut connection = TcpStream::connect(address).await.expect("connected");
         let path = format!("/topics/t{}/pop?wait=30s", self.number);
@@ -143,7 +145,7 @@ impl Consumer {
                     .expect("microseconds that fit into 64 bits");
                 self.answer_took.store(took, Relaxed);
                 drop(connection);
-                return self.keeps(&job).await;
+                return self.assert_kept(&job).await;
             }
         };
         let gone = Instant::now();
@@ -157,36 +159,39 @@ impl Consumer {
                 );
                 let held = json!({"reservation": job["reservation"]});
                 assert_eq!(self.post(&format!("/jobs/{}/finish", self.number), held).await.0, 204);
-                Then::Next(after)
+                Recipient::Next(after)
             }
             None => {
                 let Some(mut connection) = half_closed else {
                     panic!("{phase:?}: no consumer has the job");
                 };
                 let job = read_job(&mut connection).await;
-                self.keeps(&job.unwrap_or_else(|| panic!("{phase:?}: no consumer has it"))).await
+                self.assert_kept(
+                    &job.unwrap_or_else(|| panic!("{phase:?}: no consumer has the job")),
+                )
+                .await
             }
         }
     }
 
-    /// Returns the next consumer's job; none if it does not come.
+    /// Returns the job of the next consumer; `None` if it gets no job.
     async fn next(&self) -> Option<Value> {
         let path = format!("/topics/t{}/pop?wait=5s", self.number);
         let mut popped = self.post(&path, json!({})).await.1;
         popped["jobs"].get_mut(0).map(Value::take)
     }
 
-    /// Asserts that the consumer holds the job: first attempt, good reservation.
-    async fn keeps(&self, job: &Value) -> Then {
+    /// Asserts that the consumer has the job: the first attempt, with a valid reservation.
+    async fn assert_kept(&self, job: &Value) -> Recipient {
         assert_eq!(job["attempt"], 1);
         let held = json!({"reservation": job["reservation"]});
         let (status, told) = self.post(&format!("/jobs/{}/finish", self.number), held).await;
         assert_eq!(status, 204, "{told}");
-        Then::Kept
+        Recipient::Same
     }
 }
 
-/// Reads an answer. Returns its job if it has one and is complete.
+/// Reads an answer. Returns its job if the answer is complete and has a job.
 async fn read_job(connection: &mut TcpStream) -> Option<Value> {
     let mut answer = Vec::new();
     loop {
@@ -213,8 +218,8 @@ async fn each_job_reaches_a_consumer(store: &str) {
         let consumer = Consumer { number, base: server.base.clone(), http, answer_took };
         let (phase, places) = (Phase::of(&mut random), Arc::clone(&places));
         consumers.spawn(async move {
-            let _place = places.acquire().await.expect("it is open");
-            (phase, consumer.hangs_up(phase).await)
+            let _place = places.acquire().await.expect("the semaphore is open");
+            (phase, consumer.disconnect(phase).await)
         });
     }
     let mut counts: BTreeMap<(&str, &str), usize> = BTreeMap::new();
@@ -222,11 +227,11 @@ async fn each_job_reaches_a_consumer(store: &str) {
     while let Some(ended) = consumers.join_next().await {
         let (phase, then) = ended.expect("each job reaches a consumer");
         let what = match then {
-            Then::Next(span) => {
+            Recipient::Next(span) => {
                 after.add(span);
                 "the next consumer got the job"
             }
-            Then::Kept => "this consumer got the job",
+            Recipient::Same => "this consumer got the job",
         };
         *counts.entry((phase.name(), what)).or_default() += 1;
     }
@@ -238,10 +243,10 @@ async fn each_job_reaches_a_consumer(store: &str) {
     for phase in ["while it sends", "while it waits", "while it is answered"] {
         assert!(
             of(phase, "the next consumer got the job") > 20,
-            "too few went {phase}: {counts:?}"
+            "too few consumers disconnected {phase}: {counts:?}"
         );
     }
-    assert!(of("when it has its answer", "this consumer got the job") > 100, "{counts:?}");
+    assert!(of("after it was answered", "this consumer got the job") > 100, "{counts:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]

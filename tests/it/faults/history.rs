@@ -1,4 +1,6 @@
-//! Record of clients' calls and their answers, on one monotonic clock.
+//! Record of the calls of all clients and their answers, with times of one monotonic clock.
+
+mod calls;
 
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
@@ -10,174 +12,22 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use crate::faults::percentiles::{Durations, Percentiles};
 
+pub use calls::{Answer, Ask, Call, Delivery, Fate, StoreResult};
+
 /// Time since the history began.
 pub type Time = Duration;
 
-/// Text that most calls of a job share, such as ids: a long history has millions of them.
+/// Shared text, such as an id in all calls of a job, since a long history has millions of calls.
 pub type Text = Arc<str>;
 
 /// Buckets of a new store on Redis.
 pub const BUCKETS: u64 = 16;
 
-#[derive(Debug, Clone)]
-pub struct Call {
-    pub start: Time,
-    pub end: Time,
-    pub ask: Ask,
-    pub outcome: StoreResult,
-}
-
-#[derive(Debug, Clone)]
-pub enum Ask {
-    /// Bodies differ between jobs, so a body identifies the put of its job.
-    Put {
-        id: Option<Text>,
-        body: Text,
-        delay: Duration,
-        max_attempts: u32,
-    },
-    /// Pop of one topic, or of several separated by commas, at the server of this number.
-    Pop {
-        topic: &'static str,
-        server: usize,
-    },
-    Finish {
-        id: Text,
-        reservation: Text,
-    },
-    Release {
-        id: Text,
-        reservation: Text,
-        delay: Duration,
-    },
-    Delete {
-        id: Text,
-    },
-    /// Delete of a job that no consumer has; its id stays taken.
-    Cancel {
-        id: Text,
-    },
-    /// Touch for the job's TTR, or until the present end of the reservation if that is later.
-    Touch {
-        id: Text,
-        reservation: Text,
-        ttr: Duration,
-    },
-    Bury {
-        id: Text,
-        reservation: Text,
-    },
-    Kick {
-        id: Text,
-    },
-    Reschedule {
-        id: Text,
-        delay: Duration,
-    },
-    Pause {
-        topic: &'static str,
-        server: usize,
-    },
-    Resume {
-        topic: &'static str,
-    },
-}
-
-#[derive(Debug, Clone)]
-pub enum StoreResult {
-    Done(Answer),
-    /// Nothing was changed; the reason as a code.
-    Refused(Text),
-    Unknown,
-    /// An answer that must not be given; whether the call was done is unknown too.
-    Wrong(Text),
-}
-
-/// Answer to a call that was done. Times are the store's, in Unix milliseconds.
-#[derive(Debug, Clone)]
-pub enum Answer {
-    Put { id: Text, due_at: i64 },
-    Popped(Box<[Delivery]>),
-    Finished,
-    Released { due_at: i64 },
-    Deleted,
-    Touched { reserved_until: i64 },
-    Buried,
-    Kicked,
-    Rescheduled { due_at: i64 },
-    Paused,
-    Resumed,
-}
-
-/// Job as a pop returned it.
-#[derive(Debug, Clone)]
-pub struct Delivery {
-    pub id: Text,
-    pub body: Text,
-    pub attempt: u32,
-    pub reservation: Text,
-    pub due_at: i64,
-    pub reserved_until: i64,
-    pub ttr: Duration,
-}
-
-impl Ask {
-    pub fn name(&self) -> &'static str {
-        match self {
-            Self::Put { .. } => "put",
-            Self::Pop { .. } => "pop",
-            Self::Finish { .. } => "finish",
-            Self::Release { .. } => "release",
-            Self::Delete { .. } => "delete",
-            Self::Cancel { .. } => "cancel",
-            Self::Touch { .. } => "touch",
-            Self::Bury { .. } => "bury",
-            Self::Kick { .. } => "kick",
-            Self::Reschedule { .. } => "reschedule",
-            Self::Pause { .. } => "pause",
-            Self::Resume { .. } => "resume",
-        }
-    }
-}
-
-impl Call {
-    pub fn done(&self) -> bool {
-        matches!(self.outcome, StoreResult::Done(_))
-    }
-
-    /// Reports whether the call failed because a server or store was unavailable.
-    pub fn failed(&self) -> bool {
-        match &self.outcome {
-            StoreResult::Done(_) => false,
-            StoreResult::Refused(code) => {
-                !code.starts_with("job_") && !["reservation_lost", "wrong_state"].contains(&&**code)
-            }
-            StoreResult::Unknown | StoreResult::Wrong(_) => true,
-        }
-    }
-
-    /// Reports whether the call was or may have been done.
-    pub fn may_be_done(&self) -> bool {
-        !matches!(self.outcome, StoreResult::Refused(_))
-    }
-
-    pub fn refused(&self, code: &str) -> bool {
-        matches!(&self.outcome, StoreResult::Refused(because) if &**because == code)
-    }
-
-    pub fn deliveries(&self) -> &[Delivery] {
-        match &self.outcome {
-            StoreResult::Done(Answer::Popped(deliveries)) => deliveries,
-            _ => &[],
-        }
-    }
-}
-
 /// Calls of all clients. Reads of recent calls do not scan old ones.
 pub struct History {
     began: Instant,
     recorded: Mutex<Recorded>,
-    /// Count of each failure of each kind of call.
+    /// Number of failures, by kind of call and reason.
     failures: Mutex<BTreeMap<String, usize>>,
 }
 
@@ -216,9 +66,9 @@ impl History {
         self.began.elapsed()
     }
 
-    /// Records the calls of one request, which ends now. Returns whether any failed because a
-    /// server or store was unavailable. `kind` is that of the request: batches and waiting pops
-    /// take longer than others.
+    /// Records the calls of one request, which ends now. Returns whether a call failed because a
+    /// server or store was unavailable. `kind` is the kind of the request, since batches and
+    /// waiting pops take longer than others.
     pub fn add(
         &self,
         kind: &'static str,
@@ -226,7 +76,7 @@ impl History {
         asked: impl IntoIterator<Item = (Ask, StoreResult)>,
     ) -> bool {
         let mut recorded = self.recorded();
-        // Read under the lock, so that calls are in the order of their ends.
+        // Reads the time under the lock, so that calls are in the order of their ends.
         let end = self.now();
         let before = recorded.calls.len();
         let calls = asked.into_iter().map(|(ask, outcome)| Call { start, end, ask, outcome });
@@ -238,8 +88,8 @@ impl History {
         failed
     }
 
-    /// Notes that a store may have lost all jobs put before `until`, as if each may have been
-    /// deleted by then.
+    /// Records that a store may have lost all jobs put before `until`, and all settings: adds a
+    /// delete with an unknown outcome for each job.
     pub fn may_have_forgotten(&self, until: Time) {
         let forgotten = |call: &Call| match (&call.ask, &call.outcome) {
             _ if call.start > until => None,
@@ -248,6 +98,10 @@ impl History {
             _ => None,
         };
         let calls = &mut self.recorded().calls;
+        let is_setting = |call: &&mut Call| matches!(call.ask, Ask::SetDeadTo { .. });
+        for call in calls.iter_mut().filter(|call| call.start <= until).filter(is_setting) {
+            call.outcome = StoreResult::Unknown;
+        }
         let ids: Vec<Text> = calls.iter().filter_map(forgotten).collect();
         calls.extend(ids.into_iter().map(|id| Call {
             start: Time::ZERO,
@@ -257,7 +111,7 @@ impl History {
         }));
     }
 
-    /// Notes that acknowledgements given in this time may not hold.
+    /// Records that a store may have lost changes acknowledged in this period.
     pub fn may_have_undone(&self, from: Time, to: Time) {
         let calls = &mut self.recorded().calls;
         for call in calls.iter_mut().filter(|call| (from..=to).contains(&call.end) && call.done()) {
@@ -282,12 +136,12 @@ impl History {
         self.calls().len()
     }
 
-    /// Returns the durations of requests that met no failure, by kind.
+    /// Returns the durations of requests without a failure, by kind.
     pub fn took(&self) -> BTreeMap<&'static str, Durations> {
         self.recorded().took.clone()
     }
 
-    /// Returns the percentiles of those durations.
+    /// Returns the percentiles of these durations.
     pub fn percentiles(&self) -> BTreeMap<&'static str, Percentiles> {
         self.took().into_iter().map(|(kind, took)| (kind, took.percentiles())).collect()
     }
@@ -306,17 +160,20 @@ impl History {
         failures.iter().filter(|(what, _)| what.contains(words)).map(|(_, count)| count).sum()
     }
 
-    /// Returns the longest duration of calls that ended after `from`; pops do not count, as they
-    /// may wait.
+    /// Returns the longest duration of calls that ended after `from`. Omits pops, which may wait,
+    /// and changes of topic settings, which call the store twice, one call after the other.
     pub fn longest_since(&self, from: Time) -> Time {
         let calls = self.calls();
         let ended = calls.ended_since(from).iter();
-        let ended = ended.filter(|call| !matches!(call.ask, Ask::Pop { .. }));
-        ended.map(|call| call.end - call.start).max().unwrap_or_default()
+        let calls_once = |call: &&Call| {
+            use Ask::{Pause, Pop, Resume, SetDeadTo};
+            !matches!(call.ask, Pop { .. } | Pause { .. } | Resume { .. } | SetDeadTo { .. })
+        };
+        ended.filter(calls_once).map(|call| call.end - call.start).max().unwrap_or_default()
     }
 
-    /// Returns the time at which the last bucket first delivered a job whose put began after
-    /// `from`; none while a bucket has not.
+    /// Returns the time at which every bucket had delivered a job whose put began after `from`;
+    /// `None` if a bucket has not.
     pub fn all_buckets_deliver(&self, from: Time) -> Option<Time> {
         let calls = self.calls();
         let calls = calls.ended_since(from);
@@ -355,12 +212,16 @@ impl History {
 fn what_is_recent_is_found_from_the_back() {
     let history = History::new();
     let put = |name: &str| Ask::Put {
+        topic: "t",
+        server: 0,
         id: None,
         body: name.into(),
         delay: Duration::ZERO,
         max_attempts: 1,
+        expires_after: None,
     };
     let delivery = |n: u64| Delivery {
+        topic: "t",
         id: n.to_string().into(),
         body: "new".into(),
         attempt: 1,
@@ -368,10 +229,11 @@ fn what_is_recent_is_found_from_the_back() {
         due_at: 0,
         reserved_until: 0,
         ttr: Duration::ZERO,
+        expires_at: None,
     };
     history.add("put", Time::ZERO, [(put("old"), StoreResult::Unknown)]);
     let from = history.now();
-    // A call that began before and ended after.
+    // This call began before `from` and ended after it.
     history.add("put", Time::ZERO, [(put("between"), StoreResult::Unknown)]);
     assert_eq!(history.failures_between(from, history.now()), 1);
     assert_eq!(history.failures_between(Time::ZERO, from), 1);
@@ -384,5 +246,5 @@ fn what_is_recent_is_found_from_the_back() {
     assert_eq!(history.all_buckets_deliver(history.now()), None);
     assert_eq!(history.operations(), 4);
     let kinds: Vec<_> = history.percentiles().into_keys().collect();
-    assert_eq!(kinds, ["waiting pop"], "those that failed are not counted");
+    assert_eq!(kinds, ["waiting pop"], "the durations of failed calls are counted");
 }

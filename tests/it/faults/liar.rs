@@ -1,5 +1,5 @@
-//! An HTTP proxy in front of a real server that now and then breaks one promise, to prove that the
-//! judge detects broken promises.
+//! An HTTP proxy in front of a real server. It sometimes breaks one promise, to prove that the
+//! judge detects this.
 
 mod lies;
 mod tests;
@@ -39,6 +39,16 @@ pub enum Lie {
     MiscountsAttempts,
     /// Acknowledges pauses without making them.
     ForgetsPauses,
+    /// Delivers jobs that have expired, and reports when they should have.
+    DeliversExpired,
+    /// Counts attempts that should not count.
+    CountsUncounted,
+    /// Keeps the body of a job that should get another one.
+    KeepsBodies,
+    /// Delivers a job that has moved from its first topic, too.
+    LeavesMoved,
+    /// Acknowledges where the jobs of a topic go when they die, and keeps them there.
+    ForgetsDeadTo,
 }
 
 pub struct Liar {
@@ -64,8 +74,12 @@ struct Proxy {
 struct Memory {
     /// Jobs that are due earlier than their clients believe.
     early: HashSet<String>,
-    /// Per path that pops, a job to deliver again to the next consumer.
+    /// Milliseconds after their due times for which jobs should live.
+    lives: HashMap<String, i64>,
+    /// A job to deliver again to the next consumer, by the path of the pop.
     twice: HashMap<String, Value>,
+    /// Jobs as the topic of the jobs that shall die delivered them.
+    dying: HashMap<String, Value>,
     /// Ids of all jobs that were lied about.
     lied_about: HashSet<String>,
 }
@@ -93,11 +107,14 @@ impl Liar {
         self.proxy.lie_count()
     }
 
-    /// Reports whether a lie explains an objection: it is about the forgotten pause, or about a job
-    /// that was lied about. Which rules such a job breaks depends on its consumers too.
+    /// Returns whether a lie explains an objection: the objection is about the forgotten pause or
+    /// target, or about a job that was lied about. The rules that such a job breaks also depend on
+    /// its consumers.
     pub fn explains(&self, objection: &Objection) -> bool {
-        if self.proxy.lie == Lie::ForgetsPauses {
-            return objection.rule == Rule::Paused;
+        match self.proxy.lie {
+            Lie::ForgetsPauses => return objection.rule == Rule::Paused,
+            Lie::ForgetsDeadTo => return objection.rule == Rule::NotMoved,
+            _ => {}
         }
         // The objection begins with the id, or has it in a list.
         let is_of = |id: &str| {
@@ -108,7 +125,7 @@ impl Liar {
         self.proxy.memory().lied_about.iter().any(|id| is_of(id))
     }
 
-    /// Tells no new lies from now on; earlier lies are still hidden from clients.
+    /// Stops telling new lies. Still hides earlier lies from clients.
     pub fn stop_lying(&self) {
         self.proxy.is_honest.store(true, Ordering::Relaxed);
     }
@@ -149,13 +166,13 @@ async fn serve(
 
 /// The proxy's decision on a request.
 enum Decision {
-    /// Forwards the request without those items of a batch whose results are made up.
+    /// Forwards the request without the items of a batch that have made-up results.
     Forward(Value, Vec<Option<Value>>),
     /// Answers the request without the server.
     Answer(StatusCode, Value),
 }
 
-/// Merges made-up results into those of a batch, in their places.
+/// Inserts made-up results at their positions among the results of a batch.
 fn merge(answer: &mut Value, made_up: Vec<Option<Value>>) {
     if let Some(Value::Array(results)) = answer.get_mut("results") {
         let mut true_ones = std::mem::take(results).into_iter();
@@ -178,7 +195,7 @@ impl Proxy {
         self.memory().lied_about.insert(id.to_owned());
     }
 
-    /// Decides whether to lie this time: at about each `nth` opportunity.
+    /// Decides whether to lie this time, at about every `nth` opportunity.
     fn should_lie(&self, lie: Lie, nth: u64) -> bool {
         if self.lie != lie || self.is_honest.load(Ordering::Relaxed) {
             return false;

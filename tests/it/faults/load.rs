@@ -1,7 +1,9 @@
-//! The ordinary load: clients that put and delete, some of them again, clients that pop and end,
-//! and one that pauses.
+//! The ordinary load: clients that put and delete jobs, clients that put ids again, clients that
+//! pop and end jobs, and one that pauses a topic. Jobs have all priorities. Some jobs expire soon,
+//! and some late. The jobs of one topic move to another topic when they die.
 
 mod consumers;
+mod dying;
 mod producers;
 
 use std::{
@@ -15,7 +17,10 @@ use std::{
 use tokio::task::JoinSet;
 
 use crate::{
-    faults::{client::Client, history::History},
+    faults::{
+        client::Client,
+        history::{History, Text},
+    },
     support::scan::Scan,
 };
 
@@ -29,15 +34,22 @@ const HELD: &str = "held";
 const DOOMED: &str = "doomed";
 /// Topic that is paused at times; its jobs are popped and finished.
 const PAUSED: &str = "paused";
-/// Topic of jobs whose ids stay taken after their end, and that are put again meanwhile.
+/// Topic of jobs that no consumer pops. They expire soon after their due times.
+const EXPIRING: &str = "expiring";
+/// Topic of jobs whose ids stay taken after their end. Producers put these ids again meanwhile.
 const ONCE: &str = "once";
-pub const TOPICS: [&str; 6] = [TOPIC, KEPT, HELD, DOOMED, PAUSED, ONCE];
+/// Topic of jobs that have one or two attempts and move to [`FALLEN`] when they die.
+const DYING: &str = "dying";
+/// Topic of jobs that have died in [`DYING`]. Most of them are finished here.
+const FALLEN: &str = "fallen";
+pub const TOPICS: [&str; 9] = [TOPIC, KEPT, HELD, DOOMED, PAUSED, EXPIRING, ONCE, DYING, FALLEN];
 
-/// Short, as jobs of a failed pop come back after it, and long enough for a busy machine.
+/// TTR of jobs. It is short, since jobs of a failed pop are ready only after it, but long enough
+/// for a busy machine.
 pub const TTR: Duration = Duration::from_secs(2);
 /// Limit of a job's attempts.
 const ATTEMPTS: u32 = 20;
-/// Times that a client sends a request that gets no answer.
+/// Maximum number of times that a client sends a request without an answer.
 pub const TRIES: usize = 3;
 /// Time for which the id of a job of the topic `once` stays taken.
 pub const RETENTION: Duration = Duration::from_secs(60);
@@ -46,7 +58,7 @@ const CLIENTS: usize = 6;
 /// Jobs per pop and per batch.
 const BATCH: u64 = 16;
 
-/// Whether ids are put again that stay taken.
+/// Whether clients put ids again that stay taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Again {
     Puts,
@@ -59,15 +71,16 @@ pub struct Load {
 }
 
 impl Load {
-    /// Starts the clients. Those of `once` run only if no fault makes the store forget an end.
+    /// Starts the clients. The clients of the topic `once` run only if no fault makes the store
+    /// forget the end of a job.
     pub fn start(history: &Arc<History>, servers: &[String], again: Again) -> Self {
-        // No two loads put the same ids.
+        // The number of the load makes its ids unique.
         static LOADS: AtomicUsize = AtomicUsize::new(0);
         let load = LOADS.fetch_add(1, Ordering::Relaxed);
         let stop = Arc::new(AtomicBool::new(false));
         let mut clients = JoinSet::new();
         let behind: Arc<AtomicBool> = Arc::default();
-        // Each server gets as many clients of each kind as the other.
+        // Both servers get the same number of clients of each kind.
         let client = |number| Client::new(Arc::clone(history), servers, number);
         for number in 0..CLIENTS {
             let flags = || (Arc::clone(&behind), Arc::clone(&stop));
@@ -76,6 +89,12 @@ impl Load {
         }
         clients.spawn(consumers::pause_and_resume(client(0), Arc::clone(&stop)));
         clients.spawn(consumers::end_paused_jobs(client(1), Arc::clone(&stop)));
+        for number in 0..servers.len() {
+            let (name, stop) = (format!("{load}:dying:{number}"), || Arc::clone(&stop));
+            clients.spawn(dying::put_dying(client(number), name, stop()));
+            clients.spawn(dying::let_die(client(number), stop()));
+            clients.spawn(dying::end_fallen(client(number), stop()));
+        }
         let again = if again == Again::Puts { 2 } else { 0 };
         for number in 0..again {
             let name = format!("{load}:once:{number}");
@@ -94,18 +113,29 @@ impl Load {
     }
 }
 
-/// Counts the load's jobs that consumers can still pop.
+/// Returns the body that the holder of a reservation gives to a job: it names the job as the old
+/// one does.
+pub fn changed_body(body: &str, reservation: &str) -> Text {
+    format!("{}~{reservation}", put_body(body)).into()
+}
+
+/// Returns the body with which a job was put that has this one.
+pub fn put_body(body: &str) -> &str {
+    body.split('~').next().unwrap_or_default()
+}
+
+/// Counts the load's jobs that consumers can still pop, or that will expire.
 pub fn pending(scan: &Scan) -> usize {
     let pending = |set: &String| {
-        [TOPIC, PAUSED, ONCE].iter().any(|topic| {
+        [TOPIC, PAUSED, EXPIRING, ONCE, DYING, FALLEN].iter().any(|topic| {
             ["delayed", "ready", "reserved"].iter().any(|s| set.ends_with(&format!(":{s}:{topic}")))
         })
     };
     scan.values().filter(|stored| stored.sets.iter().any(pending)).count()
 }
 
-/// Pops and finishes with four clients until `empty` returns true. Returns whether it did within
-/// the limit.
+/// Pops and finishes jobs with four clients until `empty` returns true. Returns false after
+/// `limit`.
 pub async fn drain(
     history: &Arc<History>,
     servers: &[String],
@@ -121,7 +151,7 @@ pub async fn drain(
             let mut resumed = false;
             while !stop.load(Ordering::Relaxed) {
                 resumed = resumed || client.resume(PAUSED).await;
-                let jobs = client.pop("t,paused,once", "wait=500ms&count=20").await;
+                let jobs = client.pop("t,paused,once,dying,fallen", "wait=500ms&count=20").await;
                 if !jobs.is_empty() {
                     client.finish_batch(&jobs).await;
                 }

@@ -1,5 +1,6 @@
-//! Faults under load, with the real binary and real Redis processes: whatever is killed, frozen or
-//! cut off, the promises hold, as judged by the answers to clients and the contents of the store.
+//! Faults under load, with the real binary and real Redis processes. Whatever is killed, frozen or
+//! disconnected, the promises must hold. The judge checks the answers to clients and the contents
+//! of the store.
 
 mod answers;
 pub mod client;

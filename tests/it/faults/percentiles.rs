@@ -1,8 +1,8 @@
-//! Percentiles of durations: for the summary of a run, never for its verdict.
+//! Percentiles of durations. A run prints them, but never fails because of them.
 
 use std::{fmt, time::Duration};
 
-/// Durations of all calls of a kind in microseconds: four bytes per call.
+/// Durations of all calls of a kind, in microseconds. Each call takes four bytes.
 #[derive(Debug, Clone, Default)]
 pub struct Durations(Vec<u32>);
 

@@ -8,7 +8,7 @@ use crate::{
     support::{Redis, resp},
 };
 
-/// Returns the run id, which differs after each start of Redis.
+/// Returns the run id, which changes with each start of Redis.
 fn run_id(redis: &Redis) -> String {
     let info = resp::ask(redis.port(), &["INFO", "server"]).expect("an answer");
     info.text().lines().find(|line| line.starts_with("run_id:")).expect("a run id").to_owned()
@@ -18,7 +18,7 @@ fn settings(redis: &Redis) -> String {
     format!("url = {:?}", redis.url())
 }
 
-/// Counts the connections to this Redis, without the one that asks.
+/// Counts the connections to this Redis, without the connection that sends this command.
 fn connections(redis: &Redis) -> usize {
     let list = resp::ask(redis.port(), &["CLIENT", "LIST"]).expect("an answer");
     list.text().lines().count() - 1
@@ -32,14 +32,14 @@ pub struct Pair {
 
 impl Pair {
     pub fn start() -> Self {
-        // The replica should get its data at once, not after the 5 s in which others may join.
+        // The replica gets its data at once. By default, the master waits 5 s for other replicas.
         let arguments = ["--appendonly", "yes", "--repl-diskless-sync-delay", "0"];
         let master = Redis::with(&arguments);
         let follow = ["--replicaof", "127.0.0.1", &master.port().to_string()];
         let replica = Redis::with(&[&arguments[..], &follow].concat());
         let end = Instant::now() + patience();
         while resp::ask(master.port(), &["WAIT", "1", "100"]) != Some(resp::Reply::Number(1)) {
-            assert!(Instant::now() < end, "the replica does not follow");
+            assert!(Instant::now() < end, "the replica is not connected to its master");
         }
         Self { master, replica }
     }
@@ -49,7 +49,8 @@ impl Pair {
         format!("url = \"redis://127.0.0.1:{port}/\"\nack = \"replica\"")
     }
 
-    /// Counts the connections to the master, without the one that asks and the replica's.
+    /// Counts the connections to the master, without the connection that sends this command and the
+    /// replica's.
     pub fn connections(&self) -> usize {
         connections(&self.master) - 1
     }
@@ -57,8 +58,8 @@ impl Pair {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn promises_hold_while_redis_is_killed_and_started_again() {
-    // With everysec a killed Redis loses acknowledged writes if the disk was busy: it does
-    // not write to its log as long as an fsync of it is under way, for up to two seconds.
+    // With `everysec`, a killed Redis loses acknowledged writes if the disk was busy: it does not
+    // write to its log during an fsync, for up to two seconds.
     let mut redis = Redis::with(&["--appendonly", "yes", "--appendfsync", "always"]);
     let mut scenario = Scenario::start(&settings(&redis)).await;
     let mut open = Vec::new();
@@ -67,13 +68,13 @@ async fn promises_hold_while_redis_is_killed_and_started_again() {
         let failures = scenario
             .round("redis killed", || {
                 redis.kill();
-                // Calls must meet Redis while it is unavailable.
+                // Waits until calls have failed because Redis is unavailable.
                 std::thread::sleep(Duration::from_millis(500));
                 redis.resume();
             })
             .await;
-        assert_ne!(run_id(&redis), before, "it is another process");
-        assert!(failures > 0, "no call met the fault");
+        assert_ne!(run_id(&redis), before, "Redis was not restarted");
+        assert!(failures > 0, "no call failed because of the fault");
         open.push(connections(&redis));
     }
     assert!(open[2] <= open[0] + 2, "connections to redis: {open:?}");
@@ -84,8 +85,8 @@ async fn promises_hold_while_redis_is_killed_and_started_again() {
 async fn promises_hold_while_each_server_is_killed_in_turn() {
     let redis = Redis::start();
     let mut scenario = Scenario::start(&settings(&redis)).await;
-    let failures = scenario.round_of_killed_servers().await;
-    assert!(failures > 0, "no call met the fault");
+    let failures = scenario.kill_each_server().await;
+    assert!(failures > 0, "no call failed because of the fault");
     scenario.promises_hold(&[redis.port()]).await;
 }
 
@@ -93,7 +94,7 @@ async fn promises_hold_while_each_server_is_killed_in_turn() {
 async fn calls_are_answered_in_time_while_redis_is_silent() {
     let redis = Redis::start();
     let mut scenario = Scenario::start(&settings(&redis)).await;
-    // A shorter pause first: its effect on memory and sockets is the baseline for the longer one.
+    // The first pause is shorter. Memory and sockets after it are the baseline for the longer one.
     for seconds in [8, 30] {
         let failures = scenario
             .round(&format!("redis paused for {seconds} s"), || {
@@ -104,17 +105,17 @@ async fn calls_are_answered_in_time_while_redis_is_silent() {
             })
             .await;
         println!("the longest call took {:?}", scenario.longest());
-        assert!(failures > 0, "no call met the fault");
-        // A request asks Redis at most twice and waits five seconds for each answer: a third try
-        // would end after fifteen.
+        assert!(failures > 0, "no call failed because of the fault");
+        // A request calls Redis at most twice and waits five seconds for each answer. A third call
+        // would end after fifteen seconds.
         assert!(scenario.longest() < Duration::from_millis(14_800), "{:?}", scenario.longest());
     }
     scenario.promises_hold(&[redis.port()]).await;
 }
 
-/// The judge and the load together notice a store that does lose jobs.
+/// Proves that the load and the judge notice a store that loses jobs.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_redis_that_forgets_what_it_had_is_noticed() {
+async fn a_redis_that_loses_its_jobs_is_noticed() {
     let mut redis = Redis::with(&["--appendonly", "no"]);
     let settings = format!("accept_data_loss = true\n{}", settings(&redis));
     let mut scenario = Scenario::start(&settings).await;

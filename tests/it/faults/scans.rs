@@ -1,4 +1,5 @@
-//! Three ways to read a store that must agree: past the server, by its lists, and by its counts.
+//! Three ways to read a store, which must agree: without the server, by the server's lists, and by
+//! its counts.
 
 use std::time::Duration;
 
@@ -14,7 +15,7 @@ use crate::support::{
 
 const TOPICS: [&str; 2] = ["t", "u"];
 
-/// Makes jobs in every state; returns how many are there at the end.
+/// Creates jobs in every state. Returns the number of jobs at the end.
 async fn fill(server: &Process) -> usize {
     let post = async |path: &str, body: Value| {
         let (status, answer) = server.post(path, body).await.expect("an answer");
@@ -27,18 +28,22 @@ async fn fill(server: &Process) -> usize {
             let body = format!("{n}:{}", "x".repeat(n * n * 2));
             let delay = ["0s", "200ms", "1h"][n % 3];
             json!({"topic": TOPICS[n % 2], "id": n.to_string(), "body": body, "delay": delay,
-                "ttr": "1s", "max_attempts": if n % 4 == 0 { 1 } else { 20 }})
+                "ttr": "1s", "max_attempts": if n % 4 == 0 { 1 } else { 20 },
+                "expires_after": if n % 10 == 9 { json!(0.1) } else { json!(null) }})
         })
         .collect();
     let mut left = jobs.len();
     post("/batch/jobs", json!({"jobs": jobs})).await;
     for n in 0..12 {
-        // Some jobs with the short TTR have spent their attempts then.
+        // Some jobs with the short TTR have no more attempts afterwards.
         let ttr = if n % 6 == 5 { "1s" } else { "1h" };
         let popped = server.get(&format!("/topics/t/pop?ttr={ttr}&wait=5s")).await.1;
         let id = popped["jobs"][0]["id"].as_str().expect("an id").to_owned();
-        let held = json!({"reservation": popped["jobs"][0]["reservation"]});
+        let mut held = json!({"reservation": popped["jobs"][0]["reservation"]});
         let action = ["bury", "bury", "finish", "release", "touch", ""][n % 6];
+        if action == "release" {
+            held["count_attempt"] = json!(n % 12 == 3);
+        }
         if !action.is_empty() {
             post(&format!("/jobs/{id}/{action}"), held).await;
         }
@@ -54,13 +59,13 @@ async fn fill(server: &Process) -> usize {
     left
 }
 
-/// Asserts that the scan has jobs in every state, and that without one of them the other ways
-/// disagree.
-async fn is_distinguished(server: &Process, scan: &Scan) {
+/// Asserts that the scan has jobs in every state, and that the comparisons notice if one of them is
+/// removed or changed.
+async fn assert_differences_are_found(server: &Process, scan: &Scan) {
     for state in [":delayed:t", ":ready:u", ":reserved:t", ":dead:t"] {
         let is = |set: &String| set.ends_with(state);
         let found = scan.iter().find(|(_, stored)| stored.sets.iter().any(is));
-        let (id, _) = found.unwrap_or_else(|| panic!("none is {state}"));
+        let (id, _) = found.unwrap_or_else(|| panic!("the scan has no {state} job"));
         let mut without = scan.clone();
         without.remove(id);
         let counted = counters_equal(&server.base, &without, &TOPICS).await;
@@ -68,7 +73,7 @@ async fn is_distinguished(server: &Process, scan: &Scan) {
         let listed = scan_api(&server.base, &TOPICS).await;
         assert!(scans_equal(&without, &listed).is_err_and(|what| what.starts_with(id)));
         let mut other = scan.clone();
-        other.get_mut(id).expect("it is there").bodies[0].push('x');
+        other.get_mut(id).expect("the scan has the job").bodies[0].push('x');
         assert!(scans_equal(&other, &listed).is_err_and(|what| what.starts_with(id)));
     }
 }
@@ -81,9 +86,9 @@ async fn the_file_the_lists_and_the_counts_agree() {
     let read = || scan_file(&dir.path().join("data"), &TOPICS);
     let running = scan_agreed(&server.base, &TOPICS, read).await;
     assert_eq!(running.len(), left);
-    is_distinguished(&server, &running).await;
+    assert_differences_are_found(&server, &running).await;
     server.kill();
-    scans_equal(&running, &read()).expect("the same after the server was killed");
+    scans_equal(&running, &read()).expect("the contents have changed after the server was killed");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -93,5 +98,5 @@ async fn redis_the_lists_and_the_counts_agree() {
     let left = fill(&server).await;
     let scan = scan_agreed(&server.base, &TOPICS, || scan(&[redis.port()], &TOPICS)).await;
     assert_eq!(scan.len(), left);
-    is_distinguished(&server, &scan).await;
+    assert_differences_are_found(&server, &scan).await;
 }

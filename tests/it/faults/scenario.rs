@@ -1,4 +1,4 @@
-//! Two servers under load, faults one after another, then the drain and the judge.
+//! A scenario: two servers under load, faults one after another, and then the drain and the judge.
 
 use std::{fs, time::Duration};
 
@@ -14,10 +14,10 @@ use crate::{
     support::{free_port, process::Process, scan::scan, signal::Frozen},
 };
 
-/// Time that delivery may take to resume after a fault.
-const DELIVERY_GOES_ON: Duration = Duration::from_secs(60);
+/// Maximum time until delivery resumes after a fault.
+const DELIVERY_RESUMES_WITHIN: Duration = Duration::from_secs(60);
 
-/// Everything of one test but the store.
+/// Everything of one test except the store.
 pub struct Scenario {
     dir: TempDir,
     servers: Vec<(u16, Process)>,
@@ -28,7 +28,7 @@ pub struct Scenario {
 }
 
 impl Scenario {
-    /// Starts two servers and the load. `settings` are those of `[store]`, as TOML.
+    /// Starts two servers and the load. `settings` are the settings of `[store]`, as TOML.
     pub async fn start(settings: &str) -> Self {
         let dir = tempfile::tempdir().expect("a temporary folder");
         let file = format!("[store]\nbuckets = {BUCKETS}\n{settings}\n[log]\nfilter = \"error\"\n");
@@ -40,102 +40,108 @@ impl Scenario {
         }
         let epoch = Epoch::start(&bases(&servers), Again::Never);
         let scenario = Self { dir, servers, epoch, vitals: Vec::new(), began: Duration::ZERO };
-        scenario.delivered_since_now("before any fault").await;
-        // From now on TTRs end and jobs come back, also during a fault.
+        scenario.wait_for_delivery("before any fault").await;
+        // Waits until the first TTRs have ended, so that TTRs also end during faults.
         tokio::time::sleep(load::TTR).await;
         scenario
     }
 
-    /// Injects a fault and waits until all buckets deliver again. Returns how many calls failed in
-    /// between.
+    /// Injects a fault, and waits until all buckets deliver again. Returns the number of calls that
+    /// failed meanwhile.
     pub async fn round(&mut self, name: &str, fault: impl FnOnce()) -> usize {
         let began = self.epoch.history.now();
         self.began = began;
-        // Fixtures block, and the load must go on meanwhile.
+        // The fault blocks its thread, and the load must continue meanwhile.
         tokio::task::block_in_place(fault);
         self.end_round(name, began).await
     }
 
     /// Kills each server in turn as `kill -9` does, and restarts it.
-    pub async fn round_of_killed_servers(&mut self) -> usize {
+    pub async fn kill_each_server(&mut self) -> usize {
         let began = self.epoch.history.now();
         for n in 0..self.servers.len() {
             let (port, server) = &mut self.servers[n];
             let (port, old) = (*port, server.id());
             tokio::task::block_in_place(|| server.kill());
-            // The other server serves alone for a while.
+            // For a while, only the other server runs.
             tokio::time::sleep(Duration::from_millis(500)).await;
             let new = self::server(&self.dir, port).await;
-            assert_ne!(old, new.id(), "it is another process");
+            assert_ne!(old, new.id(), "the server was not restarted");
             self.servers[n].1 = new;
         }
         self.end_round("each server killed in turn", began).await
     }
 
-    /// Freezes each server in turn and lets it go on; asserts that calls met the freeze.
-    pub async fn round_of_frozen_servers(&mut self, span: Duration) {
+    /// Freezes each server in turn and continues it later. Asserts that calls were delayed.
+    pub async fn freeze_each_server(&mut self, span: Duration) {
         for n in 0..self.servers.len() {
             let began = self.epoch.history.now();
             let frozen = Frozen::freeze(self.servers[n].1.id());
             tokio::time::sleep(span).await;
             frozen.thaw();
-            // The buffered calls of the thawed server meet the other server's transitions.
+            // The thawed server sends its buffered calls after transitions of the other server.
             self.end_round(&format!("server {n} frozen"), began).await;
             for (_, server) in &self.servers {
-                // A server whose timers do not go on is not ready.
+                // A server is only ready if its timers run again.
                 assert_eq!(server.get("/readyz").await.0, 200);
             }
             assert!(
                 self.epoch.history.longest_since(began) > span * 3 / 4,
-                "no call waited for it"
+                "no call was delayed by the frozen server"
             );
         }
     }
 
-    /// Returns the longest duration of a call since the last round began; pops do not count.
+    /// Returns the longest duration of a call, except pops, since the last round began.
     pub fn longest(&self) -> Duration {
         self.epoch.history.longest_since(self.began)
     }
 
-    /// Counts the calls so far that were answered 503 with this word in `applied`.
+    /// Counts the calls so far that were answered with 503 and this word in `applied`.
     pub fn unavailable(&self, applied: &str) -> usize {
         self.epoch.history.failures_with(&format!("503 store_unavailable, applied {applied:?}"))
     }
 
     async fn end_round(&mut self, name: &str, began: Duration) -> usize {
         let ended = self.epoch.history.now();
-        let after = self.delivered_since_now(name).await;
+        let after = self.wait_for_delivery(name).await;
         let failures = self.epoch.history.failures_between(began, ended);
         let vitals: Vec<Vitals> = self.servers.iter().map(|(_, s)| vitals(s.id())).collect();
         println!(
-            "{name}: took {:?}, {failures} calls failed, delivery went on {after:?} after; {vitals:?}",
+            "{name}: took {:?}, {failures} calls failed, delivery resumed after {after:?}; {vitals:?}",
             ended - began
         );
         self.vitals.push(vitals);
         failures
     }
 
-    /// Waits until every bucket has delivered a job put from now on, and returns the time that
-    /// took.
-    async fn delivered_since_now(&self, when: &str) -> Duration {
-        self.epoch.delivers_within(DELIVERY_GOES_ON, when).await
+    /// Waits until every bucket has delivered a job that was put after this call. Returns the time
+    /// that this took.
+    async fn wait_for_delivery(&self, when: &str) -> Duration {
+        self.epoch.delivers_within(DELIVERY_RESUMES_WITHIN, when).await
     }
 
-    /// Ends the scenario; the judge must have no objection. `masters` hold the store by now.
+    /// Ends the scenario. Panics if the judge has an objection. `masters` are the ports of the
+    /// Redis processes that have the store now.
     pub async fn promises_hold(self, masters: &[u16]) {
-        does_not_grow(&self.vitals);
+        assert_no_growth(&self.vitals);
         let Judgement { objections: found, left, .. } = self.end(masters).await;
         let shown: Vec<_> =
             found.iter().take(20).map(|o| format!("{:?}: {}", o.rule, o.what)).collect();
         assert!(found.is_empty(), "{} objections:\n{}", found.len(), shown.join("\n"));
-        // The judge saw sets of each kind, not only empty ones.
-        for kind in [":delayed:kept", ":reserved:held", ":dead:doomed"] {
+        // Asserts that the judge has seen sets of each kind that are not empty.
+        for kind in
+            [":delayed:kept", ":reserved:held", ":dead:doomed", ":dead:expiring", ":dead:fallen"]
+        {
             let is = |set: &String| set.ends_with(kind);
-            assert!(left.values().any(|stored| stored.sets.iter().any(is)), "none in {kind}");
+            assert!(
+                left.values().any(|stored| stored.sets.iter().any(is)),
+                "no job is in a set of the kind {kind}"
+            );
         }
     }
 
-    /// Stops the load, drains, and judges before and after.
+    /// Stops the load, and judges before and after a drain.
     pub async fn end(self, masters: &[u16]) -> Judgement {
         let bases = bases(&self.servers);
         self.epoch.end(&bases, || scan(masters, &TOPICS)).await
@@ -143,20 +149,27 @@ impl Scenario {
 }
 
 async fn server(dir: &TempDir, port: u16) -> Process {
-    Process::on_port(port, dir.path(), &["--config", "faults.toml"]).await
+    Process::start_on_port(port, dir.path(), &["--config", "faults.toml"]).await
 }
 
 fn bases(servers: &[(u16, Process)]) -> Vec<String> {
     servers.iter().map(|(_, server)| server.base.clone()).collect()
 }
 
-/// Asserts that memory and sockets of processes that ran in both rounds do not grow from the first
-/// round's end to the last one's, except for variations of the load.
-fn does_not_grow(rounds: &[Vec<Vitals>]) {
+/// Asserts that memory and sockets of processes do not grow from the end of the first round to the
+/// end of the last one, apart from variations of the load. Only compares processes that ran in both
+/// rounds.
+fn assert_no_growth(rounds: &[Vec<Vitals>]) {
     let [first, .., last] = rounds else { return };
     for (first, last) in first.iter().zip(last) {
         let memory = first.memory_kib + first.memory_kib / 4 + 16 * 1024;
-        assert!(last.memory_kib <= memory, "{first:?} became {last:?}");
-        assert!(last.sockets <= first.sockets + 8, "{first:?} became {last:?}");
+        assert!(
+            last.memory_kib <= memory,
+            "memory or sockets have grown from {first:?} to {last:?}"
+        );
+        assert!(
+            last.sockets <= first.sockets + 8,
+            "memory or sockets have grown from {first:?} to {last:?}"
+        );
     }
 }

@@ -1,4 +1,4 @@
-//! A master and a replica under Sentinel: the master is killed, or replaced while it is alive.
+//! Faults with Sentinel: the master is killed, or replaced while it is alive.
 
 use crate::{faults::scenario::Scenario, support::sentinel::Sentinel};
 
@@ -15,13 +15,14 @@ async fn promises_hold_while_the_killed_master_is_replaced() {
         .round("master killed, replica promoted", || {
             old = sentinel.kill_master();
             new = sentinel.wait_for_failover(old);
-            // A master without a replica acknowledges nothing, so the fault ends here.
+            // A master without a replica acknowledges no writes, so the fault ends only when the
+            // killed process is back.
             sentinel.resume_killed();
         })
         .await;
     assert_ne!(old, new);
-    assert!(failures > 0, "no call met the fault");
-    scenario.promises_hold(&[sentinel.master().expect("a settled master")]).await;
+    assert!(failures > 0, "no call failed because of the fault");
+    scenario.promises_hold(&[sentinel.master().expect("all Sentinels name the same master")]).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
@@ -29,7 +30,8 @@ async fn promises_hold_while_sentinel_replaces_a_living_master() {
     let sentinel = Sentinel::start();
     let mut scenario = Scenario::start(&settings(&sentinel)).await;
     let mut open = Vec::new();
-    // Two rounds only: an old master takes ten seconds to follow.
+    // There are only two rounds, since each takes ten seconds until the old master has become a
+    // replica.
     for _ in 0..2 {
         let old = sentinel.master();
         scenario.round("SENTINEL FAILOVER", || sentinel.force_failover()).await;
@@ -37,14 +39,14 @@ async fn promises_hold_while_sentinel_replaces_a_living_master() {
         open.push(sentinel.connections());
     }
     assert!(open[1] <= open[0] + 4, "connections to the master: {open:?}");
-    scenario.promises_hold(&[sentinel.master().expect("a settled master")]).await;
+    scenario.promises_hold(&[sentinel.master().expect("all Sentinels name the same master")]).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn promises_hold_while_each_server_is_killed_in_turn() {
     let sentinel = Sentinel::start();
     let mut scenario = Scenario::start(&settings(&sentinel)).await;
-    let failures = scenario.round_of_killed_servers().await;
-    assert!(failures > 0, "no call met the fault");
-    scenario.promises_hold(&[sentinel.master().expect("a settled master")]).await;
+    let failures = scenario.kill_each_server().await;
+    assert!(failures > 0, "no call failed because of the fault");
+    scenario.promises_hold(&[sentinel.master().expect("all Sentinels name the same master")]).await;
 }

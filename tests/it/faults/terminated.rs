@@ -1,9 +1,10 @@
-//! SIGTERM under load. A request counts when all of its bytes were sent. Each one that counts must
-//! get a whole answer, of any status. Two kinds do not count:
+//! SIGTERM under load. Each request of which all bytes were sent must get a whole answer, of any
+//! status. There are two exceptions:
 //!
 //! - The first request of a connection that was opened after the signal and is reset before a byte
-//!   of an answer: the port took the connection while it was being closed, and no process did.
-//! - A request that was sent on a kept connection after the server's end of it had arrived.
+//!   of an answer: the kernel accepted the connection while the port was being closed, but the
+//!   server did not.
+//! - A request on a kept connection that was sent after the server had closed the connection.
 
 use std::{
     io::{ErrorKind, Read, Write},
@@ -25,13 +26,13 @@ const ROUNDS: u64 = 20;
 const CLIENTS: u64 = 24;
 const SEED: u64 = 20;
 
-/// Counts of the requests that were sent whole.
+/// Counts of the completely sent requests.
 #[derive(Debug, Default, Clone, Copy)]
 struct Outcomes {
     answered: usize,
-    /// Answers that said that the server was stopping, or closed the connection.
+    /// Answers that reported the stop of the server, or closed the connection.
     last: usize,
-    /// First requests of connections that the port took while it was being closed.
+    /// First requests of connections that the kernel accepted while the port was being closed.
     not_taken: usize,
     unanswered: usize,
 }
@@ -53,7 +54,7 @@ struct Answer {
     body: Value,
 }
 
-/// Client of a server until the server has stopped.
+/// A client that calls a server until the server has stopped.
 struct Client {
     address: String,
     /// Set just before the signal is sent.
@@ -61,12 +62,12 @@ struct Client {
     random: StdRng,
     connection: Option<TcpStream>,
     outcomes: Outcomes,
-    /// Id and reservation of the job popped last.
+    /// Id and reservation of the last popped job.
     held: Option<(String, String)>,
 }
 
 impl Client {
-    /// Calls until the server refuses connections.
+    /// Makes calls until the server refuses connections.
     fn run(mut self) -> Outcomes {
         while self.call() {}
         self.outcomes
@@ -88,7 +89,7 @@ impl Client {
         connection.set_read_timeout(Some(Duration::from_secs(60))).expect("a socket");
         let request = self.request();
         if connection.write_all(request.as_bytes()).is_err() {
-            // The request was not sent whole.
+            // The request was not sent completely.
             return true;
         }
         match read_answer(&mut connection) {
@@ -103,7 +104,8 @@ impl Client {
                 self.connection = Some(connection).filter(|_| !answer.closes);
             }
             Err(error) => {
-                // No process accepted the connection: the port was closed with it in its queue.
+                // The port was closed while the connection was in its queue, so no process accepted
+                // it.
                 let refused = !kept && stopping && error == ErrorKind::ConnectionReset;
                 self.outcomes.not_taken += usize::from(refused);
                 self.outcomes.unanswered += usize::from(!refused);
@@ -124,7 +126,7 @@ impl Client {
                 self.held = held;
                 match kind {
                     0..4 => ("POST", "/topics/t/pop".to_owned(), r#"{"count":5}"#.to_owned()),
-                    // The pop waits when the signal comes, or is answered before.
+                    // The pop is either waiting when the signal arrives, or was answered before.
                     4..6 => ("GET", "/topics/none/pop?wait=10s".to_owned(), String::new()),
                     6 => {
                         let jobs = [r#"{"topic":"t"}"#; 20].join(",");
@@ -142,7 +144,7 @@ impl Client {
     }
 }
 
-/// Reports whether the end of the connection has arrived from the other side.
+/// Returns whether the other side has closed the connection.
 fn is_closed(connection: &TcpStream) -> bool {
     connection.set_nonblocking(true).expect("a socket");
     let closed =
@@ -154,7 +156,7 @@ fn is_closed(connection: &TcpStream) -> bool {
 /// Reads an answer to its end.
 ///
 /// # Errors
-/// The kind of error if no answer came.
+/// Returns the kind of error if there is no answer.
 fn read_answer(connection: &mut TcpStream) -> Result<Answer, ErrorKind> {
     let (mut bytes, mut block) = (Vec::new(), [0; 16 * 1024]);
     loop {
@@ -164,7 +166,7 @@ fn read_answer(connection: &mut TcpStream) -> Result<Answer, ErrorKind> {
         match connection.read(&mut block) {
             Ok(0) => return Err(ErrorKind::UnexpectedEof),
             Ok(length) => bytes.extend_from_slice(&block[..length]),
-            // A partial answer is none, however it breaks off.
+            // A partial answer counts as none, whatever the error is.
             Err(_) if !bytes.is_empty() => return Err(ErrorKind::UnexpectedEof),
             Err(error) => return Err(error.kind()),
         }
@@ -185,7 +187,7 @@ fn whole(bytes: &[u8]) -> Option<Answer> {
     })
 }
 
-async fn no_request_is_left_without_an_answer(store: &str) {
+async fn assert_no_request_unanswered(store: &str) {
     let dir = tempfile::tempdir().expect("a temporary folder");
     let mut random = StdRng::seed_from_u64(SEED);
     let mut all = Outcomes::default();
@@ -206,11 +208,11 @@ async fn no_request_is_left_without_an_answer(store: &str) {
             })
             .collect();
         let span = random.random_range(200..600);
-        tokio::time::sleep(Duration::from_millis(span)).await; // load for a random time
+        tokio::time::sleep(Duration::from_millis(span)).await; // the load runs for a random time
         stopping.store(true, Ordering::SeqCst);
         server.signal("-TERM");
         assert_eq!(tokio::task::block_in_place(|| server.wait()), Some(0), "round {round}");
-        let outcomes = clients.into_iter().map(|client| client.join().expect("it ends"));
+        let outcomes = clients.into_iter().map(|client| client.join().expect("the client ends"));
         let outcomes = outcomes.fold(Outcomes::default(), Outcomes::plus);
         assert_eq!(outcomes.unanswered, 0, "round {round}: {outcomes:?}");
         all = all.plus(outcomes);
@@ -220,12 +222,12 @@ async fn no_request_is_left_without_an_answer(store: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn twenty_times_no_request_is_left_without_an_answer_on_file() {
-    no_request_is_left_without_an_answer("file:./data").await;
+async fn twenty_stops_leave_no_request_unanswered_on_file() {
+    assert_no_request_unanswered("file:./data").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn twenty_times_no_request_is_left_without_an_answer_on_redis() {
+async fn twenty_stops_leave_no_request_unanswered_on_redis() {
     let redis = Redis::start();
-    no_request_is_left_without_an_answer(&redis.url()).await;
+    assert_no_request_unanswered(&redis.url()).await;
 }

@@ -9,14 +9,14 @@ pub struct Vitals {
 }
 
 pub fn vitals(pid: u32) -> Vitals {
-    let status = fs::read_to_string(format!("/proc/{pid}/status")).expect("a living process");
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).expect("the process is running");
     let memory = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
     let memory = memory.and_then(|text| text.trim().strip_suffix(" kB")?.trim().parse().ok());
-    let files = fs::read_dir(format!("/proc/{pid}/fd")).expect("a living process");
+    let files = fs::read_dir(format!("/proc/{pid}/fd")).expect("the process is running");
     let socket = |name: std::path::PathBuf| name.to_string_lossy().starts_with("socket:");
     let targets = files.flatten().filter_map(|file| fs::read_link(file.path()).ok());
     Vitals {
-        memory_kib: memory.expect("the kernel tells VmRSS"),
+        memory_kib: memory.expect("the kernel reports VmRSS"),
         sockets: targets.filter(|name| socket(name.clone())).count(),
     }
 }

@@ -1,5 +1,4 @@
-//! Breadth-first search of all reachable states, so that a broken promise is found by its shortest
-//! way.
+//! Breadth-first search of all reachable states, which finds the shortest way to a broken promise.
 
 use std::{
     collections::{HashMap, VecDeque},

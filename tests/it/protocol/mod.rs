@@ -1,7 +1,8 @@
-//! A small model of the protocol, explored to its end: two servers, three consumers, two jobs, lost
-//! replies and hints, crashing servers, and time. The states of a job are those of the real table.
+//! A small model of the protocol, all of whose states are explored: two servers, three consumers,
+//! two jobs, lost replies and hints, crashing servers, and time. It uses the real state table of
+//! jobs.
 //!
-//! One call to the store is one step here, as it is one script or one transaction there.
+//! One call to the store is one step, since the real call is one script or one transaction.
 
 mod explore;
 mod world;
@@ -21,14 +22,30 @@ const REAL: Rules = Rules {
     has_losses: true,
     change_ends_hold: true,
     reservations: 3,
+    ttr: 1,
+    expires: false,
+    pops_expire: true,
+    uncounted_ends: false,
 };
+
+/// The real rules for a job that expires, also while it is held, and that is released uncounted.
+/// With fewer reservations, the exploration ends as soon as that of the others.
+const EXPIRING: Rules = Rules { expires: true, ttr: 2, reservations: 2, ..REAL };
 
 #[test]
 fn every_order_of_events_keeps_the_promises() {
     let explored = explore(&REAL).unwrap_or_else(|broken| panic!("{broken}"));
     let Explored { states, steps } = explored;
     println!("{states} states, {steps} steps");
-    assert!(states > 100_000, "{states} states are no exploration");
+    assert!(states > 100_000, "only {states} states were explored; expected more than 100,000");
+}
+
+#[test]
+fn every_order_of_events_keeps_the_promises_of_expiry() {
+    let explored = explore(&EXPIRING).unwrap_or_else(|broken| panic!("{broken}"));
+    let Explored { states, steps } = explored;
+    println!("{states} states, {steps} steps");
+    assert!(states > 10_000, "{states} states are no exploration");
 }
 
 #[test]
@@ -37,10 +54,12 @@ fn hints_alone_are_enough_while_none_is_lost() {
     explore(&rules).map(drop).unwrap_or_else(|broken| panic!("{broken}"));
 }
 
-/// Asserts that the explorer finds this promise broken under rules that are wrong on purpose.
+/// Asserts that the search finds this promise broken under deliberately wrong rules.
 #[track_caller]
 fn breaks(rules: &Rules, promise: &str) {
-    let broken = explore(rules).err().unwrap_or_else(|| panic!("nothing is noticed: {promise}"));
+    let broken = explore(rules)
+        .err()
+        .unwrap_or_else(|| panic!("no broken promise was found; expected {promise:?}"));
     assert!(broken.promise.contains(promise), "expected {promise:?}, found {broken}");
 }
 
@@ -111,6 +130,25 @@ fn spent_attempts_that_go_on_are_noticed() {
         _ => next(state, event),
     };
     breaks(&Rules { table, ..REAL }, "more often than max_attempts");
+}
+
+#[test]
+fn a_pop_that_does_not_look_at_the_expiry_is_noticed() {
+    breaks(&Rules { pops_expire: false, ..EXPIRING }, "after its expiry");
+}
+
+#[test]
+fn an_expiry_that_takes_a_job_from_its_holder_is_noticed() {
+    let table = |state, event| match (state, event) {
+        (Some(State::Reserved), Event::Expire { .. }) => Ok(Some(State::Dead)),
+        _ => next(state, event),
+    };
+    breaks(&Rules { table, ..EXPIRING }, "dies while it is held");
+}
+
+#[test]
+fn an_uncounted_attempt_that_is_the_last_one_is_noticed() {
+    breaks(&Rules { uncounted_ends: true, ..EXPIRING }, "that does not count");
 }
 
 #[test]

@@ -1,31 +1,42 @@
 //! States of the model, and every possible next step.
 
-use delay_queue::job::{After, Due, Event, Refusal, State};
+mod transitions;
+
+use delay_queue::job::{Event, Refusal, State};
 
 pub struct Rules {
     /// State table: the effect of an event on a job.
     pub table: fn(Option<State>, Event) -> Result<Option<State>, Refusal>,
-    /// Whether a reservation keeps other consumers off.
+    /// Whether only the last reservation can act on a job.
     pub fenced: bool,
     /// Whether a promote moves only due jobs.
     pub judges_time: bool,
-    /// Whether servers poll the store. A poll may come before any step, so polling servers may act
-    /// on all that is true; others act on what they know.
+    /// Whether servers poll the store. A poll may occur before any step, so polling servers act on
+    /// the current state of the store. Other servers act on what hints and their own calls have
+    /// shown them.
     pub polls: bool,
     /// Whether hints are lost, and servers crash.
     pub has_losses: bool,
-    /// Whether a change of a job ends the hold of a consumer whose TTR ended.
+    /// Whether a change of a job ends the reservation of a consumer whose TTR has ended.
     pub change_ends_hold: bool,
-    /// Limit of a job's reservations, including those given back.
+    /// Maximum number of reservations of a job, including reservations that were given back.
     pub reservations: u8,
+    pub ttr: u8,
+    /// Whether the first job expires, and consumers release it uncounted too.
+    pub expires: bool,
+    /// Whether pops look at the expiry.
+    pub pops_expire: bool,
+    /// Whether an uncounted attempt may be the last one.
+    pub uncounted_ends: bool,
 }
 
-const TTR: u8 = 1;
 const MAX_ATTEMPTS: u8 = 2;
+/// Time from the due time of a job until it expires.
+const LIFE: u8 = 1;
 /// Last time at which something begins.
 const END: u8 = 2;
 
-/// Complete state: the store, the servers, the consumers, and the clock.
+/// The complete state: the store, the servers, the consumers, and the clock.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct World {
     now: u8,
@@ -35,7 +46,7 @@ pub struct World {
     has_crashed: bool,
 }
 
-/// Job in the store, and the promises made about it.
+/// A job in the store, and the promises made about it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 struct Job {
     state: Option<State>,
@@ -50,14 +61,17 @@ struct Job {
     was_put: bool,
     is_finished: bool,
     not_before: u8,
+    /// When the job expires; 0 if never.
+    expires_at: u8,
 }
 
-/// Knowledge of a server; another server may have made it outdated.
+/// Knowledge of a server, which calls of the other server may have made outdated.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 struct Server {
     deadline: Option<u8>,
     has_ready: bool,
-    /// Job and reservation that no client waits for any more, to be given back.
+    /// A job and its reservation that the server must give back, since no client waits for them any
+    /// more.
     undelivered: Option<(usize, u8)>,
 }
 
@@ -80,7 +94,7 @@ pub enum Delivery {
     ServerCrashes,
 }
 
-/// A step; `told` says whether the other server gets the hint.
+/// A step. `told` is whether the other server gets the hint.
 #[derive(Debug, Clone, Copy)]
 pub enum Step {
     TimePasses,
@@ -91,7 +105,7 @@ pub enum Step {
     GiveBack { server: usize },
     Change { server: usize },
     Finish { consumer: usize, answered: bool },
-    Release { consumer: usize, server: usize, delay: u8, answered: bool },
+    Release { consumer: usize, server: usize, delay: u8, is_counted: bool, answered: bool },
     Forget { consumer: usize },
 }
 
@@ -112,8 +126,17 @@ impl World {
                 steps.push(Step::Forget { consumer });
                 for answered in [true, false] {
                     steps.push(Step::Finish { consumer, answered });
-                    let release = |delay| Step::Release { consumer, server: 0, delay, answered };
-                    steps.extend([0, 1].map(release));
+                    let release = |delay, is_counted| Step::Release {
+                        consumer,
+                        server: 0,
+                        delay,
+                        is_counted,
+                        answered,
+                    };
+                    steps.extend([0, 1].map(|delay| release(delay, true)));
+                    if rules.expires {
+                        steps.extend([0, 1].map(|delay| release(delay, false)));
+                    }
                 }
             }
         }
@@ -137,7 +160,7 @@ impl World {
         if undelivered.is_some() {
             steps.push(Step::GiveBack { server });
         }
-        // The jobs are alike, so it is enough to change one of them once.
+        // The jobs are interchangeable, so it suffices to change one of them once.
         let first = &self.jobs[0];
         if first.given > 0 && first.outdated == 0 {
             steps.push(Step::Change { server });
@@ -146,7 +169,7 @@ impl World {
         if may_crash {
             steps.push(Step::Crash { server });
         }
-        // Idle consumers are alike.
+        // Idle consumers are interchangeable.
         let idle = self.consumers.iter().position(|consumer| *consumer == Consumer::Idle);
         if let Some(consumer) = idle.filter(|_| has_ready) {
             for job in 0..self.jobs.len() {
@@ -176,8 +199,8 @@ impl World {
             Step::GiveBack { server } => next.give_back(rules, server),
             Step::Change { server } => next.change(rules, server),
             Step::Finish { consumer, answered } => next.finish(rules, consumer, answered)?,
-            Step::Release { consumer, server, delay, answered } => {
-                next.release(rules, consumer, server, (delay, answered))?;
+            Step::Release { consumer, server, delay, is_counted, answered } => {
+                next.release(rules, consumer, server, (delay, is_counted, answered))?;
             }
             Step::Forget { consumer } => next.consumers[consumer] = Consumer::Idle,
         }
@@ -186,11 +209,20 @@ impl World {
                 return Err(format!("job {number} is lost"));
             }
         }
+        for consumer in &next.consumers {
+            if let Consumer::Holds { job, reservation, until } = *consumer
+                && let Job { state: Some(State::Dead), reservation: last, .. } = next.jobs[job]
+                && last == Some(reservation)
+                && until > next.now
+            {
+                return Err(format!("job {job} dies while it is held"));
+            }
+        }
         next.forget(rules);
         Ok(next)
     }
 
-    /// Makes worlds equal that have the same possible next steps.
+    /// Removes differences that affect no later step, so that equivalent states are equal.
     fn forget(&mut self, rules: &Rules) {
         let now = self.now;
         for job in &mut self.jobs {
@@ -203,6 +235,8 @@ impl World {
             }
             job.at = if job.at <= now { 0 } else { job.at };
             job.not_before = if job.not_before <= now { 0 } else { job.not_before };
+            // Any time that has come is as good as another, but for 0.
+            job.expires_at = if job.has_expired_by(now) { 1 } else { job.expires_at };
         }
         for consumer in &mut self.consumers {
             if let Consumer::Holds { job, until, .. } = consumer {
@@ -225,7 +259,7 @@ impl World {
         self.consumers.sort_unstable();
     }
 
-    /// Requires that each job can be popped, once nothing is lost any more and time passes.
+    /// Requires that each job can be popped after some time without further losses.
     pub fn settles(&self, rules: &Rules) -> Result<(), Promise> {
         let mut world = self.clone();
         for _ in 0..4 {
@@ -244,210 +278,6 @@ impl World {
                 None | Some(State::Dead) => {}
                 state => return Err(format!("job {number} is stuck, {state:?}")),
             }
-        }
-        Ok(())
-    }
-
-    fn put(&mut self, rules: &Rules, job: usize, (server, told): (usize, bool), delay: u8) {
-        let due = if delay == 0 { Due::Now } else { Due::Later };
-        let at = self.now + delay;
-        let Ok(state) = (rules.table)(None, Event::Put(due)) else { return };
-        self.jobs[job] = Job { state, at, not_before: at, was_put: true, ..Job::default() };
-        self.tell(server, told);
-        self.learn(server, self.jobs[job]);
-        if told {
-            self.learn(1 - server, self.jobs[job]);
-        }
-    }
-
-    /// Updates a server's knowledge after it, or a server that sent it a hint, has moved a job.
-    fn learn(&mut self, server: usize, job: Job) {
-        let server = &mut self.servers[server];
-        match job.state {
-            Some(State::Ready) => server.has_ready = true,
-            Some(State::Delayed | State::Reserved) => {
-                server.deadline = Some(server.deadline.map_or(job.at, |known| known.min(job.at)));
-            }
-            _ => {}
-        }
-    }
-
-    fn tell(&mut self, server: usize, told: bool) {
-        let ready = self.jobs.iter().any(|job| job.state == Some(State::Ready));
-        self.servers[server].has_ready |= ready;
-        self.servers[1 - server].has_ready |= ready && told;
-    }
-
-    fn promote(&mut self, rules: &Rules, server: usize, told: bool) {
-        for job in &mut self.jobs {
-            let then = match job.state {
-                Some(State::Reserved) if job.attempt >= MAX_ATTEMPTS => After::Spent,
-                _ => After::Now,
-            };
-            let is_due = job.at <= self.now || !rules.judges_time;
-            let has_deadline = matches!(job.state, Some(State::Delayed | State::Reserved));
-            if is_due && has_deadline {
-                job.state = (rules.table)(job.state, Event::Promote(then)).unwrap_or(job.state);
-            }
-        }
-        self.tell(server, told);
-        self.servers[server].deadline = self.next_deadline();
-    }
-
-    fn next_deadline(&self) -> Option<u8> {
-        let waits = |job: &&Job| matches!(job.state, Some(State::Delayed | State::Reserved));
-        self.jobs.iter().filter(waits).map(|job| job.at).min()
-    }
-
-    /// Returns the deadline that a server acts on, and whether it looks for ready jobs.
-    fn known(&self, rules: &Rules, server: usize) -> (Option<u8>, bool) {
-        let Server { deadline, has_ready, .. } = self.servers[server];
-        let ready = self.jobs.iter().any(|job| job.state == Some(State::Ready));
-        if rules.polls { (self.next_deadline(), ready) } else { (deadline, has_ready) }
-    }
-
-    fn crash(&mut self, server: usize) {
-        self.servers[server] = Server::default();
-        self.has_crashed = true;
-    }
-
-    fn pop(
-        &mut self,
-        rules: &Rules,
-        consumer: usize,
-        server: usize,
-        number: usize,
-        delivery: Delivery,
-    ) -> Result<(), Promise> {
-        let job = self.jobs[number];
-        let Ok(state) = (rules.table)(job.state, Event::Pop) else {
-            self.servers[server].has_ready =
-                self.jobs.iter().any(|job| job.state == Some(State::Ready));
-            return Ok(());
-        };
-        if job.given == rules.reservations {
-            return Ok(());
-        }
-        let (reservation, until) = (job.given + 1, self.now + TTR);
-        let attempt = job.attempt + 1;
-        let popped = Job {
-            state,
-            at: until,
-            attempt,
-            reservation: Some(reservation),
-            given: reservation,
-            ..job
-        };
-        self.jobs[number] = popped;
-        self.learn(server, popped);
-        match delivery {
-            Delivery::ServerCrashes => self.crash(server),
-            Delivery::ClientIsGone => {
-                self.servers[server].undelivered = Some((number, reservation));
-            }
-            Delivery::Arrives => {
-                self.judge_delivery(number, job)?;
-                self.consumers[consumer] = Consumer::Holds { job: number, reservation, until };
-            }
-        }
-        Ok(())
-    }
-
-    /// Checks the promises when a consumer gets this job, whose state before is `job`.
-    fn judge_delivery(&self, number: usize, job: Job) -> Result<(), Promise> {
-        let is_held = |consumer: &Consumer| matches!(consumer, Consumer::Holds { job, until, .. } if *job == number && *until > self.now);
-        // A holder that gave the job back, without an answer to that call, holds it no more.
-        let was_held = self.consumers.iter().any(is_held) && job.reservation.is_some();
-        let broken = match () {
-            () if self.now < job.not_before => "early",
-            () if was_held => "given to two holders",
-            () if job.is_finished => "delivered after its finish",
-            () if job.attempt >= MAX_ATTEMPTS => "delivered more often than max_attempts",
-            () => return Ok(()),
-        };
-        Err(format!("job {number} is {broken}"))
-    }
-
-    fn give_back(&mut self, rules: &Rules, server: usize) {
-        let Some((number, reservation)) = self.servers[server].undelivered.take() else { return };
-        let job = &mut self.jobs[number];
-        if job.reservation != Some(reservation) {
-            return;
-        }
-        if let Ok(state) = (rules.table)(job.state, Event::Unpop) {
-            *job = Job { state, attempt: job.attempt - 1, reservation: None, ..*job };
-            self.tell(server, false);
-        }
-    }
-
-    /// Reschedules the first job to now, or gives it other contents.
-    fn change(&mut self, rules: &Rules, server: usize) {
-        let job = &mut self.jobs[0];
-        let Ok(state) = (rules.table)(job.state, Event::Reschedule(Due::Now)) else { return };
-        let reservation = job.reservation.filter(|_| !rules.change_ends_hold);
-        let (at, outdated) = (self.now, job.given);
-        *job = Job { state, at, not_before: at, reservation, outdated, ..*job };
-        self.tell(server, false);
-    }
-
-    /// Reports whether the store lets this reservation act on the job; the job may not have been
-    /// changed since the reservation.
-    fn may_act(&self, rules: &Rules, number: usize, reservation: u8) -> Result<bool, Promise> {
-        let job = &self.jobs[number];
-        let is_last = job.reservation == Some(reservation);
-        if is_last && job.state.is_some() && reservation <= job.outdated {
-            return Err(format!("job {number} has a holder from before its change"));
-        }
-        Ok(job.state.is_some() && (!rules.fenced || is_last))
-    }
-
-    fn finish(&mut self, rules: &Rules, consumer: usize, answered: bool) -> Result<(), Promise> {
-        let Consumer::Holds { job: number, reservation, .. } = self.consumers[consumer] else {
-            return Ok(());
-        };
-        let has_acted = self.may_act(rules, number, reservation)?;
-        if has_acted {
-            let job = &mut self.jobs[number];
-            if job.reservation != Some(reservation) && job.state == Some(State::Reserved) {
-                return Err(format!("job {number} is finished by another, for its holder"));
-            }
-            job.state =
-                (rules.table)(job.state, Event::Finish { kept: false }).unwrap_or(job.state);
-            job.is_finished = true;
-        }
-        if answered || !has_acted {
-            self.consumers[consumer] = Consumer::Idle;
-        }
-        Ok(())
-    }
-
-    fn release(
-        &mut self,
-        rules: &Rules,
-        consumer: usize,
-        server: usize,
-        (delay, answered): (u8, bool),
-    ) -> Result<(), Promise> {
-        let Consumer::Holds { job: number, reservation, .. } = self.consumers[consumer] else {
-            return Ok(());
-        };
-        let has_acted = self.may_act(rules, number, reservation)?;
-        if has_acted {
-            let job = &mut self.jobs[number];
-            let then = match delay {
-                _ if job.attempt >= MAX_ATTEMPTS => After::Spent,
-                0 => After::Now,
-                _ => After::Later,
-            };
-            let at = self.now + delay;
-            if let Ok(state) = (rules.table)(job.state, Event::Release(then)) {
-                *job = Job { state, at, not_before: at, reservation: None, ..*job };
-            }
-            let job = *job;
-            self.learn(server, job);
-        }
-        if answered || !has_acted {
-            self.consumers[consumer] = Consumer::Idle;
         }
         Ok(())
     }

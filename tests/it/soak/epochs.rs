@@ -1,5 +1,5 @@
-//! A run of epochs: each puts load on the servers, injects all faults of one cost, drains and
-//! judges.
+//! A run of epochs. Each epoch puts load on the servers, injects all faults of one cost, drains the
+//! queue, and judges the answers.
 
 use std::time::{Duration, Instant};
 
@@ -21,41 +21,42 @@ use crate::{
     support::scan_api::counters_equal,
 };
 
-/// Time that delivery may take to resume after a fault: a failover on a busy machine.
-const DELIVERY_GOES_ON: Duration = Duration::from_secs(60);
-/// Time before a crash in which `everysec` may lose writes: a second, two on a busy disk, and a
+/// Maximum time until delivery resumes after a fault. The slowest case is a failover on a busy
+/// machine.
+const DELIVERY_RESUMES_WITHIN: Duration = Duration::from_secs(60);
+/// Time before a crash in which `everysec` may lose writes: a second, or two on a busy disk, and a
 /// margin.
 const SYNCED_WITHIN: Duration = Duration::from_secs(3);
-/// Attempts per epoch to inject a fault until it shows.
-const TRIES: usize = 3;
-/// Extra time of a run whose faults have not all shown.
+/// Maximum number of times that an epoch injects a fault until it has an effect.
+const MAX_TRIES: usize = 3;
+/// Extra time of a run in which some faults have had no effect yet.
 const OVERTIME: Duration = Duration::from_secs(600);
-/// Passes between epochs in which jobs are late or lost. They are rare because servers need a
-/// minute to believe a changed clock.
+/// Number of passes per epoch in which jobs may be late or lost. Such epochs are rare because
+/// servers adopt a changed clock only after a minute.
 const PASSES_BETWEEN: usize = 5;
 
 struct Run {
     stage: Stage,
     ack: Option<Ack>,
     faults: Vec<&'static Fault>,
-    /// Chooses the order of the faults and nothing else, so that a seed repeats it.
+    /// Chooses only the order of the faults, so that a seed determines it.
     order: StdRng,
     /// Makes all other random choices.
     random: StdRng,
     end: Instant,
     report: Report,
-    /// Time of the epoch before which jobs were put that the store may have lost.
+    /// The store may have lost jobs that were put before this time of the epoch.
     forgotten_until: Option<Time>,
-    /// Times of the epoch in which acknowledgements were given that may not hold.
+    /// Periods of the epoch whose acknowledged changes the store may have lost.
     undone: Vec<(Time, Time)>,
-    /// Times of the epoch in which the store's clock was wrong.
+    /// Periods of the epoch in which the store's clock was wrong.
     wrong_clock: Vec<(Time, Time)>,
 }
 
-/// Runs for the requested time, and until each fault has shown.
+/// Runs for the requested time, and longer until each fault has had an effect.
 ///
 /// # Panics
-/// If a promise was broken, or a fault did not show.
+/// If a promise was broken, or a fault had no effect.
 pub async fn run(options: Options) {
     let chosen = |fault: &&'static Fault| {
         options.faults.is_empty() || options.faults.iter().any(|name| name == fault.name)
@@ -101,23 +102,24 @@ impl Run {
             return;
         }
         faults.shuffle(&mut self.order);
-        // Other faults undo ends, lose them, or end retentions early.
+        // Clients put an id again only if its end is certain. Faults of other costs lose finishes
+        // and deletes, or end retentions early.
         let again = if cost == Cost::Nothing { Again::Puts } else { Again::Never };
         let epoch = Epoch::start(&self.stage.bases(), again);
-        epoch.delivers_within(DELIVERY_GOES_ON, "before any fault").await;
+        epoch.delivers_within(DELIVERY_RESUMES_WITHIN, "before any fault").await;
         for fault in faults {
             if self.is_over() {
                 break;
             }
-            self.fault(fault, &epoch).await;
+            self.inject(fault, &epoch).await;
         }
         self.judge(epoch, cost).await;
     }
 
-    /// Injects a fault until it shows, and waits each time until delivery goes on.
-    async fn fault(&mut self, fault: &Fault, epoch: &Epoch) {
+    /// Injects a fault until it has an effect, and waits each time until delivery resumes.
+    async fn inject(&mut self, fault: &Fault, epoch: &Epoch) {
         let history = &epoch.history;
-        for _ in 0..TRIES {
+        for _ in 0..MAX_TRIES {
             let began = history.now();
             let scene = Scene { stage: &mut self.stage, history, random: &mut self.random };
             let shown = (fault.bring)(scene).await;
@@ -128,9 +130,9 @@ impl Run {
                 Cost::Jobs => self.forgotten_until = Some(ended),
                 Cost::Time => self.wrong_clock.push((began, ended)),
             }
-            let after = epoch.delivers_within(DELIVERY_GOES_ON, fault.name).await;
+            let after = epoch.delivers_within(DELIVERY_RESUMES_WITHIN, fault.name).await;
             let failed = history.failures_between(began, ended + after);
-            self.report.fired(fault.name, shown, failed, after, history);
+            self.report.add_fault(fault.name, shown, failed, after, history);
             if shown {
                 return;
             }
@@ -147,21 +149,26 @@ impl Run {
         };
         if cost == Cost::Time {
             terms.wrong_clock = std::mem::take(&mut self.wrong_clock);
-            // Jobs that fell due while the clock was wrong wait until the servers believe it.
-            terms.drains_within += clock::BELIEVED_AFTER;
-            clock::set_right(&bases, &history).await;
+            // Jobs that fell due while the clock was wrong wait until the servers adopt the right
+            // time.
+            terms.drains_within += clock::ADOPTED_AFTER;
+            clock::delete_far_jobs(&bases, &history).await;
         }
         let stage = &self.stage;
         let judgement = drain_and_judge(&history, &bases, || stage.scan(), &terms).await;
         let server = &stage.servers[0].process.base;
         let counters = counters_equal(server, &judgement.left, &TOPICS).await;
-        self.report.judged(&history, judgement, counters);
+        self.report.add_judgement(&history, judgement, counters);
         for topic in TOPICS {
             let purged = stage.servers[0].process.delete(&format!("/topics/{topic}/jobs")).await;
-            assert_eq!(purged, Some(200), "{topic} is purged");
+            assert_eq!(purged, Some(200), "failed to purge {topic}");
+        }
+        if cost == Cost::Time {
+            // Until then, the servers go by a time that is late by the delay of each call.
+            tokio::time::sleep(clock::ADOPTED_AFTER).await;
         }
         if let Store::Redis(single) = &mut self.stage.store {
-            // The next starts need not read the part of the log that is already judged.
+            // Shortens the log, so that later starts of Redis need not read entries of this epoch.
             block_in_place(|| single.rewrite());
         }
     }

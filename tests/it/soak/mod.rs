@@ -1,6 +1,6 @@
-//! Load on a store while one fault after another is injected: `./tests/soak`. In the test suite,
-//! the load runs for a minute on the file store and on one Redis, and each fault must have an
-//! effect.
+//! Load on a store while one fault after another is injected. `./tests/soak` runs it. In the test
+//! suite, the load runs for a minute on the file store and on one Redis, and each fault must have
+//! an effect.
 
 mod epochs;
 pub mod faults;
@@ -24,7 +24,7 @@ async fn all_promises_hold_for_a_minute_on_redis() {
     epochs::run(Options::read(&words).expect("valid options")).await;
 }
 
-/// Waits up to ten seconds for the condition, and returns whether it holds.
+/// Waits up to ten seconds for a condition. Returns whether it holds.
 async fn holds_soon(mut holds: impl FnMut() -> bool) -> bool {
     let end = Instant::now() + scaled(Duration::from_secs(10));
     while !holds() {

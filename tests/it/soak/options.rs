@@ -1,4 +1,4 @@
-//! Options of a run, as words of a command line: `./tests/soak --help` shows them.
+//! Command-line options of a run. `./tests/soak --help` shows them.
 
 use std::ffi::OsString;
 
@@ -14,14 +14,15 @@ pub struct Options {
     /// The store under test.
     #[arg(long)]
     pub store: Kind,
-    /// Minutes to run; the run goes on until every fault was injected.
+    /// Minutes to run. The run lasts longer if a fault has had no effect yet
     #[arg(long, default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..=1440))]
     pub minutes: u64,
-    /// Decides the order of the faults and their random choices. Random if not given.
+    /// Seed of the order of the faults and of their random choices. Default: a random seed
     #[arg(long, default_value_t = rand::random::<u32>().into())]
     pub seed: u64,
-    /// With "memory", Redis syncs once a second and acknowledges earlier: jobs lost by a fault that
-    /// may cost the last seconds are counted. Otherwise all stores acknowledge what is durable.
+    /// With "memory", Redis syncs once a second and acknowledges before the sync. Jobs of the last
+    /// seconds that a fault loses are then counted and allowed. Default: stores acknowledge after
+    /// the sync
     #[arg(long)]
     pub ack: Option<Ack>,
     /// Only this fault, by its name; can be given several times. Default: all faults of the store.
@@ -51,7 +52,7 @@ impl Options {
     /// Parses the words.
     ///
     /// # Errors
-    /// If a word is unknown or wrong; the error lists the known ones.
+    /// If a word is unknown or invalid. The error lists the valid ones.
     pub fn read(words: &[impl Clone + Into<OsString>]) -> Result<Self, clap::Error> {
         let options = Self::try_parse_from(words.iter().cloned())?;
         if options.ack.is_some() && options.store != Kind::Redis {
@@ -70,8 +71,8 @@ impl Options {
         Ok(options)
     }
 
-    /// Reads the environment variable `SOAK`, which `./tests/soak` sets, or else `words`. Bad
-    /// options end the process with 2, as those of a command do.
+    /// Reads the environment variable `SOAK`, which `./tests/soak` sets, or otherwise `words`.
+    /// Invalid options end the process with exit code 2, as in other commands.
     pub fn given_or(words: &str) -> Self {
         let asked = std::env::var("SOAK").unwrap_or_else(|_| words.to_owned());
         let words: Vec<_> = asked.split('\n').filter(|word| !word.is_empty()).collect();
@@ -98,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_unknown_is_refused_with_what_is_known() {
+    fn unknown_options_are_refused_with_the_known_ones() {
         assert!(
             refused("--store disk").contains("[possible values: file, redis, sentinel, cluster]")
         );

@@ -1,4 +1,4 @@
-//! Output of a run: a line for each fault while the run lasts, and the totals at its end.
+//! Output of a run: a line for each injected fault during the run, and the totals at the end.
 
 use std::{
     collections::BTreeMap,
@@ -13,15 +13,15 @@ use crate::{
 pub struct Report {
     words: String,
     began: Instant,
-    /// By name, how often each fault was injected, and how often it showed.
+    /// By name, how often each fault was injected, and how often it had an effect.
     faults: BTreeMap<&'static str, [usize; 2]>,
     /// Calls of the epochs that have ended.
     operations: usize,
     failed: usize,
     /// Jobs lost to faults that may cost jobs.
     forgotten: usize,
-    /// Durations of calls that met no failure, by kind.
-    took: BTreeMap<&'static str, Durations>,
+    /// Durations of calls without a failure, by kind.
+    durations: BTreeMap<&'static str, Durations>,
     objections: Vec<Objection>,
     counters: Vec<String>,
 }
@@ -45,7 +45,7 @@ impl Report {
             operations: 0,
             failed: 0,
             forgotten: 0,
-            took: BTreeMap::new(),
+            durations: BTreeMap::new(),
             objections: Vec::new(),
             counters: Vec::new(),
         }
@@ -55,7 +55,7 @@ impl Report {
         self.faults.values().all(|[_, shown]| *shown > 0)
     }
 
-    pub fn fired(
+    pub fn add_fault(
         &mut self,
         name: &'static str,
         shown: bool,
@@ -70,16 +70,16 @@ impl Report {
         let elapsed = self.began.elapsed();
         println!(
             "{:>3}:{:02} {operations:>8} operations {:>5.0}/s  {name}: {}, {failed} calls failed, \
-             delivery went on after {:.1} s",
+             delivery resumed after {:.1} s",
             elapsed.as_secs() / 60,
             elapsed.as_secs() % 60,
             operations as f64 / elapsed.as_secs_f64(),
-            if shown { "showed" } else { "did NOT show" },
+            if shown { "had an effect" } else { "had NO effect" },
             after.as_secs_f64(),
         );
     }
 
-    pub fn judged(
+    pub fn add_judgement(
         &mut self,
         history: &History,
         judgement: Judgement,
@@ -89,8 +89,8 @@ impl Report {
         self.operations += calls.len();
         self.failed += calls.iter().filter(|call| call.failed()).count();
         drop(calls);
-        for (kind, took) in history.took() {
-            self.took.entry(kind).or_default().extend(took);
+        for (kind, durations) in history.took() {
+            self.durations.entry(kind).or_default().extend(durations);
         }
         self.forgotten += judgement.forgotten;
         for objection in &judgement.objections {
@@ -103,14 +103,14 @@ impl Report {
     /// Prints the totals.
     ///
     /// # Panics
-    /// If a promise was broken, or a fault has not shown.
+    /// If a promise was broken, or a fault had no effect.
     pub fn verdict(self) {
-        println!("faults, how often they came about and showed:");
+        println!("faults, how often they were injected and had an effect:");
         for (name, [all, shown]) in &self.faults {
             println!("  {name:40} {all:>5} {shown:>5}");
         }
-        for (kind, took) in self.took {
-            println!("{kind}: {}", took.percentiles());
+        for (kind, durations) in self.durations {
+            println!("{kind}: {}", durations.percentiles());
         }
         let mut broken: BTreeMap<_, usize> = BTreeMap::new();
         for objection in &self.objections {
@@ -126,7 +126,7 @@ impl Report {
             self.forgotten,
             self.counters
         );
-        assert!(self.faults.values().all(|[_, shown]| *shown > 0), "a fault has not shown");
+        assert!(self.faults.values().all(|[_, shown]| *shown > 0), "a fault had no effect");
         assert!(
             broken.is_empty() && self.counters.is_empty(),
             "promises were broken: {}",

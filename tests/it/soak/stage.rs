@@ -33,7 +33,7 @@ pub struct Stage {
     dir: TempDir,
 }
 
-/// Server and the proxy through which clients reach it.
+/// A server, and the proxy through which clients reach it.
 pub struct Server {
     pub port: u16,
     pub process: Process,
@@ -95,10 +95,14 @@ impl Stage {
     pub async fn kill(&mut self, server: usize) {
         let old = self.servers[server].process.id();
         block_in_place(|| self.servers[server].process.kill());
-        // The other server, if there is one, serves alone for a while.
+        // For a while, only the other server runs, if there is one.
         tokio::time::sleep(Duration::from_millis(300)).await;
         self.restart(server).await;
-        assert_ne!(self.servers[server].process.id(), old, "it is another process");
+        assert_ne!(
+            self.servers[server].process.id(),
+            old,
+            "the restarted server must be another process"
+        );
     }
 
     async fn process(&self, port: u16) -> Process {
@@ -115,15 +119,15 @@ impl Stage {
         };
         let log = File::options().create(true).append(true).open(self.dir.path().join("log"));
         command.stderr(log.expect("a log"));
-        Process::telling(port, command).await
+        Process::spawn_with_log(port, command).await
     }
 
-    /// Returns the disk below the store, if tests can break it.
+    /// Returns the disk below the store. Panics if tests cannot break it.
     pub fn disk(&self) -> &Disk {
         match &self.store {
             Store::File(disk) => disk,
             Store::Redis(single) => &single.disk,
-            _ => panic!("no disk of this store can be broken"),
+            _ => panic!("tests cannot break the disk of this store"),
         }
     }
 
@@ -139,7 +143,9 @@ impl Stage {
         match &self.store {
             Store::File(_) => Vec::new(),
             Store::Redis(single) => vec![single.redis.port()],
-            Store::Sentinel(sentinel) => vec![sentinel.master().expect("a settled master")],
+            Store::Sentinel(sentinel) => {
+                vec![sentinel.master().expect("all Sentinels name the same master")]
+            }
             Store::Cluster(cluster) => cluster.masters(),
         }
     }
@@ -153,10 +159,10 @@ impl Stage {
 }
 
 impl Single {
-    /// Starts a Redis on the given clock that acknowledges after the sync, unless `ack` says
-    /// otherwise.
+    /// Starts a Redis on the given clock. It acknowledges after the sync, unless `ack` is given.
     async fn start(clock: &ShiftedClock, ack: Option<Ack>) -> Self {
-        // The log is not rewritten, so a power cut leaves the synced part of each file.
+        // Redis must not rewrite its log: after a power cut, the test restores only the synced
+        // length of each file.
         let sync = if ack.is_some() { "everysec" } else { "always" };
         let durable = ["--appendonly", "yes", "--appendfsync", sync];
         let mut redis =
@@ -169,13 +175,15 @@ impl Single {
         Self { redis, disk, proxy }
     }
 
-    /// Reports whether the process has ended by itself.
+    /// Returns whether the process has ended by itself.
     pub fn has_ended(&mut self) -> bool {
         let child = self.redis.child.as_mut();
-        child.is_none_or(|child| child.try_wait().expect("it is ours").is_some())
+        child.is_none_or(|child| {
+            child.try_wait().expect("the process is a child of this test").is_some()
+        })
     }
 
-    /// Rewrites the log with the current contents.
+    /// Makes Redis rewrite its log with the current contents.
     pub fn rewrite(&self) {
         let port = self.redis.port();
         let began = ask(port, &["BGREWRITEAOF"]).expect("an answer");
@@ -183,7 +191,7 @@ impl Single {
         let info = || ask(port, &["INFO", "persistence"]).expect("an answer");
         eventually_blocking!(
             info().text().contains("aof_rewrite_in_progress:0"),
-            "the log is not written anew"
+            "Redis does not rewrite its log"
         );
     }
 }

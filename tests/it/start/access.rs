@@ -1,9 +1,10 @@
-//! Passwords and ACLs: a wrong one is refused with the reason, and no password is ever shown.
+//! Passwords and ACLs of Redis. The server names the reason of a refusal, and never shows a
+//! password.
 
 use serde_json::json;
 
 use crate::{
-    start::outputs::{Logged, WorkDir, store, text, untouched},
+    start::outputs::{Logged, WorkDir, assert_empty, store, text},
     support::{
         Redis,
         process::Process,
@@ -15,22 +16,22 @@ use crate::{
 const RIGHT: &str = "tRue-p4ss%word";
 const WRONG: &str = "gu3ssed-p4ssword";
 
-/// Rights that an ACL must give for a queue with the prefix `dq` on one Redis; the README has the
-/// same list.
+/// Rights that a queue with the prefix `dq` needs on one Redis. The documentation has the same
+/// list.
 const KEYS: &str = "~dq:layout ~{dq:*";
 const CHANNELS: &str = "resetchannels &{dq:*";
 const COMMANDS: &str = "-@all +info +scan +get +mget +set +eval +evalsha +time +exists \
                         +hsetnx +hset +hget +hmget +hexists +hdel +hscan +hlen +zadd +zscore +zcard +zcount \
                         +zrange +zrem +zremrangebyrank +zscan";
-/// Lets servers publish hints; without these rights they fall back to polling.
+/// Rights to publish and receive hints. Without these rights, servers only poll.
 const HINTS: &str = "+ssubscribe +spublish";
 
-/// Returns the rule as the README has it, without user and password.
+/// Returns the rule of the documentation, without user and password.
 pub fn smallest() -> String {
     format!("{KEYS} {CHANNELS} {COMMANDS} {HINTS}")
 }
 
-/// Makes a user with this rule and no other rights, and returns the URL.
+/// Creates a user with only the rights of this rule. Returns the URL.
 fn user(redis: &Redis, rule: &str) -> String {
     let line = [&["ACL", "SETUSER", "me", "reset", "on", ">secret"], &words(rule)[..]].concat();
     assert_eq!(ask(redis.port(), &line).expect("an answer").text(), "OK", "{rule}");
@@ -51,7 +52,7 @@ fn a_wrong_password_is_refused_and_no_password_is_shown() {
     let plain = redis.url();
     let with = |login: &str| plain.replace("redis://", &format!("redis://{login}@"));
     let encoded = RIGHT.replace('%', "%25");
-    // This creates the store; the exports below do not.
+    // This server creates the store. The exports below need an existing store.
     Logged::start(&place, &store(&with(&format!(":{encoded}")), "")).wait_for("serving");
     let env = "DELAY_QUEUE__STORE__PASSWORD";
     for (is_right, settings, environment) in [
@@ -82,7 +83,7 @@ fn a_wrong_password_is_refused_and_no_password_is_shown() {
         let (output, said) = run(&["doctor"]);
         assert_eq!(output.status.success(), is_right, "{said}");
         assert!(is_right || said.contains("see store.username and store.password"), "{said}");
-        // A server with the right password would run on; an export ends.
+        // Tests the right password with an export, since a server would not exit.
         let (output, said) = match is_right {
             true => run(&["export", "--force", "nothing.ndjson"]),
             false => run(&[]),
@@ -94,30 +95,29 @@ fn a_wrong_password_is_refused_and_no_password_is_shown() {
             assert!(words.iter().all(|word| last.contains(word)), "{said}");
         }
     }
-    // A running server with the most verbose log.
+    // Also searches the most verbose log of a running server.
     let url = with(&format!(":{encoded}"));
     let settings = store(&url, "") + "[log]\nfilter = \"trace\"\n";
     let said = Logged::start(&place, &settings).wait_for("serving");
     assert!(![RIGHT, WRONG, &encoded].iter().any(|password| said.contains(password)), "{said}");
     let keys = ask_with(&redis, &["KEYS", "*"]);
-    let all =
-        "the layout, the key of reservations, the lease and the incarnation, by those who may";
+    let all = "only the successful commands have written: the layout, the key of reservations, the lease and the incarnation";
     assert_eq!(keys.list().len(), 4, "{all}: {keys:?}");
 }
 
-/// Sends a command as a client that knows the password.
+/// Sends a command after an AUTH with the right password.
 fn ask_with(redis: &Redis, words: &[&str]) -> Reply {
-    let mut connection = crate::support::resp::Connection::to(redis.port()).expect("it runs");
+    let mut connection = crate::support::resp::Connection::to(redis.port()).expect("Redis runs");
     connection.ask(&["AUTH", RIGHT]).expect("an answer");
     connection.ask(words).expect("an answer")
 }
 
 #[test]
-fn each_command_that_an_acl_forbids_is_named() {
+fn each_command_that_an_acl_forbids_is_reported() {
     let (place, redis) = (WorkDir::new(), Redis::start());
     for command in words(COMMANDS).into_iter().skip(1) {
         let name = command.trim_start_matches('+');
-        // All commands but this one, once by a rule that forbids and once by a rule that allows.
+        // Allows all commands except this one, once by forbidding it and once by not allowing it.
         let others: Vec<&str> = words(COMMANDS).into_iter().filter(|c| *c != command).collect();
         let allowed = others.join(" ");
         for rule in [format!("~* &* +@all -{name}"), format!("{KEYS} {CHANNELS} {allowed}")] {
@@ -126,11 +126,11 @@ fn each_command_that_an_acl_forbids_is_named() {
                 &settings,
                 &["its ACL denies this user permissions that the queue needs", name],
             );
-            untouched(&redis);
+            assert_empty(&redis);
         }
     }
     let settings = store(&user(&redis, "~* &* +@all -zadd -evalsha"), "");
-    place.ill(&settings, &["allow +zadd +evalsha"]);
+    place.assert_problem(&settings, &["allow +zadd +evalsha"]);
     let confirmed = store(&user(&redis, "~* &* +@all -wait -config"), "ack = \"replica\"");
     place.refused(&confirmed, &["ACL", "'wait'"]);
     let info = ask(redis.port(), &["INFO", "server"]).expect("an answer");
@@ -138,7 +138,7 @@ fn each_command_that_an_acl_forbids_is_named() {
         let synced = confirmed.replace("replica", "fsync");
         place.refused(&synced, &["ACL", "'config|get'"]);
     }
-    untouched(&redis);
+    assert_empty(&redis);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -157,9 +157,9 @@ async fn keys_that_do_not_fit_the_prefix_are_refused() {
         let settings = store(&user(&redis, &format!("{keys} &* +@all")), "");
         let words = ["ACL", "on the keys ~dq:layout ~{dq:*", "permissions to access"];
         place.refused(&settings, &words);
-        untouched(&redis);
-        place.ill(&settings, &words);
-        untouched(&redis);
+        assert_empty(&redis);
+        place.assert_problem(&settings, &words);
+        assert_empty(&redis);
     }
     for (keys, prefix) in [(KEYS, "dq"), ("~*dq:*", "dq"), ("~other:layout ~{other:*", "other")] {
         let url = user(&redis, &format!("{keys} &* +@all"));
@@ -170,7 +170,7 @@ async fn keys_that_do_not_fit_the_prefix_are_refused() {
     }
 }
 
-/// Uses every feature of a server; each call must succeed.
+/// Uses every feature of a server. Each call must succeed.
 pub async fn use_all(server: &Process) {
     let client = reqwest::Client::new();
     let send = async |method: &str, path: &str, body: &str| {
@@ -213,21 +213,24 @@ pub async fn use_all(server: &Process) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_smallest_acl_is_enough_for_everything() {
+async fn the_smallest_acl_suffices_for_all_features() {
     let (place, redis) = (WorkDir::new(), Redis::start());
     let url = user(&redis, &smallest());
     let file = place.file("least.toml", &store(&url, ""));
     let server = Process::start(place.path(), &["--config", &file]).await;
     let other = Process::start(place.path(), &["--config", &file]).await;
     use_all(&server).await;
-    place.well(&store(&url, ""), &["servers     2 of delay-queue running", "appendfsync ?"]);
+    place.assert_healthy(
+        &store(&url, ""),
+        &["servers     2 of delay-queue running", "appendfsync ?"],
+    );
     drop((server, other));
     for command in [&["export", "all.ndjson"], &["import", "all.ndjson"]] {
         let output = place.run(&store(&url, ""), &[], command);
         assert!(output.status.success(), "{}", text(&output.stderr));
     }
-    // Redis logs what it denied: only requests of the doctor that are optional and, since 7.2, the
-    // name of the client's library.
+    // Redis logs the denied commands. Only optional requests of the doctor may be denied and, since
+    // 7.2, the name of the client's library.
     let denied = ask(redis.port(), &["ACL", "LOG"]).expect("an answer");
     let objects: Vec<String> = denied.list().iter().map(|entry| entry.texts()[7].clone()).collect();
     let spared = ["config|get", "client|setinfo"];
@@ -235,7 +238,7 @@ async fn the_smallest_acl_is_enough_for_everything() {
 }
 
 #[test]
-fn rights_that_are_taken_away_are_missed_at_the_next_connection() {
+fn revoked_rights_are_reported_at_the_next_connection() {
     let (place, redis) = (WorkDir::new(), Redis::start());
     let rule = format!("{KEYS} {CHANNELS} {COMMANDS} {HINTS}");
     let server = Logged::start(&place, &store(&user(&redis, &rule), ""));
@@ -246,7 +249,7 @@ fn rights_that_are_taken_away_are_missed_at_the_next_connection() {
         ask(redis.port(), &["CLIENT", "KILL", "USER", "me"]).expect("an answer");
         server.wait_for(named);
         user(&redis, &rule);
-        // With its rights back, the server recovers by itself.
+        // When the rights are restored, the server recovers by itself.
         server.wait_until("connected once more", |said| {
             said.matches("connected to redis").count() == before + 1
         });
@@ -254,7 +257,7 @@ fn rights_that_are_taken_away_are_missed_at_the_next_connection() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn on_a_cluster_the_smallest_acl_has_two_commands_more() {
+async fn the_smallest_acl_of_a_cluster_has_two_more_commands() {
     let (place, cluster) = (WorkDir::new(), shared_cluster::shared());
     let prefix = shared_cluster::prefix();
     let rule = smallest().replace("dq:", &format!("{prefix}:"));
@@ -275,7 +278,7 @@ async fn on_a_cluster_the_smallest_acl_has_two_commands_more() {
     let file = place.file("least.toml", &settings);
     let server = Process::start(place.path(), &["--config", &file]).await;
     use_all(&server).await;
-    place.well(&settings, &["servers     1 of delay-queue running"]);
+    place.assert_healthy(&settings, &["servers     1 of delay-queue running"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -291,8 +294,11 @@ async fn without_channels_a_server_warns_once_and_polls() {
     assert!(server.post("/jobs", put).await.is_some_and(|(status, _)| status == 201));
     let popped = reqwest::get(format!("{}/topics/x/pop?wait=10s", deaf.base)).await;
     let popped = popped.expect("an answer").text().await.expect("text");
-    assert!(popped.contains("\"id\":\"x\""), "the other server's job: {popped}");
-    // The server tries again every second, and logs the failure once.
+    assert!(
+        popped.contains("\"id\":\"x\""),
+        "the pop did not get the job of the other server: {popped}"
+    );
+    // The server retries every second, and logs the failure only once.
     std::thread::sleep(std::time::Duration::from_millis(2_500));
     let said = deaf.wait_for("falling back to polling");
     let warnings: Vec<&str> = said.lines().filter(|line| !line.contains(" INFO ")).collect();

@@ -14,7 +14,7 @@ fn status(address: &str, path: &str) -> u16 {
 }
 
 #[test]
-fn metrics_and_readiness_are_offered_there_and_nothing_else_is() {
+fn the_admin_listener_serves_only_metrics_and_readiness() {
     let place = WorkDir::new();
     let admin = format!("127.0.0.1:{}", free_port());
     let server = Logged::start(&place, &format!("[server]\nadmin_listen = \"{admin}\"\n"));

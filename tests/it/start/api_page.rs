@@ -1,4 +1,4 @@
-//! docs/api.md: the examples answer as shown, and the page names every route and every code.
+//! docs/api.md: its examples give the shown answers, and it contains every route and every code.
 
 use std::{collections::BTreeSet, process::Command};
 
@@ -11,12 +11,13 @@ pub const PAGE: &str = include_str!("../../../docs/api.md");
 const SETTINGS: &str = include_str!("../../../config/default.toml");
 
 /// Fields whose values differ from one run to the next.
-const VARYING: [&str; 16] = [
+const VARYING: [&str; 17] = [
     "at",
     "paused_until",
     "due_at",
     "created_at",
     "reserved_until",
+    "expires_at",
     "died_at",
     "finished_at",
     "as_of",
@@ -30,7 +31,7 @@ const VARYING: [&str; 16] = [
     "token",
 ];
 
-/// Shell block, and the answer that the page shows after it.
+/// A shell block, and the answer that the page shows after it.
 struct Example {
     script: String,
     answer: Option<Value>,
@@ -38,7 +39,7 @@ struct Example {
 
 fn examples() -> Vec<Example> {
     let mut examples: Vec<Example> = Vec::new();
-    // Parts outside and inside of a block alternate.
+    // The parts are alternately outside and inside of a block.
     for (index, part) in PAGE.split("```").enumerate() {
         match part.split_once('\n') {
             Some(("sh", script)) if index % 2 == 1 => {
@@ -46,7 +47,7 @@ fn examples() -> Vec<Example> {
             }
             Some(("json", text)) if index % 2 == 1 => {
                 let answer = serde_json::from_str(text).unwrap_or_else(|e| panic!("{e}: {text}"));
-                // A problem without a request before it is not an answer.
+                // A problem without a request before it is no example.
                 let before = examples.last_mut().filter(|before| before.answer.is_none());
                 if let Some(before) = before {
                     before.answer = Some(answer);
@@ -58,7 +59,7 @@ fn examples() -> Vec<Example> {
     examples
 }
 
-/// Returns the first difference between an answer and the one that the page shows.
+/// Returns the first difference between an answer and the answer on the page.
 pub fn difference(shown: &Value, real: &Value, path: &str) -> Option<String> {
     match (shown, real) {
         (Value::Object(one), Value::Object(other)) => {
@@ -91,7 +92,7 @@ async fn the_examples_of_the_api_page_answer_as_shown() {
     let dir = tempfile::tempdir().expect("a temporary folder");
     let server = Process::start(dir.path(), &[]).await;
     let examples = examples();
-    assert!(examples.len() >= 19, "the page shows the API by example");
+    assert!(examples.len() >= 19, "the page has fewer than 19 examples");
     let scripts: Vec<&str> = examples.iter().map(|example| example.script.as_str()).collect();
     let script = scripts.join("\necho; echo @@\n");
     let script = script.replace("http://127.0.0.1:9277", &server.base);
@@ -117,7 +118,7 @@ async fn the_examples_of_the_api_page_answer_as_shown() {
     }
 }
 
-/// Returns the routes that the server declares, as `GET /jobs/{id}`.
+/// Returns the routes that the server declares, such as `GET /jobs/{id}`.
 fn routes(description: &Value) -> BTreeSet<String> {
     let paths = description["paths"].as_object().expect("paths");
     let of_path = |(path, methods): (&String, &Value)| {
@@ -142,7 +143,7 @@ async fn the_api_page_has_every_route_with_every_method_and_no_other() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_server_shows_the_api_page_with_links_that_lead_somewhere() {
+async fn the_links_of_the_served_api_page_have_targets() {
     let dir = tempfile::tempdir().expect("a temporary folder");
     let server = Process::start(dir.path(), &[]).await;
     let page = reqwest::get(format!("{}/docs", server.base)).await.expect("an answer");
@@ -168,7 +169,11 @@ async fn the_server_shows_the_api_page_with_links_that_lead_somewhere() {
             ),
         }
     }
-    assert_eq!(page.matches("<script").count(), 1, "that of the theme");
+    assert_eq!(
+        page.matches("<script").count(),
+        1,
+        "the page has scripts other than that of the theme"
+    );
 }
 
 #[test]

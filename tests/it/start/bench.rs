@@ -1,4 +1,4 @@
-//! `delay-queue bench` as users run it: figures, clear messages, no jobs left behind.
+//! `delay-queue bench`: figures, error messages, and the removal of its jobs.
 
 use delay_queue::access::SecretToken;
 use serde_json::Value;
@@ -38,7 +38,7 @@ async fn waiting(server: &Process) -> u64 {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_phase_has_figures_and_nothing_is_left_behind() {
+async fn every_phase_has_figures_and_no_job_is_left() {
     let dir = tempfile::tempdir().expect("a temporary folder");
     let server = Process::start(dir.path(), &[]).await;
     let spans = ["--late-jobs", "50", "--window", "1s", "--flow-time", "3s"];
@@ -47,12 +47,12 @@ async fn every_phase_has_figures_and_nothing_is_left_behind() {
         arguments.extend(["--topics", topics, "--pending", "100"]);
         arguments.extend(["--ids", ids]);
         arguments.extend(spans);
-        let (well, report, said) = bench(dir.path(), &arguments);
-        assert!(well, "{said}");
+        let (succeeded, report, said) = bench(dir.path(), &arguments);
+        assert!(succeeded, "{said}");
         let figures = report["figures"].as_array().expect("figures");
         let of = |phase: &str| {
             let found = figures.iter().find(|f| f["peer"] == "delay-queue" && f["phase"] == phase);
-            found.unwrap_or_else(|| panic!("no {phase}: {report}"))
+            found.unwrap_or_else(|| panic!("the report has no phase {phase}: {report}"))
         };
         for (phase, jobs) in [("put", 500), ("pop", 500), ("lateness", 50)] {
             let figures = of(phase);
@@ -78,7 +78,7 @@ async fn every_phase_has_figures_and_nothing_is_left_behind() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn people_get_a_line_a_phase() {
+async fn the_text_report_has_a_line_per_phase() {
     let dir = tempfile::tempdir().expect("a temporary folder");
     let server = Process::start(dir.path(), &[]).await;
     let arguments = ["bench", "--url", &server.base, "--jobs", "200", "--phases", "put,pop,flow"];
@@ -90,11 +90,14 @@ async fn people_get_a_line_a_phase() {
         let line = line(["delay-queue ", phase]).unwrap_or_else(|| panic!("{text}"));
         assert!(line.contains("jobs/s") && line.contains("p99.9"), "{line}");
     }
-    assert!(text.contains("µs of CPU a job"), "its own cost is stated: {text}");
+    assert!(
+        text.contains("µs of CPU per job"),
+        "the report does not state the cost of the generator: {text}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_bench_against_nothing_or_a_wrong_address_says_so() {
+async fn a_bench_reports_a_missing_server_and_a_wrong_address() {
     let dir = tempfile::tempdir().expect("a temporary folder");
     let nothing = format!("http://127.0.0.1:{}", free_port());
     for (url, words) in [
@@ -103,8 +106,8 @@ async fn a_bench_against_nothing_or_a_wrong_address_says_so() {
         ("http://", "--url must be http:// or https://"),
         ("http://no.such.host.invalid:1", "failed to resolve the address"),
     ] {
-        let (well, _, said) = bench(dir.path(), &["--url", url, "--jobs", "10"]);
-        assert!(!well && said.contains(words), "{url}: {said}");
+        let (succeeded, _, said) = bench(dir.path(), &["--url", url, "--jobs", "10"]);
+        assert!(!succeeded && said.contains(words), "{url}: {said}");
     }
     for (arguments, words) in [
         (["--phases", "push"], "possible values: put, pop, flow, lateness"),
@@ -117,13 +120,13 @@ async fn a_bench_against_nothing_or_a_wrong_address_says_so() {
         (["--batch", "101"], "101 is not in 1..=100"),
         (["--jobs", "0"], "0 is not in 1.."),
     ] {
-        let (well, _, said) = bench(dir.path(), &arguments);
-        assert!(!well && said.contains(words), "{arguments:?}: {said}");
+        let (succeeded, _, said) = bench(dir.path(), &arguments);
+        assert!(!succeeded && said.contains(words), "{arguments:?}: {said}");
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_behind_tls_that_asks_for_a_token_is_measured() {
+async fn a_server_with_tls_and_tokens_is_measured() {
     let place = WorkDir::new();
     let root = SecretToken::generate().expect("randomness");
     let admin = place.file("root", root.reveal());
@@ -155,11 +158,11 @@ async fn a_server_behind_tls_that_asks_for_a_token_is_measured() {
     assert!(!said.contains(root.reveal()), "{said}");
 }
 
-/// Waits until a topic has `count` jobs, and returns a page of them.
+/// Waits until a topic has `count` jobs. Returns a page of them.
 async fn jobs_put(server: &Process, count: usize) -> Vec<Value> {
     loop {
         for topic in server.get("/topics").await.1["topics"].as_array().expect("topics") {
-            let name = topic["topic"].as_str().expect("its name");
+            let name = topic["topic"].as_str().expect("the topic's name");
             let path = format!("/topics/{name}/jobs?state=delayed&limit=1000");
             let page = server.get(&path).await.1;
             let jobs = page["jobs"].as_array().cloned().unwrap_or_default();
@@ -180,18 +183,18 @@ async fn own_ids_scatter_and_differ_from_run_to_run() {
         let arguments = ["bench", "--url", &server.base, "--jobs", "50", "--batch", batch];
         let mut command = program(dir.path(), &[&arguments[..], &["--phases", "put,pop"]].concat());
         command.stdout(std::process::Stdio::null()).stderr(std::process::Stdio::null());
-        let mut child = command.spawn().expect("it runs");
+        let mut child = command.spawn().expect("the program runs");
         let jobs = jobs_put(&server, 50).await;
         let ids: Vec<String> =
             jobs.iter().map(|job| job["id"].as_str().expect("an id").to_owned()).collect();
         let runs: std::collections::HashSet<&str> = ids.iter().map(|id| &id[..15]).collect();
-        assert_eq!(runs.len(), 1, "one run, one mark: {ids:?}");
+        assert_eq!(runs.len(), 1, "the ids of one run have different run numbers: {ids:?}");
         assert!(ids.iter().all(|id| id.starts_with("order-") && id.len() == 25), "{ids:?}");
         let first_digits: std::collections::HashSet<&str> =
             ids.iter().map(|id| &id[15..16]).collect();
-        assert_eq!(first_digits.len(), 10, "spread over all numbers: {ids:?}");
-        assert!(ids.into_iter().all(|id| seen.insert(id)), "an id came twice");
-        assert!(child.wait().expect("it ends").success());
+        assert_eq!(first_digits.len(), 10, "the ids are not spread over all numbers: {ids:?}");
+        assert!(ids.into_iter().all(|id| seen.insert(id)), "two jobs have the same id");
+        assert!(child.wait().expect("the program ends").success());
     }
 }
 
@@ -201,9 +204,9 @@ async fn pops_begin_when_the_last_put_is_due_and_take_all() {
     let server = Process::start(dir.path(), &[]).await;
     for (due_in, seconds) in [("0s", 0.0), ("2s", 2.0)] {
         let arguments = ["--url", &server.base, "--jobs", "300", "--phases", "put,pop"];
-        let (well, report, said) =
+        let (succeeded, report, said) =
             bench(dir.path(), &[&arguments[..], &["--due-in", due_in]].concat());
-        assert!(well, "{said}");
+        assert!(succeeded, "{said}");
         let (put, pop) = (&report["figures"][0], &report["figures"][1]);
         assert_eq!((&pop["phase"], &pop["jobs"]), (&"pop".into(), &300.into()));
         let [put_began, put_for, pop_began] =
@@ -214,13 +217,14 @@ async fn pops_begin_when_the_last_put_is_due_and_take_all() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_rate_bounds_what_a_flow_puts() {
+async fn a_rate_limits_the_puts_of_a_flow() {
     let dir = tempfile::tempdir().expect("a temporary folder");
     let server = Process::start(dir.path(), &[]).await;
     let arguments = ["--url", &server.base, "--phases", "flow", "--flow-time", "3s"];
-    let (well, report, said) = bench(dir.path(), &[&arguments[..], &["--rate", "50"]].concat());
-    assert!(well, "{said}");
-    // Each producer may put at most one job more than the rate allows.
+    let (succeeded, report, said) =
+        bench(dir.path(), &[&arguments[..], &["--rate", "50"]].concat());
+    assert!(succeeded, "{said}");
+    // Each producer may exceed the rate by at most one job.
     let jobs = report["figures"][0]["jobs"].as_u64().expect("a number");
     assert!((1..=150 + 16).contains(&jobs), "{report}");
     assert_eq!(report["rate"], 50);
@@ -228,33 +232,34 @@ async fn a_rate_bounds_what_a_flow_puts() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_that_answers_errors_ends_it_with_the_figures_so_far() {
+async fn an_error_answer_ends_a_bench_with_the_figures_so_far() {
     let dir = tempfile::tempdir().expect("a temporary folder");
     let server = Process::start(dir.path(), &[]).await;
     let arguments = ["--url", &server.base, "--jobs", "10", "--body", "300000", "--phases", "put"];
-    let (well, report, said) = bench(dir.path(), &arguments);
-    assert!(!well && said.contains("413") && said.contains("limits.max_body_bytes"), "{said}");
+    let (succeeded, report, said) = bench(dir.path(), &arguments);
+    assert!(!succeeded && said.contains("413") && said.contains("limits.max_body_bytes"), "{said}");
     assert!(report["error"].as_str().is_some_and(|error| error.contains("413")), "{report}");
     assert_eq!(report["figures"][0]["jobs"], 0, "{report}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_interrupt_ends_it_with_the_figures_so_far_and_a_purge() {
+async fn an_interrupt_ends_a_bench_with_figures_and_a_purge() {
     let dir = tempfile::tempdir().expect("a temporary folder");
     let server = Process::start(dir.path(), &[]).await;
     let endless = ["--jobs", "100000000", "--phases", "put", "--connections", "2"];
     let arguments = [&["bench", "--json", "--url", &server.base], &endless[..]].concat();
     let mut command = program(dir.path(), &arguments);
     command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped());
-    let child = command.spawn().expect("it runs");
-    // Each of the 2 connections has one put under way, so the first of 3 jobs has been answered.
+    let child = command.spawn().expect("the program runs");
+    // Each of the 2 connections has one put in progress, so with 3 jobs the first put has been
+    // answered.
     while waiting(&server).await < 3 {
         tokio::time::sleep(std::time::Duration::from_millis(5)).await; // no event reports it
     }
     let pid = child.id().to_string();
     let sent = std::process::Command::new("kill").args(["-INT", &pid]).status();
     assert!(sent.expect("kill runs").success());
-    let output = child.wait_with_output().expect("it ends");
+    let output = child.wait_with_output().expect("the program ends");
     assert_eq!(output.status.code(), Some(1));
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(said.contains("interrupted"), "{said}");

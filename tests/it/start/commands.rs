@@ -5,13 +5,13 @@ use std::process::{Command, Stdio};
 
 use super::{
     https::https,
-    outputs::{Logged, WorkDir, one_line, store, text, untouched},
+    outputs::{Logged, WorkDir, assert_empty, one_line, store, text},
     tls::Files,
 };
 use crate::support::{Redis, process::program};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_token_for_a_store_in_use_is_asked_of_its_server() {
+async fn token_commands_on_a_store_in_use_refer_to_its_server() {
     let place = WorkDir::new();
     let server = Logged::start(&place, "");
     server.wait_for("serving");
@@ -22,14 +22,14 @@ async fn a_token_for_a_store_in_use_is_asked_of_its_server() {
 }
 
 #[test]
-fn a_command_that_only_looks_makes_no_store() {
+fn reading_commands_create_no_store() {
     let (place, redis) = (WorkDir::new(), Redis::start());
     let on_redis = store(&redis.url(), "");
     for arguments in [&["token", "list"][..], &["token", "revoke", "a"], &["export", "jobs"]] {
         one_line(&place.run("", &[], arguments), &["there is none in ./data; check store.url"]);
         assert!(!place.path().join("data").exists(), "{arguments:?}");
         one_line(&place.run(&on_redis, &[], arguments), &["there is none in Redis at 127.0.0.1"]);
-        untouched(&redis);
+        assert_empty(&redis);
     }
 }
 
@@ -45,7 +45,7 @@ fn a_lifetime_without_a_unit_is_refused() {
 }
 
 #[test]
-fn a_reader_that_closes_the_pipe_is_not_a_failure() {
+fn a_closed_pipe_is_not_a_failure() {
     let place = WorkDir::new();
     for arguments in [&["--check-config"][..], &["token", "generate"]] {
         let mut command = program(place.path(), arguments);
@@ -55,7 +55,7 @@ fn a_reader_that_closes_the_pipe_is_not_a_failure() {
             .spawn()
             .expect("the program runs");
         drop(child.stdout.take());
-        let output = child.wait_with_output().expect("it ends");
+        let output = child.wait_with_output().expect("the program ends");
         assert_eq!(text(&output.stderr), "", "{arguments:?}");
         assert!(output.status.success(), "{arguments:?}: {output:?}");
     }
@@ -67,7 +67,8 @@ fn openssl(place: &WorkDir, arguments: &[&str]) {
     assert!(output.status.success(), "{}", text(&output.stderr));
 }
 
-/// Makes a self-signed `<name>.pem` and `<name>.key`, with further options of `openssl req -x509`.
+/// Creates a self-signed `<name>.pem` and `<name>.key`, with additional options of `openssl req
+/// -x509`.
 fn certificate(place: &WorkDir, name: &str, more: &[&str]) -> (String, String) {
     let (cert, key) = (format!("{name}.pem"), format!("{name}.key"));
     let made = ["req", "-x509", "-nodes", "-days", "2", "-subj", "/CN=127.0.0.1", "-out", &cert];
@@ -77,18 +78,18 @@ fn certificate(place: &WorkDir, name: &str, more: &[&str]) -> (String, String) {
     (path(cert), path(key))
 }
 
-/// Each wrong certificate that people make by mistake gets a sentence that says so.
+/// For each common mistake in a certificate, the program explains the mistake in one sentence.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_wrong_certificate_is_explained_in_one_sentence() {
     let name = ["-addext", "subjectAltName=IP:127.0.0.1"];
     let own = ["-addext", "basicConstraints=critical,CA:FALSE"];
     for (kind, more, said) in [
         ("usual", name.to_vec(), "CA:FALSE"),
-        ("nameless", own.to_vec(), "its subjectAltName must have it"),
+        ("nameless", own.to_vec(), "add the requested host to its subjectAltName"),
         (
             "elsewhere",
             [&own[..], &["-addext", "subjectAltName=DNS:queue.example"]].concat(),
-            "the certificate is for",
+            "the certificate is valid for",
         ),
         ("weak", [&own[..], &name[..], &["-sha1"]].concat(), "RSA of 2048 bits or more"),
         ("right", [&own[..], &name[..]].concat(), ""),
@@ -106,8 +107,9 @@ async fn a_wrong_certificate_is_explained_in_one_sentence() {
             }
             said => {
                 let line = one_line(&ask(&cert), &["failed to send the request", said]);
-                for riddle in ["Other(", "Context", "invalid peer certificate", "EndEntity"] {
-                    assert!(!line.contains(riddle), "{kind}: {line}");
+                for internal_term in ["Other(", "Context", "invalid peer certificate", "EndEntity"]
+                {
+                    assert!(!line.contains(internal_term), "{kind}: {line}");
                 }
             }
         }
@@ -119,7 +121,7 @@ fn tls_to_a_plain_redis_is_refused_with_advice() {
     let (place, redis) = (WorkDir::new(), Redis::start());
     let settings = store(&redis.url().replace("redis://", "rediss://"), "");
     let words = ["does not speak TLS", "begin store.url with redis instead of rediss"];
-    // The program must not wait for a store that will never speak TLS.
+    // The program must not wait for a store that does not support TLS.
     let wait = [("DELAY_QUEUE__STORE__CONNECT_TIMEOUT", "1h")];
     one_line(&place.run(&settings, &wait, &[]), &words);
 }

@@ -1,5 +1,5 @@
-//! Connections at their limits: the server stops, descriptors run out, clients do not read, or send
-//! bytes that are no request.
+//! Connections in extreme cases: the server stops, descriptors run out, clients do not read, or
+//! send invalid requests.
 
 use std::{
     collections::BTreeSet,
@@ -47,7 +47,7 @@ pub fn slow_reader(address: &str) -> TcpStream {
     socket.into()
 }
 
-/// Reads one answer; none if the connection ended before the answer was complete.
+/// Reads one answer. `None` if the connection ended before the answer was complete.
 pub fn read_answer(stream: &mut TcpStream) -> Option<Answer> {
     stream.set_read_timeout(Some(Duration::from_secs(30))).expect("set");
     let mut seen = [0; 1024];
@@ -83,14 +83,14 @@ fn a_burst_of_connections_waits_for_a_server_that_is_busy() {
     let server = Logged::start(&place, "");
     let at = address(&server.base);
     server.signal("-STOP");
-    // A connect for which the kernel's queue has no room would time out.
+    // A connection would time out if the kernel's queue had no room for it.
     let connect = || TcpStream::connect_timeout(&at.parse().expect("one"), Duration::from_secs(5));
     let connected: Vec<_> = (0..400).map_while(|_| connect().ok()).collect();
     server.signal("-CONT");
     assert_eq!(connected.len(), 400);
 }
 
-/// Counts of all clients of a server that is stopped under load.
+/// Counts of all clients while a server is stopped under load.
 #[derive(Default)]
 struct Load {
     stopped: AtomicBool,
@@ -98,9 +98,9 @@ struct Load {
     lost: AtomicUsize,
 }
 
-/// Puts jobs until the server is gone, each on a new connection or all on a kept one. Counts the
-/// answered and unanswered requests.
-fn put_until_it_is_gone(address: &str, keeps: bool, load: &Load) {
+/// Puts jobs until the server has ended, each on a new connection, or with `keeps` all on one
+/// connection. Counts the answered and unanswered requests.
+fn put_until_server_ends(address: &str, keeps: bool, load: &Load) {
     let mut kept: Option<TcpStream> = None;
     loop {
         let began = load.stopped.load(Ordering::SeqCst);
@@ -121,10 +121,13 @@ fn put_until_it_is_gone(address: &str, keeps: bool, load: &Load) {
                 load.answered.fetch_add(1, Ordering::SeqCst);
                 kept = (!answer.head.contains("connection: close")).then_some(stream);
             }
-            // The connection came to a port that was being closed.
+            // The server was closing its port when the client connected.
             None if began && is_new => {}
             None => {
-                assert!(sent.is_ok(), "it was closed without a word: {sent:?}");
+                assert!(
+                    sent.is_ok(),
+                    "the server closed the connection without an answer: {sent:?}"
+                );
                 load.lost.fetch_add(1, Ordering::SeqCst);
             }
         }
@@ -132,7 +135,7 @@ fn put_until_it_is_gone(address: &str, keeps: bool, load: &Load) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_stop_under_load_leaves_no_request_unanswered() {
+async fn a_stop_under_load_answers_every_request() {
     for round in 0..4 {
         let dir = tempfile::tempdir().expect("a temporary folder");
         let mut server = Process::start(dir.path(), &[]).await;
@@ -140,12 +143,12 @@ async fn a_stop_under_load_leaves_no_request_unanswered() {
         let clients: Vec<_> = (0..40)
             .map(|number| {
                 let (address, load) = (address.clone(), Arc::clone(&load));
-                thread::spawn(move || put_until_it_is_gone(&address, number % 2 == 0, &load))
+                thread::spawn(move || put_until_server_ends(&address, number % 2 == 0, &load))
             })
             .collect();
         let begin = Instant::now();
         while load.answered.load(Ordering::SeqCst) < 400 {
-            assert!(begin.elapsed() < patience(), "the clients are not at work");
+            assert!(begin.elapsed() < patience(), "the clients have not sent enough requests");
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
         load.stopped.store(true, Ordering::SeqCst);
@@ -156,11 +159,11 @@ async fn a_stop_under_load_leaves_no_request_unanswered() {
     }
 }
 
-/// Settings for one large job, whose answer fits into no buffer of the kernel.
+/// Settings that allow a job whose answer exceeds the kernel's buffers.
 const LARGE: &str = "[limits]\nmax_body_bytes = 33554432\nrequest_bytes = 35651584\n";
 
 /// Starts a server with a job of 32 MB.
-async fn with_a_large_job(place: &WorkDir, more: &str) -> Process {
+async fn start_with_large_job(place: &WorkDir, more: &str) -> Process {
     let file = place.file("large.toml", &format!("{LARGE}{more}"));
     let server = Process::start(place.path(), &["--config", &file]).await;
     let body = "x".repeat(32_000_000);
@@ -169,36 +172,41 @@ async fn with_a_large_job(place: &WorkDir, more: &str) -> Process {
     server
 }
 
-const LOOK: &[u8] = b"GET /jobs/large HTTP/1.1\r\nHost: localhost\r\n\r\n";
+const GET_LARGE_JOB: &[u8] = b"GET /jobs/large HTTP/1.1\r\nHost: localhost\r\n\r\n";
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_stopping_server_completes_answers_it_has_begun() {
     let place = WorkDir::new();
-    let mut server = with_a_large_job(&place, "[server]\nshutdown_grace = \"60s\"\n").await;
+    let mut server = start_with_large_job(&place, "[server]\nshutdown_grace = \"60s\"\n").await;
     let mut reader = slow_reader(&address(&server.base));
-    reader.write_all(LOOK).expect("sent");
+    reader.write_all(GET_LARGE_JOB).expect("sent");
     let mut first = [0; 12];
-    reader.read_exact(&mut first).expect("it has begun");
+    reader.read_exact(&mut first).expect("the answer has begun");
     assert_eq!(&first, b"HTTP/1.1 200");
     server.signal("-TERM");
-    // Longer than the server leaves a connection open without a request in flight.
+    // Waits for longer than the server leaves a connection without a request open.
     tokio::time::sleep(Duration::from_secs(3)).await;
     let mut rest = Vec::new();
     tokio::task::block_in_place(|| reader.read_to_end(&mut rest)).expect("read");
-    assert!(rest.len() > 32_000_000 && rest.ends_with(b"}\n"), "{} bytes came", rest.len());
+    assert!(
+        rest.len() > 32_000_000 && rest.ends_with(b"}\n"),
+        "only {} bytes of the answer arrived",
+        rest.len()
+    );
     assert_eq!(tokio::task::block_in_place(|| server.wait()), Some(0));
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_client_that_does_not_read_its_answer_is_cut() {
+async fn a_client_that_does_not_read_its_answer_is_disconnected() {
     let place = WorkDir::new();
-    let server = with_a_large_job(&place, "write_timeout = \"1s\"\n").await;
+    let server = start_with_large_job(&place, "write_timeout = \"1s\"\n").await;
     let mut reader = slow_reader(&address(&server.base));
-    reader.write_all(LOOK).expect("sent");
-    // By now the server has accepted the connection and counts it.
-    reader.read_exact(&mut [0; 12]).expect("it has begun");
+    reader.write_all(GET_LARGE_JOB).expect("sent");
+    // The first bytes prove that the server has accepted and counted the connection.
+    reader.read_exact(&mut [0; 12]).expect("the answer has begun");
     let sockets = || {
-        let files = std::fs::read_dir(format!("/proc/{}/fd", server.id())).expect("it runs");
+        let files =
+            std::fs::read_dir(format!("/proc/{}/fd", server.id())).expect("the server runs");
         let target =
             |file: std::io::Result<std::fs::DirEntry>| std::fs::read_link(file.ok()?.path()).ok();
         let links: BTreeSet<_> = files.filter_map(target).collect();
@@ -206,12 +214,12 @@ async fn a_client_that_does_not_read_its_answer_is_cut() {
     };
     let (begin, open) = (Instant::now(), sockets());
     while sockets() >= open {
-        assert!(begin.elapsed() < patience(), "it is still connected");
-        tokio::time::sleep(Duration::from_millis(20)).await; // no event reports the cut
+        assert!(begin.elapsed() < patience(), "the client is still connected");
+        tokio::time::sleep(Duration::from_millis(20)).await; // no event reports the disconnection
     }
     let mut rest = Vec::new();
     let _ = reader.read_to_end(&mut rest);
-    assert!(rest.len() < 32_000_000, "{} bytes came", rest.len());
+    assert!(rest.len() < 32_000_000, "the whole answer arrived: {} bytes", rest.len());
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -226,7 +234,7 @@ async fn a_stopping_server_answers_requests_on_idle_connections() {
     assert_eq!(read_answer(&mut idle).expect("an answer").status, 200);
     half.write_all(b"GET /healthz HTTP").expect("sent");
     server.signal("-TERM");
-    // Afterwards the server accepts no connection.
+    // Waits until the server accepts no more connections.
     while TcpStream::connect(&address).is_ok() {
         tokio::time::sleep(Duration::from_millis(1)).await; // no event reports it
     }
@@ -239,7 +247,7 @@ async fn a_stopping_server_answers_requests_on_idle_connections() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_request_in_flight_at_the_end_of_the_grace_gets_an_answer() {
+async fn requests_in_flight_at_the_shutdown_timeout_get_an_answer() {
     let (place, redis) = (WorkDir::new(), Redis::start());
     let file =
         place.file("grace.toml", &(store(&redis.url(), "") + "[server]\nshutdown_grace = 0\n"));
@@ -249,7 +257,7 @@ async fn a_request_in_flight_at_the_end_of_the_grace_gets_an_answer() {
     let put =
         "POST /jobs HTTP/1.1\r\nHost: localhost\r\nContent-Length: 13\r\n\r\n{\"topic\":\"t\"}";
     stream.write_all(put.as_bytes()).expect("sent");
-    // A client that was told to send its body has had no answer yet.
+    // After `100 Continue`, this request is in flight too.
     let mut asked = TcpStream::connect(address(&server.base)).expect("connected");
     let head = "POST /jobs HTTP/1.1\r\nHost: localhost\r\nExpect: 100-continue\r\nContent-Length: 13\r\n\r\n";
     asked.write_all(head.as_bytes()).expect("sent");
@@ -268,7 +276,7 @@ async fn a_request_in_flight_at_the_end_of_the_grace_gets_an_answer() {
 }
 
 #[test]
-fn idle_connections_make_room_when_descriptors_run_out() {
+fn idle_connections_are_closed_when_descriptors_run_out() {
     let place = WorkDir::new();
     let server = Logged::within(&place, "", &["prlimit", "--nofile=64:64"]);
     let address = address(&server.base);
@@ -277,7 +285,7 @@ fn idle_connections_make_room_when_descriptors_run_out() {
     for _ in 0..10 {
         assert_eq!(ask(&address, look).expect("an answer").status, 200);
     }
-    // Busy clients share the connections.
+    // Many clients send requests on more connections than there are descriptors.
     let served: Vec<Arc<AtomicUsize>> = (0..100).map(|_| Arc::default()).collect();
     let clients: Vec<_> = served
         .iter()
@@ -306,10 +314,10 @@ fn idle_connections_make_room_when_descriptors_run_out() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_accept_that_fails_for_want_of_descriptors_makes_room() {
+async fn a_failed_accept_without_descriptors_closes_idle_connections() {
     let dir = tempfile::tempdir().expect("a temporary folder");
     let server = Process::start(dir.path(), &[]).await;
-    // The server does not know this lower limit.
+    // The limit is lowered after the start, so the server does not know it.
     let lower = ["--pid", &server.id().to_string(), "--nofile=40:40"].map(str::to_owned);
     assert!(Command::new("prlimit").args(lower).status().expect("prlimit runs").success());
     let address = address(&server.base);
@@ -320,16 +328,17 @@ async fn an_accept_that_fails_for_want_of_descriptors_makes_room() {
 }
 
 #[test]
-fn the_limit_of_open_files_is_raised_as_far_as_it_goes() {
+fn the_limit_of_open_files_is_raised_to_its_maximum() {
     let place = WorkDir::new();
     let server = Logged::within(&place, "", &["prlimit", "--nofile=64:512"]);
-    let limits = std::fs::read_to_string(format!("/proc/{}/limits", server.id())).expect("it runs");
+    let limits =
+        std::fs::read_to_string(format!("/proc/{}/limits", server.id())).expect("the server runs");
     let line = limits.lines().find(|line| line.starts_with("Max open files")).expect("a line");
     assert_eq!(line.split_whitespace().nth(3), Some("512"), "{line}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_invalid_request_is_refused_as_every_request_is() {
+async fn an_invalid_http_request_is_refused_with_a_problem() {
     let place = WorkDir::new();
     let file = place.file("timeout.toml", "[limits]\nheader_timeout = \"1s\"\n");
     let server = Process::start(place.path(), &["--config", &file]).await;
@@ -356,7 +365,8 @@ async fn an_invalid_request_is_refused_as_every_request_is() {
         assert!(answer.head.contains(&format!("x-request-id: {id}\r\n")), "{}", answer.head);
         assert!(answer.body.ends_with(b"}\n"), "{shown:?}");
     }
-    // Nonsense after a request on the same connection; an empty connection gets no answer.
+    // Sends invalid bytes after a request on the same connection. A connection without any request
+    // gets no answer.
     let mut stream = TcpStream::connect(address(&server.base)).expect("connected");
     stream
         .write_all(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\nnonsense\r\n\r\n")
@@ -368,7 +378,7 @@ async fn an_invalid_request_is_refused_as_every_request_is() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_request_that_says_it_is_too_large_is_refused_at_once() {
+async fn a_request_with_a_too_large_length_is_refused_at_once() {
     let dir = tempfile::tempdir().expect("a temporary folder");
     let server = Process::start(dir.path(), &[]).await;
     let head = |length| {
@@ -377,8 +387,8 @@ async fn a_request_that_says_it_is_too_large_is_refused_at_once() {
     let begin = Instant::now();
     let answer = ask(&address(&server.base), format!("{}{{", head(9_000_000)).as_bytes());
     assert_eq!(answer.expect("an answer").status, 413);
-    assert!(begin.elapsed() < Duration::from_secs(10), "it waited for the body");
-    // A client that reads only after it has sent everything gets the answer too.
+    assert!(begin.elapsed() < Duration::from_secs(10), "the server waited for the body");
+    // A client that reads only after it has sent the whole request gets the answer too.
     let mut stream = TcpStream::connect(address(&server.base)).expect("connected");
     let body = "x".repeat(20_000_000);
     stream.write_all(format!("{}{body}", head(body.len())).as_bytes()).expect("sent");
@@ -388,7 +398,7 @@ async fn a_request_that_says_it_is_too_large_is_refused_at_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_client_that_sends_on_for_ever_after_its_answer_is_cut() {
+async fn a_client_that_keeps_sending_after_its_answer_is_cut_off() {
     let place = WorkDir::new();
     let file = place.file("cut.toml", "[limits]\nwrite_timeout = \"1s\"\n");
     let server = Process::start(place.path(), &["--config", &file]).await;
@@ -396,10 +406,10 @@ async fn a_client_that_sends_on_for_ever_after_its_answer_is_cut() {
     let head = "POST /jobs HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9000000\r\n\r\n";
     stream.write_all(head.as_bytes()).expect("sent");
     assert_eq!(read_answer(&mut stream).expect("an answer").status, 413);
-    // The client never pauses for longer than it may.
+    // The client's pauses are shorter than the limit for slow clients.
     let begin = Instant::now();
     while stream.write_all(b"x").is_ok() {
-        assert!(begin.elapsed() < patience(), "it is still read");
-        tokio::time::sleep(Duration::from_millis(100)).await; // the client's own pace
+        assert!(begin.elapsed() < patience(), "the server still reads from the client");
+        tokio::time::sleep(Duration::from_millis(100)).await; // the client sends slowly
     }
 }

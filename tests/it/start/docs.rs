@@ -1,4 +1,4 @@
-//! The commands of the README and of docs/, run verbatim except for the port.
+//! The commands of the README and of docs/, run unchanged except for the port.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -27,7 +27,7 @@ const SECURITY: &str = include_str!("../../../docs/security.md");
 const RELIABILITY: &str = include_str!("../../../docs/reliability.md");
 const PERFORMANCE: &str = include_str!("../../../docs/performance.md");
 
-/// Returns the code blocks of a page in this language.
+/// Returns the code blocks of a page that are in this language.
 pub fn blocks(page: &str, language: &str) -> Vec<String> {
     let opening = format!("```{language}\n");
     let after = page.split(opening.as_str()).skip(1);
@@ -47,7 +47,7 @@ fn section<'a>(page: &'a str, heading: &str) -> &'a str {
     rest.split("\n## ").next().unwrap_or_default()
 }
 
-/// Runs lines of shell in a folder, with the program on the path; all must succeed.
+/// Runs shell commands in a folder, with the program in the PATH. All commands must succeed.
 fn run(dir: &Path, lines: &[String], behind: &str) -> String {
     let script = format!("set -euo pipefail\nexec 2>&1\n{}\n{behind}\n", lines.join("\n"));
     let path = format!("{}:{}", bin(), std::env::var("PATH").expect("a path"));
@@ -73,11 +73,11 @@ async fn the_curl_lines_of_the_readme_put_pop_and_finish_a_job() {
     let ran = tokio::task::spawn_blocking(move || run(scratch.path(), &lines, ""));
     let said = ran.await.expect("joined");
     assert!(said.contains("\"jobs\":[{") && said.contains("\"state\":\"delayed\""), "{said}");
-    assert_eq!(server.get("/jobs/close:4711").await.0, 404, "it is finished");
+    assert_eq!(server.get("/jobs/close:4711").await.0, 404, "the job was not finished");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_certificate_by_the_recipe_is_trusted_when_it_is_named() {
+async fn the_documented_certificate_is_trusted_when_it_is_named() {
     let place = WorkDir::new();
     run(place.path(), &lines(section(OPERATIONS, "TLS")), "");
     let tls = "[server.tls]\ncert_file = \"server.pem\"\nkey_file = \"server.key\"\n";
@@ -91,7 +91,7 @@ async fn a_certificate_by_the_recipe_is_trusted_when_it_is_named() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_commands_that_move_jobs_run_as_the_page_has_them() {
+async fn the_documented_commands_move_jobs() {
     let (dir, redis) = (tempfile::tempdir().expect("a temporary folder"), Redis::start());
     let mut server = Process::start(dir.path(), &[]).await;
     server.post("/jobs", json!({"topic": "t", "id": "moved", "delay": "1h"})).await.expect("put");
@@ -106,7 +106,7 @@ async fn the_commands_that_move_jobs_run_as_the_page_has_them() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_documented_commands_save_a_damaged_store() {
+async fn the_documented_commands_repair_a_damaged_store() {
     let (dir, redis) = (tempfile::tempdir().expect("a temporary folder"), Redis::start());
     let mut server = Process::start(dir.path(), &[]).await;
     for n in 0..20 {
@@ -126,10 +126,10 @@ async fn the_documented_commands_save_a_damaged_store() {
     assert_eq!(commands.len(), 3, "{commands:?}");
     run(dir.path(), &commands, "grep -q job:0 rest.ndjson; ls -d data/damaged-*");
     let server = Process::start(dir.path(), &[]).await;
-    assert_eq!(server.get("/jobs/job:0").await.0, 200, "what can be read is served again");
+    assert_eq!(server.get("/jobs/job:0").await.0, 200, "a readable job was not salvaged");
 }
 
-/// Each metric with its type and labels.
+/// Type and labels of each metric.
 type Families = BTreeMap<String, (String, BTreeSet<String>)>;
 
 /// Returns the metrics of an answer to `/metrics`.
@@ -187,7 +187,11 @@ async fn the_page_of_metrics_lists_exactly_the_metrics() {
     let only = |one: &Families, other: &Families| -> Vec<String> {
         one.keys().filter(|name| !other.contains_key(*name)).cloned().collect()
     };
-    assert_eq!(only(&documented, &served), Vec::<String>::new(), "docs/metrics.md has more");
+    assert_eq!(
+        only(&documented, &served),
+        Vec::<String>::new(),
+        "docs/metrics.md contains metrics that the server does not have"
+    );
 }
 
 #[test]
@@ -205,7 +209,7 @@ fn bin() -> String {
 }
 
 #[test]
-fn the_other_commands_of_the_pages_are_understood() {
+fn all_documented_options_and_commands_exist() {
     let path = format!("{}:{}", bin(), std::env::var("PATH").expect("a path"));
     let ours = |line: &String| line.starts_with("delay-queue ");
     let commands: Vec<String> = [lines(REDIS), lines(PERFORMANCE), lines(SECURITY)]
@@ -215,7 +219,7 @@ fn the_other_commands_of_the_pages_are_understood() {
         .collect();
     assert!(commands.len() >= 8, "{commands:?}");
     for command in commands {
-        // With `--help` the command needs none of the servers that it names.
+        // With `--help`, the command parses its options and contacts no server.
         let command = command.split('#').next().unwrap_or_default().to_owned() + " --help";
         let ran = Command::new("bash").args(["-c", &command]).env("PATH", &path).output();
         let ran = ran.expect("bash runs");
@@ -232,7 +236,11 @@ async fn the_documented_acl_command_works_and_suffices() {
     let ["redis-cli", "ACL", "SETUSER", user, "on", password, rule @ ..] = &words[..] else {
         panic!("{command}")
     };
-    assert_eq!(rule.join(" "), smallest(), "what the tests of access allow");
+    assert_eq!(
+        rule.join(" "),
+        smallest(),
+        "the documented rule differs from the rule in the tests of access"
+    );
 
     let cli = format!("redis-cli -p {} ", redis.port());
     let said = run(place.path(), &[command.replace("redis-cli ", &cli)], "");
@@ -244,7 +252,7 @@ async fn the_documented_acl_command_works_and_suffices() {
     use_all(&Process::start(place.path(), &["--config", &file]).await).await;
 }
 
-/// Returns all pages by their paths from the root.
+/// Returns all pages with their paths from the root.
 fn pages() -> Vec<(PathBuf, String)> {
     fn within(folder: &Path, takes: &dyn Fn(&str) -> bool, found: &mut Vec<PathBuf>) {
         for file in fs::read_dir(folder).expect("a folder").map(|file| file.expect("a file").path())
@@ -270,7 +278,7 @@ fn root() -> &'static Path {
 }
 
 #[test]
-fn files_and_headings_that_the_pages_name_exist() {
+fn links_and_paths_in_the_documentation_exist() {
     for (page, text) in pages() {
         let name = page.display();
         for link in text.split("](").skip(1) {
@@ -281,20 +289,23 @@ fn files_and_headings_that_the_pages_name_exist() {
             }
             let folder = page.parent().expect("a folder");
             let target = if file.is_empty() { page.clone() } else { folder.join(file) };
-            assert!(target.exists(), "{name} links to {link}");
+            assert!(target.exists(), "{name} links to {link}, which does not exist");
             let there = if heading.is_empty() { String::new() } else { read(&target) };
             let anchor =
                 |line: &str| line.trim_matches(['#', ' ']).to_lowercase().replace(' ', "-");
             let mut headings = there.lines().filter(|line| line.starts_with('#')).map(anchor);
             let known = heading.is_empty() || headings.any(|anchor| anchor == heading);
-            assert!(known, "{name} links to {link}");
+            assert!(known, "{name} links to {link}, which does not exist");
         }
-        // A text in backquotes may be a path from the root.
+        // Text in backquotes may be a path from the root.
         for path in text.split('`').skip(1).step_by(2) {
             let path = path.trim_start_matches("./").split([' ', '\n']).next().unwrap_or_default();
             let ours = ["src/", "tests/", "benches/", "docs/", "config/", "contrib/"];
             let ours = ours.iter().any(|folder| path.starts_with(folder)) && !path.contains('<');
-            assert!(!ours || root().join(path).exists(), "{name} names {path}");
+            assert!(
+                !ours || root().join(path).exists(),
+                "{name} names {path}, which does not exist"
+            );
         }
     }
 }
@@ -377,6 +388,9 @@ fn the_page_on_reliability_names_real_tests_and_faults() {
         );
     }
     for fault in crate::soak::faults::names() {
-        assert!(RELIABILITY.contains(&format!("`{fault}`")), "the fault {fault}");
+        assert!(
+            RELIABILITY.contains(&format!("`{fault}`")),
+            "docs/reliability.md does not name the fault {fault}"
+        );
     }
 }

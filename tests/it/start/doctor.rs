@@ -1,4 +1,5 @@
-//! `delay-queue doctor`: its output, its exit status, and that it changes nothing.
+//! `delay-queue doctor`: its output, its exit code, its repairs, and that it changes nothing
+//! without being asked.
 
 use std::{
     fs,
@@ -9,12 +10,12 @@ use serde_json::json;
 
 use crate::support::patience::patience;
 use crate::{
-    start::outputs::{WorkDir, one_line, store, untouched},
+    start::outputs::{WorkDir, assert_empty, one_line, store},
     support::{Redis, free_port, process::Process, resp::ask, shared_cluster},
 };
 
-/// Makes a store with one job and no server.
-async fn filled(place: &WorkDir, settings: &str) {
+/// Creates a store with one job, and stops its server.
+async fn create_store(place: &WorkDir, settings: &str) {
     let file = place.file("filled.toml", settings);
     let mut server = Process::start(place.path(), &["--config", &file]).await;
     let put = json!({"topic": "t", "id": "a", "delay": "1h"});
@@ -35,23 +36,24 @@ fn dump(redis: &Redis) -> Vec<(String, String)> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_fit_redis_without_a_store_and_with_one() {
+async fn the_doctor_accepts_a_suitable_redis() {
     let (place, redis) = (WorkDir::new(), Redis::start());
     let settings = store(&redis.url(), "");
-    let said = place.well(&settings, &["no store there yet", "1 bucket (0)", "servers     0"]);
+    let said =
+        place.assert_healthy(&settings, &["no store there yet", "1 bucket (0)", "servers     0"]);
     assert!(said.contains("appendfsync everysec") && said.contains("no replica"), "{said}");
-    untouched(&redis);
-    place.well(&store(&redis.url(), "buckets = 3"), &["no store there yet"]);
-    untouched(&redis);
+    assert_empty(&redis);
+    place.assert_healthy(&store(&redis.url(), "buckets = 3"), &["no store there yet"]);
+    assert_empty(&redis);
 
-    filled(&place, &settings).await;
+    create_store(&place, &settings).await;
     let before = dump(&redis);
     assert_eq!(
         before.len(),
         3 + 4,
         "layout, key of reservations, incarnation; pool, bucket, topics and delayed"
     );
-    place.well(
+    place.assert_healthy(
         &settings,
         &["layout      schema=5", "jobs        1 delayed, 0 ready", "servers     0"],
     );
@@ -59,16 +61,16 @@ async fn a_fit_redis_without_a_store_and_with_one() {
 
     let file = place.file("serve.toml", &settings);
     let _server = Process::start(place.path(), &["--config", &file]).await;
-    place.well(&settings, &["servers     1 of delay-queue running"]);
+    place.assert_healthy(&settings, &["servers     1 of delay-queue running"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_cluster_with_every_master_and_how_buckets_spread() {
+async fn the_doctor_shows_masters_and_buckets_of_a_cluster() {
     let (place, cluster) = (WorkDir::new(), shared_cluster::shared());
     let prefix = shared_cluster::prefix();
     let settings = store(&cluster.url(), &format!("prefix = \"{prefix}\""));
     let check = |words: &[&str]| {
-        let said = place.well(&settings, words);
+        let said = place.assert_healthy(&settings, words);
         let mut sum: usize = 0;
         for port in cluster.masters() {
             let server = format!("server      127.0.0.1:{port}: mode cluster, version ");
@@ -92,46 +94,55 @@ async fn a_cluster_with_every_master_and_how_buckets_spread() {
     };
     check(&["no store there yet"]);
     assert_eq!(keys(), 0);
-    filled(&place, &settings).await;
+    create_store(&place, &settings).await;
     let before = keys();
     check(&["layout      schema=5", "jobs        1 delayed"]);
     assert_eq!(keys(), before);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_redis_with_something_to_mend() {
+async fn the_doctor_reports_problems_of_a_redis() {
     let place = WorkDir::new();
     let no_aof = Redis::with(&["--appendonly", "no"]);
-    place.ill(&store(&no_aof.url(), ""), &["appendonly is off", "accept_data_loss"]);
-    place.well(&store(&no_aof.url(), "accept_data_loss = true"), &["aof_enabled 0"]);
-    untouched(&no_aof);
+    place.assert_problem(&store(&no_aof.url(), ""), &["appendonly is off", "accept_data_loss"]);
+    place.assert_healthy(&store(&no_aof.url(), "accept_data_loss = true"), &["aof_enabled 0"]);
+    assert_empty(&no_aof);
     let evicts = Redis::with(&["--appendonly", "yes", "--maxmemory-policy", "allkeys-lru"]);
-    place.ill(&store(&evicts.url(), ""), &["maxmemory-policy", "noeviction"]);
-    untouched(&evicts);
-    let away = format!("redis://127.0.0.1:{}", free_port());
-    place.ill(&store(&away, ""), &["failed to open Redis at 127.0.0.1", "refused"]);
+    place.assert_problem(&store(&evicts.url(), ""), &["maxmemory-policy", "noeviction"]);
+    assert_empty(&evicts);
+    let unavailable = format!("redis://127.0.0.1:{}", free_port());
+    place.assert_problem(
+        &store(&unavailable, ""),
+        &["failed to open Redis at 127.0.0.1", "refused"],
+    );
 
     let redis = Redis::start();
     let settings = store(&redis.url(), "buckets = 16");
-    filled(&place, &settings).await;
+    create_store(&place, &settings).await;
     let before = dump(&redis);
     let other = store(&redis.url(), "buckets = 8");
-    place.ill(&other, &["store.buckets is 8", "the store has 16"]);
+    place.assert_problem(&other, &["store.buckets is 8", "the store has 16"]);
 
-    // A set with a deadline that is long past, as if no server had promoted its jobs.
+    // Sets a deadline long in the past, as if no server had promoted the jobs.
     let bucket = before.iter().find(|(key, _)| key.ends_with(":bucket")).expect("a bucket");
     let late = ask(redis.port(), &["ZADD", &bucket.0, "1", "delayed:t"]).expect("an answer");
-    assert_eq!(late, crate::support::resp::Reply::Number(0), "it had another time");
-    place.ill(&settings, &["due jobs are not promoted", "start a delay-queue server"]);
+    assert_eq!(late, crate::support::resp::Reply::Number(0), "the set had no deadline before");
+    place.assert_problem(&settings, &["due jobs are not promoted", "start a delay-queue server"]);
     drop(ask(redis.port(), &["ZADD", &bucket.0, "99999999999999", "delayed:t"]));
-    place.ill(&settings, &["1 sets are unknown to the timer, or have too late a deadline"]);
+    place.assert_problem(
+        &settings,
+        &["1 sets are unknown to the timer, or have too late a deadline"],
+    );
     assert!(place.run(&settings, &[], &["doctor", "--repair"]).status.success());
-    place.well(&settings, &[]);
+    place.assert_healthy(&settings, &[]);
 
     assert!(ask(redis.port(), &["DEL", "{dq:0fb}:incarnation", "{dq:15c}:incarnation"]).is_some());
-    place.ill(&settings, &["2 buckets have no incarnation", "emptied"]);
-    assert_eq!(dump(&redis).len(), before.len() - 2, "it makes none");
-    place.ill(&store(&redis.url(), "buckets = 16\naccept_data_loss = true"), &["no incarnation"]);
+    place.assert_problem(&settings, &["2 buckets have no incarnation", "emptied"]);
+    assert_eq!(dump(&redis).len(), before.len() - 2, "the doctor has created an incarnation");
+    place.assert_problem(
+        &store(&redis.url(), "buckets = 16\naccept_data_loss = true"),
+        &["no incarnation"],
+    );
 
     let said = place.run(&settings, &[], &["doctor", "--accept-loss"]);
     let text = String::from_utf8_lossy(&said.stdout).into_owned();
@@ -139,54 +150,58 @@ async fn a_redis_with_something_to_mend() {
         said.status.success() && text.contains("accepted    the loss of jobs in 16 buckets"),
         "{text}"
     );
-    place.well(&settings, &[]);
+    place.assert_healthy(&settings, &[]);
     let said = place.run(&settings, &[], &["doctor", "--accept-loss"]);
     assert!(String::from_utf8_lossy(&said.stdout).contains("in 0 buckets"), "{said:?}");
 
     let newer = "schema=6 hash=xxh3-64 buckets=16";
     drop(ask(redis.port(), &["SET", "dq:layout", newer]));
-    place.ill(&settings, &["schema = 6", "newer"]);
+    place.assert_problem(&settings, &["schema = 6", "newer"]);
     drop(ask(redis.port(), &["SET", "dq:layout", "nonsense"]));
-    place.ill(&settings, &["failed to open the store"]);
+    place.assert_problem(&settings, &["failed to open the store"]);
     drop(ask(redis.port(), &["DEL", "dq:layout"]));
     drop(ask(redis.port(), &["LPUSH", "dq:layout", "a"]));
-    place.ill(&settings, &["WRONGTYPE"]);
+    place.assert_problem(&settings, &["WRONGTYPE"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_file_store_that_is_missing_intact_in_use_or_damaged() {
+async fn the_doctor_reports_the_condition_of_a_file_store() {
     let place = WorkDir::new();
     let settings = store("file:./data", "");
-    place.well(&settings, &["no store there yet"]);
-    assert!(!place.path().join("data").exists(), "it makes none");
-    filled(&place, &settings).await;
-    place.well(&settings, &["buckets     1", "jobs        1 delayed", "on disk"]);
-    place.ill(&store("file:./data", "buckets = 2"), &["buckets = 1", "2"]);
+    place.assert_healthy(&settings, &["no store there yet"]);
+    assert!(!place.path().join("data").exists(), "the doctor has created a store");
+    create_store(&place, &settings).await;
+    place.assert_healthy(&settings, &["buckets     1", "jobs        1 delayed", "on disk"]);
+    place.assert_problem(&store("file:./data", "buckets = 2"), &["buckets = 1", "2"]);
     let file = place.file("serve.toml", &settings);
     let mut server = Process::start(place.path(), &["--config", &file]).await;
-    place.well(&settings, &["servers     1 is using"]);
-    assert_eq!(server.get("/jobs/a").await.1["state"], "delayed", "it goes on");
+    place.assert_healthy(&settings, &["servers     1 is using"]);
+    assert_eq!(
+        server.get("/jobs/a").await.1["state"],
+        "delayed",
+        "the running server does not answer"
+    );
     server.kill();
-    place.well(&settings, &["jobs        1 delayed"]);
+    place.assert_healthy(&settings, &["jobs        1 delayed"]);
     fs::write(place.path().join("data/jobs.db"), vec![7; 8192]).expect("written");
-    place.ill(&settings, &["jobs.db"]);
+    place.assert_problem(&settings, &["jobs.db"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn doctor_finds_and_mends_misplaced_jobs() {
+async fn doctor_finds_and_repairs_misplaced_jobs() {
     let (place, redis) = (WorkDir::new(), Redis::start());
     let settings = store(&redis.url(), "buckets = 1");
-    filled(&place, &settings).await;
+    create_store(&place, &settings).await;
     let ask = |line: &str| {
         let words: Vec<&str> = line.split(' ').collect();
         ask(redis.port(), &words).expect("an answer")
     };
     let tag = ask("KEYS *:pool").texts()[0].trim_end_matches(":pool").to_owned();
     let all = |line: &str| ask(&line.replace("TAG", &tag));
-    place.well(&settings, &["to repair   nothing"]);
+    place.assert_healthy(&settings, &["to repair   nothing"]);
 
-    // Jobs in no set, in two, without a record, unknown to the timer; a topic missing among the
-    // names.
+    // Damages one after another: jobs in no set, in two sets, without a record, or unknown to the
+    // timer; and a topic without its name.
     for (damage, found) in [
         ("ZREM TAG:delayed:t a", "1 jobs are in no set"),
         ("ZADD TAG:dead:t 99999999999999 a", "1 jobs are in several sets"),
@@ -198,21 +213,21 @@ async fn doctor_finds_and_mends_misplaced_jobs() {
         ("ZREM TAG:topics t", "1 topics are missing from the list"),
     ] {
         drop(all(damage));
-        place.ill(&settings, &[found, "doctor --repair"]);
+        place.assert_problem(&settings, &[found, "doctor --repair"]);
         let output = place.run(&settings, &[], &["doctor", "--repair"]);
         let said = String::from_utf8_lossy(&output.stdout).into_owned();
         assert!(output.status.success() && said.contains("repaired    1 "), "{damage}: {said}");
-        place.well(&settings, &["to repair   nothing"]);
+        place.assert_healthy(&settings, &["to repair   nothing"]);
         // Makes the job delayed again for the next damage.
         drop(all("ZREM TAG:ready:t a"));
         drop(all("ZREM TAG:dead:t a"));
         drop(all("ZADD TAG:delayed:t 4000000000000 a"));
         drop(all("ZADD TAG:bucket 4000000000000 delayed:t"));
     }
-    place.well(&settings, &["1 delayed, 0 ready, 0 reserved, 0 dead"]);
+    place.assert_healthy(&settings, &["1 delayed, 0 ready, 0 reserved, 0 dead"]);
 
     drop(all("RENAME TAG:pool elsewhere"));
-    place.ill(&settings, &["no pool", "nothing is repaired"]);
+    place.assert_problem(&settings, &["no pool", "nothing is repaired"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -235,13 +250,20 @@ async fn doctor_finds_and_buries_jobs_without_their_long_body() {
     server.post("/jobs", json!({"topic": "t", "id": "small"})).await.expect("an answer");
     let bodies = ask(redis.port(), &["KEYS", "*:bodies"]).expect("an answer").texts();
     drop(ask(redis.port(), &["DEL", &bodies[0]]));
-    assert_eq!(server.get("/topics/t/pop").await.0, 503, "perhaps they are on another node");
+    assert_eq!(
+        server.get("/topics/t/pop").await.0,
+        503,
+        "the pop did not fail, although the bodies may be on another node"
+    );
 
-    place.ill(&settings, &["4 long bodies are missing", "doctor --repair"]);
+    place.assert_problem(&settings, &["4 long bodies are missing", "doctor --repair"]);
     let output = place.run(&settings, &[], &["doctor", "--repair"]);
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(output.status.success() && said.contains("repaired    4 long bodies"), "{said}");
-    place.well(&settings, &["to repair   nothing", "0 delayed, 1 ready, 1 reserved, 3 dead"]);
+    place.assert_healthy(
+        &settings,
+        &["to repair   nothing", "0 delayed, 1 ready, 1 reserved, 3 dead"],
+    );
 
     let ids = |answer: serde_json::Value, part: &str| -> Vec<String> {
         let all = answer[part].as_array().expect("a list").clone();
@@ -253,21 +275,25 @@ async fn doctor_finds_and_buries_jobs_without_their_long_body() {
     let mut damaged = ids(dead, "damaged");
     damaged.sort();
     assert_eq!(damaged, ["later", "ready", "tried"]);
-    // The holder, which has the body, may finish; the others stay dead whatever a client tries.
+    // The consumer with the reserved job may finish it. The other jobs stay dead whatever a client
+    // does.
     let held = json!({"reservation": popped["jobs"][0]["reservation"]});
     assert_eq!(server.post("/jobs/held/finish", held).await.expect("an answer").0, 204);
     assert_eq!(server.post("/jobs/ready/kick", json!({})).await.expect("an answer").0, 200);
     assert_eq!(ids(server.get("/topics/t/pop?count=9").await.1, "jobs"), [""; 0]);
     server.signal("-TERM");
     assert_eq!(server.wait(), Some(0));
-    place.well(&settings, &["to repair   nothing", "0 delayed, 0 ready, 1 reserved, 3 dead"]);
+    place.assert_healthy(
+        &settings,
+        &["to repair   nothing", "0 delayed, 0 ready, 1 reserved, 3 dead"],
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn doctor_mends_keys_of_a_wrong_type_and_bad_scores() {
+async fn doctor_repairs_keys_of_a_wrong_type_and_bad_scores() {
     let (place, redis) = (WorkDir::new(), Redis::start());
     let settings = store(&redis.url(), "buckets = 1");
-    filled(&place, &settings).await;
+    create_store(&place, &settings).await;
     let ask = |line: &str| {
         let words: Vec<&str> = line.split(' ').collect();
         ask(redis.port(), &words).expect("an answer")
@@ -278,26 +304,26 @@ async fn doctor_mends_keys_of_a_wrong_type_and_bad_scores() {
         let output = place.run(&settings, &[], &["doctor", "--repair"]);
         (output.status.success(), String::from_utf8_lossy(&output.stdout).into_owned())
     };
-    // Keys that can be derived from others are made anew, and the job is as before.
+    // The doctor recreates keys that can be derived from others. The job must be unchanged.
     for key in ["bucket", "topics"] {
         drop(all(&format!("DEL TAG:{key}")));
         drop(all(&format!("SET TAG:{key} x")));
         let named = format!("{tag}:{key} is a string and must be a sorted set");
-        place.ill(&settings, &[&named, "doctor --repair deletes it"]);
+        place.assert_problem(&settings, &[&named, "doctor --repair deletes it"]);
         let (is_well, said) = repair();
         assert!(is_well && said.contains(&format!("repaired    {named}")), "{said}");
-        place.well(&settings, &["1 delayed, 0 ready, 0 reserved, 0 dead"]);
+        place.assert_healthy(&settings, &["1 delayed, 0 ready, 0 reserved, 0 dead"]);
     }
     for (damage, found) in [
         ("ZADD TAG:bucket -inf delayed:t", "1 sets have a score that is not a time"),
         ("ZADD TAG:bucket +inf delayed:t", "1 sets are unknown to the timer"),
     ] {
         drop(all(damage));
-        place.ill(&settings, &[found]);
+        place.assert_problem(&settings, &[found]);
         assert!(repair().0, "{damage}");
-        place.well(&settings, &["1 delayed, 0 ready, 0 reserved, 0 dead"]);
+        place.assert_healthy(&settings, &["1 delayed, 0 ready, 0 reserved, 0 dead"]);
     }
-    // A key that has jobs, or may still be of use, is not deleted.
+    // The doctor must not delete a key that has jobs or may still be needed.
     for (key, kind) in [
         ("pool", "hash"),
         ("attempts", "hash"),
@@ -308,7 +334,7 @@ async fn doctor_mends_keys_of_a_wrong_type_and_bad_scores() {
         drop(all(&format!("RENAME TAG:{key} saved")));
         drop(all(&format!("RPUSH TAG:{key} x")));
         let named = format!("{tag}:{key} is a list and must be a {kind}");
-        place.ill(&settings, &[&named]);
+        place.assert_problem(&settings, &[&named]);
         let (is_well, said) = repair();
         assert!(!is_well && said.contains(&named), "{said}");
         assert_eq!(
@@ -318,13 +344,13 @@ async fn doctor_mends_keys_of_a_wrong_type_and_bad_scores() {
         );
         drop(all(&format!("DEL TAG:{key}")));
         drop(all(&format!("RENAME saved TAG:{key}")));
-        place.well(&settings, &["1 delayed, 0 ready, 0 reserved, 0 dead"]);
+        place.assert_healthy(&settings, &["1 delayed, 0 ready, 0 reserved, 0 dead"]);
     }
     drop(all("ZADD TAG:delayed:t 1e300 a"));
-    place.ill(&settings, &["1 sets have a score that is not a time"]);
+    place.assert_problem(&settings, &["1 sets have a score that is not a time"]);
     assert!(repair().0);
     let score: f64 = all("ZSCORE TAG:delayed:t a").text().parse().expect("a number");
-    assert!(score > 1e12 && score < 1e13, "it is due now: {score}");
+    assert!(score > 1e12 && score < 1e13, "the repaired score is not the current time: {score}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -340,13 +366,13 @@ async fn servers_resume_an_emptied_store_once_accepted() {
             if said["code"] == code || said["status"] == code {
                 return;
             }
-            assert!(began.elapsed() < patience(), "not {code}: {said}");
-            tokio::time::sleep(Duration::from_millis(20)).await; // servers check now and then
+            assert!(began.elapsed() < patience(), "readyz does not answer with {code}: {said}");
+            tokio::time::sleep(Duration::from_millis(20)).await; // servers check at intervals
         }
     };
     drop(ask(redis.port(), &["FLUSHALL"]));
     readyz("store_replaced").await;
-    place.ill(&settings, &["16 buckets have no incarnation", "doctor --accept-loss"]);
+    place.assert_problem(&settings, &["16 buckets have no incarnation", "doctor --accept-loss"]);
     let said = place.run(&settings, &[], &["doctor", "--accept-loss"]);
     assert!(said.status.success(), "{said:?}");
     readyz("ok").await;
@@ -358,10 +384,10 @@ async fn servers_resume_an_emptied_store_once_accepted() {
 async fn a_lost_layout_is_rewritten_with_the_set_number_of_buckets() {
     let (place, redis) = (WorkDir::new(), Redis::start());
     let with = |buckets: &str| store(&redis.url(), buckets);
-    filled(&place, &with("buckets = 5")).await;
+    create_store(&place, &with("buckets = 5")).await;
     let keys = ask(redis.port(), &["KEYS", "*:incarnation"]).expect("an answer").texts();
     let pools = ask(redis.port(), &["KEYS", "*:pool"]).expect("an answer").texts();
-    let tag = pools[0].trim_end_matches("pool"); // the job's bucket stays
+    let tag = pools[0].trim_end_matches("pool"); // the bucket with the job is not damaged
     let lost = keys.iter().find(|key| !key.starts_with(tag)).expect("another bucket");
     drop(ask(redis.port(), &["DEL", "dq:layout", lost]));
     let accept = |settings: &str, words: &[&str]| {
@@ -370,7 +396,7 @@ async fn a_lost_layout_is_rewritten_with_the_set_number_of_buckets() {
     };
     for settings in ["", "buckets = 5"] {
         place.refused(&with(settings), &["layout", "store.buckets", "--accept-loss"]);
-        place.ill(&with(settings), &["layout", "store.buckets", "--accept-loss"]);
+        place.assert_problem(&with(settings), &["layout", "store.buckets", "--accept-loss"]);
     }
     accept(&with(""), &["layout", "store.buckets"]);
     accept(&with("buckets = 8"), &["layout", "store.buckets is 8", "number it had"]);
@@ -380,5 +406,5 @@ async fn a_lost_layout_is_rewritten_with_the_set_number_of_buckets() {
     assert!(layout.contains("buckets=5"), "{layout}");
     let file = place.file("again.toml", &with(""));
     let server = Process::start(place.path(), &["--config", &file]).await;
-    assert_eq!(server.get("/jobs/a").await.1["state"], "delayed", "what is left is found");
+    assert_eq!(server.get("/jobs/a").await.1["state"], "delayed", "the remaining job is not found");
 }

@@ -1,4 +1,4 @@
-//! Listening where other machines can reach the server.
+//! Listeners that other machines can reach.
 
 use delay_queue::access::SecretToken;
 
@@ -6,7 +6,7 @@ use super::outputs::{Logged, WorkDir, one_line};
 use crate::support::free_port;
 
 #[test]
-fn a_server_that_others_can_reach_does_not_start_without_tokens() {
+fn a_server_reachable_by_others_does_not_start_without_tokens() {
     let place = WorkDir::new();
     for listen in ["0.0.0.0:0", "[::]:0"] {
         let output = super::output(place.path(), &["--listen", listen]);
@@ -27,13 +27,13 @@ fn a_server_that_others_can_reach_does_not_start_without_tokens() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_insecure_server_says_so_at_every_start() {
+async fn an_insecure_server_warns_at_every_start() {
     let place = WorkDir::new();
     for _ in 0..2 {
         let server = Logged::start_on(&place, "0.0.0.0", "[server]\ninsecure = true\n");
         let log = server.wait_for("insecure");
         let warnings: Vec<&str> = log.lines().filter(|line| line.contains("WARN")).collect();
-        let [line] = warnings[..] else { panic!("one warning: {log}") };
+        let [line] = warnings[..] else { panic!("the log must have exactly one warning: {log}") };
         assert!(line.contains("0.0.0.0:") && line.contains("server.insecure"), "{line}");
         let topics = reqwest::get(format!("{}/topics", server.base)).await.expect("an answer");
         assert_eq!(topics.status(), 200);
@@ -59,7 +59,7 @@ fn the_warning_names_every_address_that_others_can_reach() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_bootstrap_token_lets_its_holder_in_and_no_one_else() {
+async fn only_requests_with_the_bootstrap_token_are_accepted() {
     let place = WorkDir::new();
     let token = SecretToken::generate().expect("randomness");
     let file = place.file("token", &format!("{}\n", token.reveal()));
@@ -91,7 +91,7 @@ async fn a_bootstrap_token_lets_its_holder_in_and_no_one_else() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_with_hosts_answers_to_no_other_name() {
+async fn a_server_with_hosts_refuses_other_host_names() {
     let place = WorkDir::new();
     let token = SecretToken::generate().expect("randomness");
     let with_token = format!("bootstrap_token = \"{}\"\n", token.reveal());
@@ -108,6 +108,10 @@ async fn a_server_with_hosts_answers_to_no_other_name() {
         let (status, problem) = ask("/access", "rebound.test").await;
         assert_eq!(status, 403, "{more}: {problem}");
         assert!(problem.contains("forbidden_origin"), "{problem}");
-        assert_eq!(ask("/healthz", "10.1.2.3").await.0, 200, "a probe calls it by its address");
+        assert_eq!(
+            ask("/healthz", "10.1.2.3").await.0,
+            200,
+            "a health probe by address was refused"
+        );
     }
 }

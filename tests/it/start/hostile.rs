@@ -1,6 +1,5 @@
-//! Hostile clients: floods, requests that two parsers read differently, and slow ones by the
-//! thousand. Other clients are served meanwhile, and memory stays bounded. For HTTP/2 see
-//! `http2.rs`.
+//! Hostile clients: floods, ambiguous requests, and thousands of slow requests. Meanwhile the
+//! server must answer other clients and use bounded memory. `http2.rs` tests HTTP/2.
 
 use std::{
     fs,
@@ -39,7 +38,7 @@ fn rest(mut stream: TcpStream) -> String {
 }
 
 #[test]
-fn endless_heads_take_bounded_memory_and_are_dropped() {
+fn endless_heads_use_bounded_memory_and_are_cut_off() {
     const COUNT: usize = 5_000;
     let mut files = getrlimit(Resource::Nofile);
     files.current = files.maximum;
@@ -48,7 +47,7 @@ fn endless_heads_take_bounded_memory_and_are_dropped() {
     let limits = "[limits]\nconnections_per_address = 6000\nheader_timeout = \"5s\"\n";
     let server = Logged::start(&place, limits);
     let (address, before) = (address(&server), resident_of(server.id()));
-    // Slightly below the limit of a head.
+    // The heads are slightly shorter than the limit.
     let head = format!("GET /healthz HTTP/1.1\r\nHost: localhost\r\nA: {}", "x".repeat(32_000));
     let mut most = 0;
     let open: Vec<TcpStream> = (0..COUNT)
@@ -56,15 +55,18 @@ fn endless_heads_take_bounded_memory_and_are_dropped() {
             let mut stream = TcpStream::connect(&address).ok()?;
             let _ = stream.write_all(head.as_bytes());
             if number % 500 == 0 {
-                assert!(is_served(&address), "with {number} connections");
+                assert!(
+                    is_served(&address),
+                    "the server does not answer others with {number} slow connections"
+                );
                 most = most.max(resident_of(server.id()));
             }
             Some(stream)
         })
         .collect();
-    assert!(open.len() > COUNT * 9 / 10, "{} are connected", open.len());
+    assert!(open.len() > COUNT * 9 / 10, "only {} clients are connected", open.len());
     most = most.max(resident_of(server.id()));
-    assert!(most < before + 400, "{before} MiB, then {most}");
+    assert!(most < before + 400, "memory grew from {before} MiB to {most} MiB");
     let dropped = open.into_iter().filter(|stream| {
         let stream = stream.try_clone().expect("a descriptor");
         rest(stream).starts_with("HTTP/1.1 408")
@@ -149,7 +151,7 @@ fn an_endless_chunked_body_is_refused_in_bounded_memory() {
                 stream.write_all(head.as_bytes()).expect("sent");
                 let begin = Instant::now();
                 while stream.write_all(chunk.as_bytes()).is_ok() {
-                    assert!(begin.elapsed() < patience(), "it is still read");
+                    assert!(begin.elapsed() < patience(), "the server still reads the body");
                 }
                 let answers = rest(stream);
                 let status = answers.get(9..12).unwrap_or("4");
@@ -163,17 +165,18 @@ fn an_endless_chunked_body_is_refused_in_bounded_memory() {
         thread::sleep(Duration::from_millis(20)); // no event reports the memory
     }
     clients.into_iter().for_each(|client| client.join().expect("joined"));
-    assert!(most < before + 300, "{before} MiB, then {most}");
+    assert!(most < before + 300, "memory grew from {before} MiB to {most} MiB");
     assert!(is_served(&address(&server)));
 }
 
 fn sockets(server: &Logged) -> usize {
-    let files = fs::read_dir(format!("/proc/{}/fd", server.id())).expect("it runs");
+    let files = fs::read_dir(format!("/proc/{}/fd", server.id())).expect("the server runs");
     let links = files.filter_map(|file| fs::read_link(file.ok()?.path()).ok());
     links.filter(|link| link.to_string_lossy().starts_with("socket:")).count()
 }
 
-/// Puts jobs one after the other for `span`, all on one connection, and returns how long each took.
+/// Puts jobs one after another on one connection for the time `span`. Returns the duration of each
+/// put.
 fn puts(address: &str, span: Duration) -> Vec<Duration> {
     let (begin, mut took) = (Instant::now(), Vec::new());
     let mut stream = TcpStream::connect(address).expect("connected");
@@ -198,7 +201,7 @@ fn others_are_served_while_slowhttptest_attacks() {
     let times = "header_timeout = \"3s\"\nbody_timeout = \"3s\"\nwrite_timeout = \"3s\"\n";
     let server = Logged::start(&place, &format!("[limits]\nidle_timeout = \"3s\"\n{times}"));
     let address = address(&server);
-    // A job whose answer fills the buffers of slow readers.
+    // The answer with this job fills the buffers of slow readers.
     let large = serde_json::json!({"topic": "large", "id": "large", "delay": "1h", "body": "x".repeat(250_000)});
     let large = large.to_string();
     let put = format!(
@@ -221,28 +224,29 @@ fn others_are_served_while_slowhttptest_attacks() {
                 .args(arguments)
                 .stdout(Stdio::null())
                 .spawn();
-            attack.expect("slowhttptest is installed: ./tests/setup does that")
+            attack.expect("slowhttptest is missing: install it with ./tests/setup")
         };
         let mut attack = begin();
         let open = |is_so: &mut dyn FnMut(usize) -> bool, what: &str| {
             eventually_blocking!(
                 is_so(sockets(&server)),
-                "{mode}: {what}: {} are open",
+                "{mode}: {what}: {} sockets are open",
                 sockets(&server)
             );
         };
         let mut is_at_work = |open: usize| {
-            // On a busy machine the attack may end before enough sockets are open.
-            if attack.try_wait().expect("it is ours").is_some() {
+            // On a busy machine, the attack may end before enough sockets are open. Then it is
+            // repeated.
+            if attack.try_wait().expect("the attack is a child of this test").is_some() {
                 attack = begin();
             }
             open > 250
         };
-        open(&mut is_at_work, "they do not connect");
+        open(&mut is_at_work, "the attackers do not connect");
         let during = puts(&address, Duration::from_secs(3));
         println!("{mode}: {} puts, p99 {:?}", during.len(), p99(&during));
-        open(&mut |open| open < 50, "they are not dropped");
-        assert!(attack.wait().expect("it ends").code().is_some());
+        open(&mut |open| open < 50, "the server does not cut the attackers off");
+        assert!(attack.wait().expect("the attack ends").code().is_some());
     }
     server.signal("-TERM");
     assert_eq!(server.ended().0, Some(0));

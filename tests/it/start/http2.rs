@@ -1,4 +1,4 @@
-//! Abuse of HTTP/2, frame by frame.
+//! Abuse of HTTP/2. The tests write single frames.
 
 use std::{
     io::{Read, Write},
@@ -25,7 +25,7 @@ use crate::support::{events::waiting_pops, patience::patience, process::Process}
 
 pub type Tls = StreamOwned<ClientConnection, TcpStream>;
 
-/// Opens a connection of HTTP/2 that has sent its preface, with these settings.
+/// Opens an HTTP/2 connection, and sends the preface and these settings.
 pub fn http2(server: &Logged, authority: &Authority, settings: &[u8]) -> Tls {
     let mut roots = RootCertStore::empty();
     roots
@@ -56,13 +56,14 @@ pub fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     [&length[1..], &[kind, flags], &stream.to_be_bytes(), payload].concat()
 }
 
-/// Returns the head of a GET, by the static table of HPACK.
+/// Returns the head of a GET, encoded with the static table of HPACK.
 pub fn get(path: &str) -> Vec<u8> {
     let text = |text: &str| [&[u8::try_from(text.len()).expect("short")], text.as_bytes()].concat();
     [&[0x82, 0x87][..], &[0x04], &text(path), &[0x01], &text("localhost")].concat()
 }
 
-/// Reads the next frame: its kind, its stream and its payload; none when the connection is closed.
+/// Reads the kind, the stream and the payload of the next frame. `None` if the connection is
+/// closed.
 pub fn next_frame(stream: &mut Tls) -> Option<(u8, u32, Vec<u8>)> {
     let mut head = [0; 9];
     stream.read_exact(&mut head).ok()?;
@@ -74,27 +75,27 @@ pub fn next_frame(stream: &mut Tls) -> Option<(u8, u32, Vec<u8>)> {
 }
 
 /// Reads until the server sends GOAWAY or closes the connection.
-fn is_ended(stream: &mut Tls) -> bool {
+fn server_ends(stream: &mut Tls) -> bool {
     while next_frame(stream).is_some_and(|(kind, ..)| kind != 7) {}
     true
 }
 
-/// Writes the frames of `next`, at most `most`, until the server takes no more. Returns whether it
-/// ended the connection.
+/// Writes up to `most` frames from `next`, until the server reads no more. Returns whether the
+/// server ended the connection.
 fn flood(stream: &mut Tls, most: usize, mut next: impl FnMut(usize) -> Vec<u8>) -> bool {
     for number in 0..most {
         if stream.write_all(&next(number)).is_err() {
             return true;
         }
     }
-    is_ended(stream)
+    server_ends(stream)
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn answers_over_http_2_that_are_not_read_are_bounded() {
     const LIMIT: u64 = 64;
     let place = WorkDir::new();
-    // Long names make a list of topics that is long and takes no memory before a request.
+    // Topics with long names make a long list, which needs no memory before it is requested.
     let jobs: Vec<_> = (0..1_000)
         .map(|n| json!({"topic": format!("{n:0>128}"), "delay": "1h"}))
         .chain((0..500).map(|_| json!({"topic": "t"})))
@@ -109,7 +110,7 @@ async fn answers_over_http_2_that_are_not_read_are_bounded() {
     let limits = "[limits]\nmemory_bytes = 67108864\nwrite_timeout = \"10m\"\n";
     let server = Logged::start(&place, &https(&authority.sign(&place, "127.0.0.1"), limits));
     let curl = Curl::new(&server, &authority);
-    // The client never opens the windows, so the server can write no byte of an answer.
+    // The client never opens the windows, so the server cannot write any byte of an answer.
     let look = |connection: &mut Tls, number: u32| {
         let head = get("/topics?limit=1000");
         drop(connection.write_all(&frame(1, END_HEADERS | END_STREAM, 2 * number + 1, &head)));
@@ -125,10 +126,13 @@ async fn answers_over_http_2_that_are_not_read_are_bounded() {
         assert_eq!(status, "2 200", "pop {number}: {answer}");
         popped += answer["jobs"].as_array().map_or(0, Vec::len);
     }
-    assert_eq!(popped, 100, "each pop of another caller has its job");
-    assert!(most < LIMIT + 128, "{most} MiB, of which answers may have {LIMIT}");
-    // Pops of that address go on as well: the server closes the answers that are unread for
-    // longest.
+    assert_eq!(popped, 100, "pops of another caller did not get their jobs");
+    assert!(
+        most < LIMIT + 128,
+        "the server uses {most} MiB, although answers are limited to {LIMIT} MiB"
+    );
+    // Pops of the same address are answered too, since the server cuts off the answers that were
+    // unread for the longest time.
     let end = Instant::now() + patience();
     while curl.get("/topics/t/pop", &[]).0 != "2 200" {
         assert!(Instant::now() < end, "no pop of the caller that reads nothing is answered");
@@ -157,35 +161,35 @@ fn abuses_of_http_2_end_their_connection() {
     assert!(flood(&mut connect(), 200_000, rapid_reset("/healthz")), "rapid reset");
     let mut slower = connect();
     let reset_later = |number: usize| {
-        thread::sleep(Duration::from_millis(1)); // so that the server begins each request
+        thread::sleep(Duration::from_millis(1)); // the server must begin each request
         rapid_reset("/topics/t/pop?wait=60s")(number)
     };
-    assert!(flood(&mut slower, 20_000, reset_later), "requests that are called off");
+    assert!(flood(&mut slower, 20_000, reset_later), "requests that are reset later");
 
     let x = [&[0x40, 1, b'a', 0x7f, 0x81, 0x7e][..], &[b'x'; 16_000]].concat();
     let continued = |number: usize| match number {
         0 => frame(1, END_STREAM, 1, &get("/healthz")),
         _ => frame(9, 0, 1, &x),
     };
-    assert!(flood(&mut connect(), 10_000, continued), "CONTINUATION without end");
+    assert!(flood(&mut connect(), 10_000, continued), "endless CONTINUATION");
     let empty = |number: usize| match number {
         0 => frame(1, END_STREAM, 1, &get("/healthz")),
         _ => frame(9, 0, 1, &[]),
     };
-    assert!(flood(&mut connect(), 1_000_000, empty), "empty CONTINUATION without end");
+    assert!(flood(&mut connect(), 1_000_000, empty), "endless empty CONTINUATION");
     assert!(flood(&mut connect(), 1_000_000, |_| frame(6, 0, 0, &[0; 8])), "PING without reading");
     assert!(flood(&mut connect(), 1_000_000, |_| frame(4, 0, 0, &[])), "SETTINGS without reading");
 
-    // A window of 0 that is never opened: the answer cannot be written.
+    // With a window of 0, the server cannot write the answer.
     let mut unread = http2(&server, &authority, &[0, 4, 0, 0, 0, 0]);
     let look = frame(1, END_HEADERS | END_STREAM, 1, &get("/healthz"));
     unread.write_all(&look).expect("sent");
-    assert!(is_ended(&mut unread), "an answer that is not taken");
+    assert!(server_ends(&mut unread), "an answer that the client does not read");
     let mut idle = connect();
-    assert!(is_ended(&mut idle), "it is idle");
+    assert!(server_ends(&mut idle), "an idle connection");
 
     let now = resident_of(server.id());
-    assert!(now < before + 200, "{before} MiB, then {now}");
+    assert!(now < before + 200, "memory grew from {before} MiB to {now} MiB");
     assert_eq!(curl.get("/healthz", &["--http2"]).0, "2 200");
     server.signal("-TERM");
     assert_eq!(server.ended().0, Some(0));
@@ -205,7 +209,7 @@ fn a_stopping_server_answers_http_2_requests_in_flight() {
         .collect();
     let end = Instant::now() + patience();
     while waiting_pops(&text(&curl.run("/metrics", &[]).stdout)) < 8 {
-        assert!(Instant::now() < end, "they do not wait");
+        assert!(Instant::now() < end, "the pops do not wait");
     }
     server.signal("-TERM");
     for client in waiting {

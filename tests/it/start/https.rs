@@ -1,4 +1,4 @@
-//! TLS towards clients: versions, client certificates, and new certificates while the server runs.
+//! TLS to clients: versions, client certificates, and new certificates while the server runs.
 
 use std::{
     fs,
@@ -22,7 +22,7 @@ use crate::{
     support::process::program,
 };
 
-/// Returns `[server.tls]` with these files and further lines.
+/// Returns `[server.tls]` with these files and additional lines.
 pub fn https(files: &Files, more: &str) -> String {
     format!("[server.tls]\n{}{more}\n", files.settings())
 }
@@ -31,7 +31,7 @@ pub fn address(server: &Logged) -> String {
     server.base.trim_start_matches("http://").to_owned()
 }
 
-/// curl against an HTTPS server.
+/// Runs curl against an HTTPS server.
 pub struct Curl {
     url: String,
     ca: String,
@@ -58,9 +58,10 @@ impl Curl {
         (last.to_owned(), serde_json::from_str(body).unwrap_or_default())
     }
 
-    /// Reports whether TLS was refused, so that there is no answer.
+    /// Returns whether the server has refused TLS.
     fn is_refused(&self, arguments: &[&str]) -> bool {
-        // 35: no TLS; 55, 56: an alert came instead of the answer.
+        // Exit codes of curl: 35 for a failed handshake, 55 and 56 for an alert instead of the
+        // answer.
         let code = self.run("/healthz", arguments).status.code();
         assert!([Some(0), Some(35), Some(55), Some(56)].contains(&code), "{code:?}");
         code != Some(0)
@@ -68,7 +69,7 @@ impl Curl {
 }
 
 #[test]
-fn jobs_go_through_by_http_1_and_2_over_tls() {
+fn jobs_are_put_and_popped_over_tls_by_http_1_and_2() {
     let place = WorkDir::new();
     let authority = Authority::new(&place, "ours");
     let server = Logged::start(&place, &https(&authority.sign(&place, "127.0.0.1"), ""));
@@ -119,7 +120,7 @@ fn handshake(server: &Logged, arguments: &[&str]) -> (bool, String) {
 }
 
 #[test]
-fn only_tls_1_2_and_1_3_with_sound_suites_are_spoken() {
+fn only_tls_1_2_and_1_3_with_secure_suites_are_accepted() {
     let place = WorkDir::new();
     let authority = Authority::new(&place, "ours");
     let server = Logged::start(&place, &https(&authority.sign(&place, "127.0.0.1"), ""));
@@ -163,14 +164,14 @@ fn client_certificates_of_other_authorities_are_refused() {
     let curl = Curl::new(&server, &others);
     let (known, unknown) = (ours.sign(&place, "client"), others.sign(&place, "client"));
     for flag in ["--http1.1", "--http2"] {
-        let shown =
+        let certificate_options =
             |files: &Files| [flag, "--cert", &files.cert, "--key", &files.key].map(str::to_owned);
-        let (known, unknown) = (shown(&known), shown(&unknown));
+        let (known, unknown) = (certificate_options(&known), certificate_options(&unknown));
         assert!(!curl.is_refused(&known.each_ref().map(String::as_str)));
         assert!(curl.is_refused(&unknown.each_ref().map(String::as_str)));
         assert!(curl.is_refused(&[flag]));
     }
-    assert_eq!(health(&place, &server).status.code(), Some(0), "it lives");
+    assert_eq!(health(&place, &server).status.code(), Some(0), "the server does not run");
 }
 
 #[test]
@@ -212,8 +213,8 @@ fn unusable_tls_files_are_refused_with_their_setting() {
     refused(&alone("client_ca_file"), &["server.tls.client_ca_file"]);
 }
 
-/// Requests `/healthz` on new connections until told to stop. Counts the requests in `asked`, and
-/// returns the errors.
+/// Requests `/healthz` on new connections until `stop` is set. Counts the requests in `asked`.
+/// Returns the errors.
 fn ask_on(
     curl: Arc<Curl>,
     flag: &'static str,
@@ -234,7 +235,7 @@ fn ask_on(
 }
 
 /// Returns the serial number of the server's current certificate.
-fn shown(server: &Logged) -> String {
+fn served_serial(server: &Logged) -> String {
     let script = format!(
         "openssl s_client -connect {} < /dev/null 2> /dev/null | openssl x509 -noout -serial",
         address(server)
@@ -260,23 +261,26 @@ fn renewed_certificates_take_effect_under_load() {
         })
         .collect();
     let wait_for_another = |before: &str| {
-        eventually_blocking!(shown(&server) != before, "it goes on with {before}");
+        eventually_blocking!(
+            served_serial(&server) != before,
+            "the server still uses the certificate {before}"
+        );
     };
-    // In place, one file after the other, as certbot does.
-    let (first, new) = (shown(&server), sign());
+    // Overwrites one file after the other, as certbot does.
+    let (first, new) = (served_serial(&server), sign());
     fs::copy(&new.cert, &files.cert).expect("copied");
     fs::copy(&new.key, &files.key).expect("copied");
     wait_for_another(&first);
     assert_eq!(server.wait_for("new TLS files are in use").matches("failed to load").count(), 0);
 
-    let (second, odd) = (shown(&server), sign());
+    let (second, odd) = (served_serial(&server), sign());
     fs::copy(&odd.cert, &files.cert).expect("copied");
     let said = server.wait_for("failed to load the new TLS files");
     assert!(said.contains("server.tls.key_file"), "{said}");
-    assert_eq!(shown(&server), second, "the last valid ones stay in use");
+    assert_eq!(served_serial(&server), second, "the last valid files are not in use");
     fs::remove_file(&files.cert).expect("removed");
     server.wait_for("must name a file that can be read");
-    assert_eq!(shown(&server), second, "the last valid ones stay in use");
+    assert_eq!(served_serial(&server), second, "the last valid files are not in use");
     fs::copy(&odd.cert, &files.cert).expect("copied");
     fs::copy(&odd.key, &files.key).expect("copied");
     wait_for_another(&second);

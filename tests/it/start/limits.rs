@@ -1,4 +1,4 @@
-//! Limits on the size, number and duration of requests.
+//! Limits of the size, number and duration of requests.
 
 use std::{
     io::{Read, Write},
@@ -63,8 +63,8 @@ fn is_closed(mut stream: TcpStream) -> bool {
     matches!(stream.read(&mut [0]), Ok(0) | Err(_))
 }
 
-/// Sends a pop, again after each refusal, until it is the `count`th one that waits. The server
-/// refuses the pop while another request is in flight.
+/// Sends a pop, and repeats it after each refusal, until `count` pops wait. The server refuses the
+/// pop while another request is in flight.
 async fn begin_waiting(server: &Process, pop: &[u8], count: usize) -> TcpStream {
     let end = Instant::now() + patience();
     loop {
@@ -102,7 +102,7 @@ async fn slow_bodies_and_waiting_pops_are_not_in_flight() {
     let _frozen = freeze(&redis);
     let end = Instant::now() + patience();
     loop {
-        // One of the two puts waits for the store, and the other is refused meanwhile.
+        // One of the two puts waits for the store, and the other one is refused meanwhile.
         let mut held = begin(&server, &put("t"));
         let other = ask(&address(&server), &put("t"));
         let both = [read_answer(&mut held), other].map(|answer| answer.expect("an answer"));
@@ -135,10 +135,11 @@ async fn waiting_pops_and_puts_per_second_are_limited_per_caller() {
         if third.peek(&mut [0]).is_err() && waiting_pops(&server.text("/metrics").await) == 2 {
             break third;
         }
-        assert!(Instant::now() < end, "the place is not given back");
+        assert!(Instant::now() < end, "the ended pop still counts");
     };
 
-    // A batch is not split: 40 jobs use up ten seconds of the limit, and the next put is refused.
+    // A batch is not split. Its 40 jobs use up the limit of ten seconds, so the next put is
+    // refused.
     let jobs: Vec<_> = (0..40).map(|_| json!({"topic": "other"})).collect();
     let batch = server.post("/batch/jobs", json!({"jobs": jobs})).await.expect("an answer");
     assert_eq!((batch.0, &batch.1["results"][39]["status"]), (200, &201.into()), "{}", batch.1);
@@ -180,7 +181,7 @@ async fn each_token_has_its_own_limits_of_waiting_pops_and_puts() {
     let wait = "/topics/t/pop?wait=60s";
     let mut waiting = TcpStream::connect(&at).expect("connected");
     waiting.write_all(&request(&one, "GET", wait, "")).expect("sent");
-    // One of the two pops waits, and the other is refused; which one is random.
+    // One of the two pops waits and the other is refused, in random order.
     let mut second = TcpStream::connect(&at).expect("connected");
     second.write_all(&request(&one, "GET", wait, "")).expect("sent");
     let end = Instant::now() + patience();
@@ -193,11 +194,11 @@ async fn each_token_has_its_own_limits_of_waiting_pops_and_puts() {
         if let Some(stream) = answered {
             break read_answer(stream).expect("an answer");
         }
-        assert!(Instant::now() < end, "both wait");
+        assert!(Instant::now() < end, "neither pop was refused");
     };
     refused(&answer, 429, "too_many_requests");
     let others = ask_as(&other, "GET", "/topics/t/pop?wait=10ms", "");
-    assert_eq!(others.status, 200, "from the same address");
+    assert_eq!(others.status, 200, "another token from the same address was refused");
 
     let job = r#"{"topic":"u"}"#;
     let batch = format!(r#"{{"jobs":[{}{job}]}}"#, format!("{job},").repeat(99));
@@ -236,7 +237,7 @@ async fn the_jobs_of_a_topic_are_limited() {
 fn wait_for(server: &Process, request: &[u8], status: u16) {
     eventually_blocking!(
         ask(&address(server), request).expect("an answer").status == status,
-        "never {status}"
+        "the server never answers with {status}"
     );
 }
 
@@ -265,7 +266,7 @@ async fn the_bytes_of_a_topic_are_limited_but_jobs_can_be_removed() {
         let answer = ask(&address(&server), &patch(&larger)).expect("an answer");
         refused(&answer, 429, "topic_full");
         assert_eq!(ask(&address(&server), &patch("{\"ttr\":9}")).expect("an answer").status, 200);
-        // A pop may start with any bucket, so it pops all jobs; then a large one is finished.
+        // A pop may start with any bucket, so the test pops all jobs to get a large one.
         let popped = server.get("/topics/t/pop?count=3").await.1;
         assert_eq!(popped["jobs"].as_array().map(Vec::len), Some(3), "{popped}");
         let finished = server.post("/jobs/b/finish", json!({})).await;
@@ -311,11 +312,11 @@ async fn jobs_and_bytes_of_the_store_are_limited_but_can_be_removed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn connections_per_address_are_limited_and_idle_ones_yield() {
+async fn connections_per_address_are_limited_and_idle_ones_closed() {
     let place = WorkDir::new();
     let server = start_with(&place, "[limits]\nconnections_per_address = 3\n").await;
     let end = Instant::now() + patience();
-    // The test's own client, which waited for the server to start, has the third connection.
+    // The client that waited for the start of the server has the third connection.
     let mut open: Vec<TcpStream> = (0..2).map(|_| begin(&server, b"")).collect();
     for stream in &mut open {
         stream.write_all(HEALTH).expect("sent");
@@ -324,7 +325,7 @@ async fn connections_per_address_are_limited_and_idle_ones_yield() {
     assert!((0..3).all(|_| is_closed(begin(&server, b""))));
     drop(open);
     while ask(&address(&server), HEALTH).is_none() {
-        assert!(Instant::now() < end, "no place is given back");
+        assert!(Instant::now() < end, "the server closes no idle connection");
     }
 
     let place = WorkDir::new();
@@ -344,17 +345,17 @@ async fn idle_and_slow_connections_are_closed() {
         "[limits]\nidle_timeout = \"1s\"\nheader_timeout = \"2s\"\nheader_bytes = 8192\n",
     )
     .await;
-    assert!(is_closed(begin(&server, b"")), "it is idle");
+    assert!(is_closed(begin(&server, b"")), "an idle connection is not closed");
     let mut kept = begin(&server, HEALTH);
     assert_eq!(read_answer(&mut kept).expect("an answer").status, 200);
-    assert!(is_closed(kept), "it is idle");
+    assert!(is_closed(kept), "an idle connection is not closed");
 
     let mut slow = begin(&server, b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n");
     slow.set_read_timeout(Some(Duration::from_millis(200))).expect("set");
     let began = Instant::now();
     while slow.peek(&mut [0]).is_err() {
         assert!(began.elapsed() < patience(), "the server still waits for the head");
-        let _ = slow.write_all(b"x"); // the peek makes the pause
+        let _ = slow.write_all(b"x"); // the read timeout of the peek is the pause
     }
     let answer = read_answer(&mut slow).expect("an answer");
     assert_eq!((answer.status, answer.json()["code"].as_str()), (408, Some("request_timeout")));

@@ -1,4 +1,4 @@
-//! Log of a server: one line per event, and no secret in any of them.
+//! The log of a server: one line per event, and no secrets.
 
 use std::{
     io::{Read as _, Write as _},
@@ -17,7 +17,7 @@ fn lines<'a>(log: &'a str, word: &str) -> Vec<&'a str> {
     log.lines().filter(|line| line.contains(word)).collect()
 }
 
-/// Returns the only line with the first word; it must have the others too.
+/// Returns the only line with the first word. It must contain the other words too.
 #[track_caller]
 fn one<'a>(log: &'a str, words: &[&str]) -> &'a str {
     let [line] = lines(log, words[0])[..] else { panic!("one line with {:?}: {log}", words[0]) };
@@ -35,7 +35,7 @@ async fn send(server: &Logged, method: &str, path: &str, body: Value) -> u16 {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_start_says_in_one_line_what_serves() {
+async fn the_start_is_logged_in_one_line() {
     let (place, redis) = (WorkDir::new(), Redis::start());
     let version = concat!("version=\"", env!("CARGO_PKG_VERSION"), "\"");
     let server = Logged::start(&place, "");
@@ -94,28 +94,28 @@ async fn repeated_failed_requests_are_summed_up_in_the_log() {
         .map(|line| line.split("… and ").nth(1).and_then(|rest| rest.split(' ').next()))
         .map(|number| number.and_then(|number| number.parse::<usize>().ok()).expect("a number"))
         .sum();
-    assert_eq!(shown + more, 102, "all are there: {log}");
+    assert_eq!(shown + more, 102, "the log does not account for all failed requests: {log}");
     assert!(!log.contains("a-secret"), "{log}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_operators_acts_on_topics_leave_a_trail() {
+async fn actions_on_topics_are_logged_for_audits() {
     let place = WorkDir::new();
     let server = Logged::start(&place, "");
     assert_eq!(send(&server, "POST", "/topics/t/pause", json!({})).await, 200);
     let log = server.wait_for("/topics/t/pause");
     let words = ["INFO delay_queue::audit:", "method=POST", "status=200", "result=\"paused\""];
     one(&log, &[&["uri=\"/topics/t/pause\""], &words[..]].concat());
-    assert!(!log.contains('{'), "one format in one stream: {log}");
+    assert!(!log.contains('{'), "the log contains JSON: {log}");
 }
 
-/// Returns the only audit line for this URI in a log of JSON lines.
+/// Returns the only audit line with this URI in a log of JSON lines.
 #[track_caller]
 fn audited(log: &str, uri: &str) -> Value {
     let lines = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
     let mut own = lines.filter(|line| line["uri"] == uri);
     let line = own.next().unwrap_or_else(|| panic!("no {uri:?} in {log}"));
-    assert!(own.next().is_none(), "{uri:?} twice in {log}");
+    assert!(own.next().is_none(), "the log has several lines with {uri:?}: {log}");
     assert_eq!((&line["target"], &line["level"]), (&"delay_queue::audit".into(), &"INFO".into()));
     assert!(line["timestamp"].is_string(), "{line}");
     line
@@ -131,7 +131,7 @@ async fn a_log_of_json_lines_has_one_schema() {
     for line in log.lines() {
         let line: Value = serde_json::from_str(line).expect("a line of JSON");
         for field in ["timestamp", "level", "target", "message"] {
-            assert!(line[field].is_string(), "{field} at the top: {line}");
+            assert!(line[field].is_string(), "{field} is no top-level field: {line}");
         }
     }
     assert!(log.contains("\"store\":\"file:./data\""), "{log}");
@@ -159,7 +159,7 @@ async fn a_log_of_json_lines_has_one_schema() {
     assert_eq!(send(&server, "DELETE", "/topics/t/jobs?state=gone", nothing()).await, 422);
     let wrong = audited(&server.wait_for("state=gone"), "/topics/t/jobs?state=gone");
     assert_eq!((&wrong["status"], &wrong["result"]), (&422.into(), &"invalid_field".into()));
-    // Text from outside is cut short in the log.
+    // The log shortens text from clients.
     let path = format!("/{}", "x".repeat(5_000));
     let foreign = reqwest::Client::new().get(format!("{}{path}", server.base));
     let foreign = foreign.header("Origin", "https://evil.test").send().await.expect("an answer");
@@ -184,28 +184,28 @@ async fn at_debug_each_request_has_a_line_without_its_body_and_query() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_act_whose_client_hangs_up_leaves_a_line_all_the_same() {
+async fn an_action_is_logged_even_if_its_client_disconnects() {
     let (place, redis) = (WorkDir::new(), Redis::start());
     let root = SecretToken::generate().expect("randomness");
     let bootstrap = format!("{JSON_LOG}[server]\nbootstrap_token = \"{}\"\n", root.reveal());
     let server = Logged::start(&place, &format!("{bootstrap}{}", store(&redis.url(), "")));
-    // This token may do everything; the bootstrap token is refused a put at once.
+    // This token has all scopes, since the server refuses puts with the bootstrap token.
     let scopes = json!({"put": ["*"], "manage": ["*"], "admin": ["*"]});
     let made = reqwest::Client::new().post(format!("{}/tokens", server.base));
     let made = made.bearer_auth(root.reveal()).json(&json!({"name": "all", "scopes": scopes}));
     let made: Value = made.send().await.expect("an answer").json().await.expect("a token");
     let secret = made["token"].as_str().expect("the secret");
-    // The client must be gone before an answer comes.
-    let frozen = Frozen::freeze(redis.child.as_ref().expect("it runs").id());
+    // Redis is frozen, so that the client disconnects before the answer.
+    let frozen = Frozen::freeze(redis.child.as_ref().expect("Redis runs").id());
     let at = server.base.trim_start_matches("http://");
     for line in ["POST /jobs", "DELETE /tokens/shop", "DELETE /jobs/one", "POST /v1/topics/t/pause"]
     {
-        let mut client = TcpStream::connect(at).expect("it listens");
+        let mut client = TcpStream::connect(at).expect("the server listens");
         let body = if line == "POST /jobs" { r#"{"topic":"t"}"# } else { "{}" };
         let head = format!("Host: {at}\r\nAuthorization: Bearer {secret}\r\nX-Request-Id: gone");
         let head = format!("{head}\r\nExpect: 100-continue\r\nContent-Length: {}", body.len());
         write!(client, "{line} HTTP/1.1\r\n{head}\r\n\r\n").expect("sent");
-        // The interim answer comes when the handler asks for the body.
+        // `100 Continue` proves that the handler waits for the body.
         let mut go_on = [0; 25];
         client.read_exact(&mut go_on).expect("an interim answer");
         assert_eq!(&go_on, b"HTTP/1.1 100 Continue\r\n\r\n");
@@ -221,12 +221,12 @@ async fn an_act_whose_client_hangs_up_leaves_a_line_all_the_same() {
         assert!(line["peer"].as_str().is_some_and(|peer| peer.starts_with("127.0.0.1:")), "{line}");
     }
     let log = server.wait_for("\"/jobs/one\"");
-    assert!(!log.contains("\"/jobs\""), "a put is not an act of an operator: {log}");
+    assert!(!log.contains("\"/jobs\""), "a put is in the audit log: {log}");
     frozen.thaw();
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_token_that_was_sent_in_the_wrong_place_is_in_no_line() {
+async fn a_token_sent_in_the_wrong_place_is_not_logged() {
     let (place, secret) = (WorkDir::new(), SecretToken::generate().expect("randomness"));
     let server = Logged::start(&place, &format!("{JSON_LOG}filter = \"debug\"\n"));
     let secret = secret.reveal();

@@ -1,4 +1,4 @@
-//! Memory of requests and answers, by the resident size of the real binary.
+//! Memory of requests and answers, measured as the resident memory of the real binary.
 
 use std::{
     io::Write,
@@ -25,7 +25,8 @@ fn resident(server: &Process) -> u64 {
 }
 
 pub fn resident_of(process: u32) -> u64 {
-    let status = std::fs::read_to_string(format!("/proc/{process}/status")).expect("it runs");
+    let status =
+        std::fs::read_to_string(format!("/proc/{process}/status")).expect("the server runs");
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("a line");
     line.split_whitespace().next().and_then(|kib| kib.parse::<u64>().ok()).expect("a number") >> 10
 }
@@ -83,8 +84,8 @@ async fn puts_that_wait_for_the_store_are_bounded() {
             refused += 1;
         }
     }
-    assert!(refused > 0, "{refused} of 60 were refused");
-    assert!(most < 250, "{most} MiB for requests that may hold 64 MiB");
+    assert!(refused > 0, "none of 60 puts was refused");
+    assert!(most < 250, "the server uses {most} MiB, although requests are limited to 64 MiB");
     frozen.thaw();
     let put = || ask(&address, &put).expect("an answer").status;
     while put() != 200 {
@@ -93,7 +94,7 @@ async fn puts_that_wait_for_the_store_are_bounded() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_length_that_is_claimed_takes_no_memory() {
+async fn a_claimed_length_uses_no_memory() {
     let dir = tempfile::tempdir().expect("a temporary folder");
     let server = Process::start(dir.path(), &[]).await;
     let before = resident(&server);
@@ -105,11 +106,11 @@ async fn a_length_that_is_claimed_takes_no_memory() {
             stream
         })
         .collect();
-    // The server has read the requests sent before, or soon will.
+    // The server has read the earlier requests, or will do so soon.
     for _ in 0..50 {
         assert_eq!(server.get("/healthz").await.0, 200);
         let now = resident(&server);
-        assert!(now < before + 60, "{before} MiB, then {now}");
+        assert!(now < before + 60, "memory grew from {before} MiB to {now} MiB");
     }
     drop(claims);
 }
@@ -148,13 +149,16 @@ async fn answers_that_are_not_read_are_bounded() {
         refused += u32::from(&first == b"HTTP/1.1 503");
         readers.push(reader);
         most = most.max(resident(&server));
-        // Another caller pops its jobs meanwhile.
+        // Meanwhile, another caller pops its jobs.
         let (status, popped) = pop("small").await;
         assert_eq!((status, popped["jobs"][0]["attempt"].as_u64()), (200, Some(1)), "{number}");
     }
-    assert!(refused > 0, "one caller may use half of the answer memory");
-    assert!(most < before + LIMIT + 128, "{before} MiB, then {most}");
-    // A pop whose answer has no room takes no job.
+    assert!(
+        refused > 0,
+        "no request of the caller was refused, although it may use only half of the answer memory"
+    );
+    assert!(most < before + LIMIT + 128, "memory grew from {before} MiB to {most} MiB");
+    // A pop whose answer has no room must reserve no job.
     let mine = ask(&address(&server), b"GET /topics/t/pop HTTP/1.1\r\nHost: localhost\r\n\r\n");
     let mine = mine.expect("an answer");
     let popped = if mine.status == 503 {
@@ -166,16 +170,16 @@ async fn answers_that_are_not_read_are_bounded() {
     };
     let popped = &popped["jobs"][0];
     assert_eq!((&popped["id"], &popped["attempt"]), (&"popped".into(), &1.into()));
-    // The caller that does not read gets answers again as soon as the server has closed the
-    // connections that have left an answer unread for longest.
+    // The caller that does not read gets answers again once the server has closed the connections
+    // with the longest unread answers.
     let end = Instant::now() + patience();
     while server.get("/jobs/large").await.0 != 200 {
-        assert!(Instant::now() < end, "slow readers hold all of the answer memory");
+        assert!(Instant::now() < end, "slow readers still occupy the answer memory");
     }
     drop(readers);
 }
 
-async fn jobs_come_though_all_of_them_do_not_fit_into_one_answer(store: &str) {
+async fn assert_large_jobs_come_in_several_answers(store: &str) {
     let place = WorkDir::new();
     let limits =
         "[limits]\nmax_body_bytes = 900000\nrequest_bytes = 1000000\nmemory_bytes = 4194304\n";
@@ -186,29 +190,29 @@ async fn jobs_come_though_all_of_them_do_not_fit_into_one_answer(store: &str) {
         let put = json!({"topic": "t", "id": n.to_string(), "body": body});
         assert_eq!(server.post("/jobs", put).await.expect("an answer").0, 201);
     }
-    let mut got = 0;
-    while got < 12 {
-        // Jobs that did not fit are given back a moment later.
+    let mut delivered = 0;
+    while delivered < 12 {
+        // The server gives back jobs that did not fit a moment later.
         let (status, popped) = server.get("/topics/t/pop?count=100&wait=20s").await;
-        assert_eq!(status, 200, "after {got} jobs: {popped}");
+        assert_eq!(status, 200, "after {delivered} jobs: {popped}");
         let jobs = popped["jobs"].as_array().expect("jobs");
-        assert!(!jobs.is_empty(), "after {got} jobs");
+        assert!(!jobs.is_empty(), "no more jobs after {delivered}");
         assert!(
             jobs.iter().all(|job| job["attempt"] == 1),
             "an attempt was counted for a job that was given back"
         );
-        got += jobs.len();
+        delivered += jobs.len();
     }
-    assert_eq!(got, 12);
+    assert_eq!(delivered, 12);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn jobs_that_exceed_one_answer_come_in_several_on_file() {
-    jobs_come_though_all_of_them_do_not_fit_into_one_answer("file:./data").await;
+async fn jobs_too_large_for_one_answer_come_in_several_on_file() {
+    assert_large_jobs_come_in_several_answers("file:./data").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn jobs_that_exceed_one_answer_come_in_several_on_redis() {
+async fn jobs_too_large_for_one_answer_come_in_several_on_redis() {
     let redis = Redis::start();
-    jobs_come_though_all_of_them_do_not_fit_into_one_answer(&redis.url()).await;
+    assert_large_jobs_come_in_several_answers(&redis.url()).await;
 }

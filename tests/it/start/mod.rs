@@ -1,4 +1,4 @@
-//! Starting, stopping and refusing to start, with the real binary; and the examples of the
+//! Tests of the real binary: starts, refused starts, stops, commands, and the examples of the
 //! documentation.
 
 mod access;
@@ -36,7 +36,7 @@ mod unix_socket;
 mod upgrading;
 mod waiting_for_redis;
 
-/// Runs the program to its end; it waits for no store.
+/// Runs the program to its end, without waiting for an unavailable store.
 fn output(dir: &std::path::Path, arguments: &[&str]) -> std::process::Output {
     let mut command = crate::support::process::program(dir, arguments);
     command.env("DELAY_QUEUE__STORE__CONNECT_TIMEOUT", "0").output().expect("the program runs")

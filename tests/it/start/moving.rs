@@ -1,4 +1,4 @@
-//! `delay-queue export` and `import`: everything moves, and nothing is left half done.
+//! `delay-queue export` and `import`: they move everything, and write nothing if they fail.
 
 use std::{
     fs,
@@ -20,7 +20,7 @@ use crate::{
     },
 };
 
-/// Temporary folder of a test, with its settings files, stores and exports.
+/// Temporary folder of a test with settings files, stores and exports.
 struct WorkDir(tempfile::TempDir);
 
 impl WorkDir {
@@ -51,23 +51,23 @@ impl WorkDir {
     }
 
     #[track_caller]
-    fn done(&self, arguments: &[&str], words: &[&str]) {
-        let (well, said) = self.run(arguments);
-        assert!(well && words.iter().all(|word| said.contains(word)), "{arguments:?}: {said}");
+    fn assert_succeeds(&self, arguments: &[&str], words: &[&str]) {
+        let (succeeded, said) = self.run(arguments);
+        assert!(succeeded && words.iter().all(|word| said.contains(word)), "{arguments:?}: {said}");
     }
 
-    /// Asserts that a command is refused with one line that has all of these words.
+    /// Asserts that a command fails with one line that contains all of `words`.
     #[track_caller]
-    fn refused(&self, arguments: &[&str], words: &[&str]) {
-        let (well, said) = self.run(arguments);
+    fn assert_refused(&self, arguments: &[&str], words: &[&str]) {
+        let (succeeded, said) = self.run(arguments);
         let line = said.lines().last().unwrap_or_default();
         let clear = line.starts_with("delay-queue: failed to ") && said.lines().count() == 1;
-        assert!(!well && clear, "{arguments:?}: {said}");
+        assert!(!succeeded && clear, "{arguments:?}: {said}");
         assert!(words.iter().all(|word| line.contains(word)), "{arguments:?}: {line}");
     }
 
-    /// Puts jobs of every state and with every kind of past into the store, and returns their
-    /// answers.
+    /// Puts jobs into the store and brings them into every state in every way. Returns the answers
+    /// about them.
     async fn fill(&self, arguments: &[&str]) -> Vec<(String, String)> {
         let server = Process::start(self.path(), arguments).await;
         let client = reqwest::Client::new();
@@ -101,19 +101,19 @@ impl WorkDir {
         let jobs: Vec<Value> =
             (0..300).map(|n| json!({"topic": "many", "id": format!("m{n}")})).collect();
         server.post("/batch/jobs", json!({"jobs": jobs})).await.expect("an answer");
-        looks(&server).await
+        shown_contents(&server).await
     }
 
     /// Returns the answers about the jobs of a store.
-    async fn looks(&self, arguments: &[&str]) -> Vec<(String, String)> {
-        looks(&Process::start(self.path(), arguments).await).await
+    async fn shown_contents(&self, arguments: &[&str]) -> Vec<(String, String)> {
+        shown_contents(&Process::start(self.path(), arguments).await).await
     }
 }
 
 const BODY: &str = "{ \"a\" :\n\t[1e2, 0.10, \"\\u00e4 ä\"]  }";
 
-/// Returns jobs, counts and settings as a server shows them, byte for byte.
-async fn looks(server: &Process) -> Vec<(String, String)> {
+/// Returns a server's answers about jobs, counts and settings, byte for byte.
+async fn shown_contents(server: &Process) -> Vec<(String, String)> {
     let names =
         ["late", "now", "again", "held", "dead", "m0", "m299"].map(|n| format!("/jobs/{n}"));
     let topics = ["/topics", "/topics/dead/jobs?state=dead"].map(ToOwned::to_owned);
@@ -122,7 +122,7 @@ async fn looks(server: &Process) -> Vec<(String, String)> {
         let answer = reqwest::get(format!("{}{path}", server.base)).await.expect("an answer");
         assert!(answer.status().is_success(), "{path}");
         let text = answer.text().await.expect("text");
-        // The age of the oldest ready job grows meanwhile.
+        // Leaves out the age of the oldest ready job, which grows.
         let parts = text.split("\"oldest_ready_age\":").enumerate().map(|(index, part)| {
             let age = if index > 0 { part.find([',', '}']).unwrap_or(0) } else { 0 };
             &part[age..]
@@ -144,15 +144,15 @@ fn jobs_of(file: &Path) -> Vec<String> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_reservation_of_the_old_store_holds_in_the_new_one() {
+async fn a_reservation_of_the_old_store_is_valid_in_the_new_one() {
     let (place, redis) = (WorkDir::new(), Redis::start());
     let url = redis.url();
     let server = Process::start(place.path(), &[]).await;
     server.post("/batch/jobs", json!({"jobs": [{"topic": "t"}, {"topic": "t"}]})).await;
     let popped = server.get("/topics/t/pop?count=2&ttr=1h").await.1;
     drop(server);
-    place.done(&["export", "one.ndjson"], &["exported 2 jobs"]);
-    place.done(&["--store", &url, "import", "one.ndjson"], &["imported 2 jobs"]);
+    place.assert_succeeds(&["export", "one.ndjson"], &["exported 2 jobs"]);
+    place.assert_succeeds(&["--store", &url, "import", "one.ndjson"], &["imported 2 jobs"]);
     let server = Process::start(place.path(), &["--store", &url]).await;
     for job in popped["jobs"].as_array().expect("jobs") {
         let path = format!("/jobs/{}/finish", job["id"].as_str().expect("an id"));
@@ -170,45 +170,56 @@ async fn everything_moves_between_files_and_redis() {
     let before = place.fill(&[]).await;
     assert!(before[0].1.contains(&format!("\"body\":{BODY}")), "{}", before[0].1);
 
-    place.done(&["export", "one.ndjson"], &["exported 305 jobs", "the settings of 3 topics"]);
-    place.done(
-        &["--store", &url, "import", "one.ndjson"],
-        &["imported 305 jobs; 0 of 305 were there already; set 3 topics", "as many jobs"],
+    place.assert_succeeds(
+        &["export", "one.ndjson"],
+        &["exported 305 jobs", "the settings of 3 topics"],
     );
-    place.done(&["--store", &url, "export", "two.ndjson"], &["exported 305 jobs"]);
+    place.assert_succeeds(
+        &["--store", &url, "import", "one.ndjson"],
+        &[
+            "imported 305 jobs; 0 of 305 existed already; applied the settings of 3 topics",
+            "as many jobs",
+        ],
+    );
+    place.assert_succeeds(&["--store", &url, "export", "two.ndjson"], &["exported 305 jobs"]);
     let three = place.buckets(3);
     let other = ["--store", "file:./other", "--config", &three];
-    place
-        .done(&[&other[..], &["import", "two.ndjson"]].concat(), &["imported 305 jobs", "as many"]);
-    place.done(&[&other[..], &["export", "three.ndjson"]].concat(), &["exported 305 jobs"]);
+    place.assert_succeeds(
+        &[&other[..], &["import", "two.ndjson"]].concat(),
+        &["imported 305 jobs", "as many"],
+    );
+    place.assert_succeeds(
+        &[&other[..], &["export", "three.ndjson"]].concat(),
+        &["exported 305 jobs"],
+    );
     assert!(
         fs::read_to_string(place.file("three.ndjson")).is_ok_and(|t| t.contains("\"buckets\":3"))
     );
     for other in ["two.ndjson", "three.ndjson"] {
         assert_eq!(jobs_of(&place.file(other)), jobs_of(&place.file("one.ndjson")), "{other}");
     }
-    assert_eq!(place.looks(&other).await, before);
-    assert_eq!(place.looks(&["--store", &url]).await, before);
+    assert_eq!(place.shown_contents(&other).await, before);
+    assert_eq!(place.shown_contents(&["--store", &url]).await, before);
 
-    // Jobs that exist stay as they are, and are counted.
-    place.done(
+    // The import counts existing jobs and does not change them.
+    place.assert_succeeds(
         &["--store", &url, "import", "one.ndjson"],
-        &["imported 0 jobs; 305 of 305 were there already", "as many jobs"],
+        &["imported 0 jobs; 305 of 305 existed already", "as many jobs"],
     );
     let server = Process::start(place.path(), &["--store", &url]).await;
     server.post("/jobs", json!({"topic": "new", "id": "another"})).await.expect("an answer");
     drop(server);
-    place.done(
+    place.assert_succeeds(
         &["--store", &url, "import", "one.ndjson"],
-        &["305 were there", "1 others as before"],
+        &["305 of 305 existed already", "1 other jobs as before"],
     );
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_import_resumes_no_topic_and_takes_no_defaults_away() {
+async fn an_import_resumes_no_topic_and_removes_no_defaults() {
     let place = WorkDir::new();
     place.fill(&[]).await;
-    place.done(&["export", "a.ndjson"], &["the settings of 3 topics"]);
+    place.assert_succeeds(&["export", "a.ndjson"], &["the settings of 3 topics"]);
     let other = ["--store", "file:./other"];
     let server = Process::start(place.path(), &other).await;
     let client = reqwest::Client::new();
@@ -221,9 +232,12 @@ async fn an_import_resumes_no_topic_and_takes_no_defaults_away() {
         assert!(request.send().await.expect("an answer").status().is_success());
     }
     drop(server);
-    // Twice: the second import finds the topics that the first has set.
+    // Imports twice: the second import finds the settings that the first one has made.
     for _ in 0..2 {
-        place.done(&[&other[..], &["import", "a.ndjson"]].concat(), &["set 3 topics"]);
+        place.assert_succeeds(
+            &[&other[..], &["import", "a.ndjson"]].concat(),
+            &["applied the settings of 3 topics"],
+        );
         let server = Process::start(place.path(), &other).await;
         let topic = async |name: &str| server.get(&format!("/topics/{name}")).await.1;
         let (t, held, dead) = (topic("t").await, topic("held").await, topic("dead").await);
@@ -245,14 +259,17 @@ async fn an_import_resumes_no_topic_and_takes_no_defaults_away() {
 async fn everything_moves_through_a_pipe() {
     let (place, redis) = (WorkDir::new(), Redis::start());
     let before = place.fill(&[]).await;
-    place.done(&["export", "a.ndjson"], &[]);
+    place.assert_succeeds(&["export", "a.ndjson"], &[]);
     let file = fs::read(place.file("a.ndjson")).expect("an export");
 
     let export = output(place.path(), &["export", "-"]);
     let said = String::from_utf8(export.stderr).expect("text");
     assert!(export.status.success(), "{said}");
     assert!(said.contains("exported 305 jobs") && said.contains("standard output"), "{said}");
-    assert!(export.stdout == file, "what a file gets, and nothing else");
+    assert!(
+        export.stdout == file,
+        "the export to standard output differs from the export to a file"
+    );
     assert!(!place.file("-").exists() && !place.file("-.part").exists());
 
     let url = redis.url();
@@ -268,54 +285,61 @@ async fn everything_moves_through_a_pipe() {
         let said = [output.stdout, output.stderr].concat();
         (output.status.success(), String::from_utf8(said).expect("text"))
     };
-    let (well, said) = import(&file[..file.len() / 2]);
-    let words = ["failed to import standard input: line ", "was cut", "nothing was written"];
-    assert!(!well && words.iter().all(|word| said.contains(word)), "{said}");
+    let (succeeded, said) = import(&file[..file.len() / 2]);
+    let words =
+        ["failed to import standard input: line ", "it is truncated", "nothing was written"];
+    assert!(!succeeded && words.iter().all(|word| said.contains(word)), "{said}");
     assert_eq!(redis.command("KEYS *").as_deref(), Some("*0\r\n"), "nothing was written");
-    let (well, said) = import(&file);
-    assert!(well && said.contains("imported 305 jobs") && said.contains("as many"), "{said}");
-    assert_eq!(place.looks(&["--store", &url]).await, before);
+    let (succeeded, said) = import(&file);
+    assert!(succeeded && said.contains("imported 305 jobs") && said.contains("as many"), "{said}");
+    assert_eq!(place.shown_contents(&["--store", &url]).await, before);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_cut_or_damaged_export_is_refused_untouched() {
+async fn a_truncated_or_damaged_export_is_refused_completely() {
     let place = WorkDir::new();
     place.fill(&[]).await;
-    place.done(&["export", "good.ndjson"], &[]);
+    place.assert_succeeds(&["export", "good.ndjson"], &[]);
     let good = fs::read_to_string(place.file("good.ndjson")).expect("an export");
     let last = good.lines().count();
     let lines: Vec<&str> = good.split_inclusive('\n').collect();
     let cut = |n: usize| lines[..n].concat();
-    let refused = |text: String, words: &[&str]| {
+    let assert_refused = |text: String, words: &[&str]| {
         fs::write(place.file("bad.ndjson"), text).expect("written");
         let words = [words, &["bad.ndjson: line ", "nothing was written"]].concat();
-        place.refused(&["--store", "file:./bad", "import", "bad.ndjson"], &words);
-        assert!(!place.file("bad").exists(), "it has not even been opened");
+        place.assert_refused(&["--store", "file:./bad", "import", "bad.ndjson"], &words);
+        assert!(!place.file("bad").exists(), "the refused import has created a store");
     };
-    refused(cut(last - 1), &[&format!("line {last}"), "was cut"]);
-    refused(cut(100), &["line 101", "was cut"]);
-    refused(cut(100) + &lines[100][..50], &["line 101", "was cut"]);
-    refused(String::new(), &["line 1", "not an export of delay-queue"]);
-    refused("{\"jobs\": []}\n".to_owned(), &["line 1", "not an export of delay-queue"]);
-    refused(
+    assert_refused(cut(last - 1), &[&format!("line {last}"), "it is truncated"]);
+    assert_refused(cut(100), &["line 101", "it is truncated"]);
+    assert_refused(cut(100) + &lines[100][..50], &["line 101", "it is truncated"]);
+    assert_refused(String::new(), &["line 1", "not an export of delay-queue"]);
+    assert_refused("{\"jobs\": []}\n".to_owned(), &["line 1", "not an export of delay-queue"]);
+    assert_refused(
         good.replacen("\"version\":1", "\"version\":2", 1),
         &["line 1", "version 2", "version 1"],
     );
-    refused(good.replacen("\"id\":\"m7\"", "\"id\":\"m8\"", 1), &["section", "damaged"]);
-    refused(
+    assert_refused(good.replacen("\"id\":\"m7\"", "\"id\":\"m8\"", 1), &["section", "damaged"]);
+    assert_refused(
         good.replacen("\"jobs\":305,\"topics\"", "\"jobs\":304,\"topics\"", 1),
         &["the file", "damaged", "304", "305"],
     );
-    refused(good.replacen("\"paused\":true", "\"paused\":false", 1), &["the file", "damaged"]);
-    refused(lines[0].to_owned() + &lines[2..].concat(), &["section", "damaged"]);
-    refused(good.clone() + "\n", &["behind the last line"]);
-    refused(good.replacen("\"state\":\"ready\"", "\"state\":\"raedy\"", 1), &["raedy", "column"]);
-    place.refused(&["import", "nowhere.ndjson"], &["nowhere.ndjson", "No such file"]);
-    place.refused(&["import", "."], &["cannot be read"]);
+    assert_refused(
+        good.replacen("\"paused\":true", "\"paused\":false", 1),
+        &["the file", "damaged"],
+    );
+    assert_refused(lines[0].to_owned() + &lines[2..].concat(), &["section", "damaged"]);
+    assert_refused(good.clone() + "\n", &["more data after the last line"]);
+    assert_refused(
+        good.replacen("\"state\":\"ready\"", "\"state\":\"raedy\"", 1),
+        &["raedy", "column"],
+    );
+    place.assert_refused(&["import", "nowhere.ndjson"], &["nowhere.ndjson", "No such file"]);
+    place.assert_refused(&["import", "."], &["cannot be read"]);
 }
 
-/// Returns an export of one bucket with these job lines and matching sums.
-fn sealed(jobs: &[&str]) -> String {
+/// Returns an export of one bucket with these job lines and valid sums.
+fn export_with_valid_sums(jobs: &[&str]) -> String {
     let head = r#"{"head":{"format":"delay-queue export","version":1,"store":"-","buckets":1}}"#;
     let (lines, count) = (jobs.concat(), jobs.len());
     let sum = |text: &str| format!("{:08x}", crc32fast::hash(text.as_bytes()));
@@ -336,7 +360,7 @@ fn impossible_jobs_in_an_export_are_refused_by_line() {
     let import = ["--store", "file:./bad", "import", "a.ndjson"];
     let good = line("a", r#""state":"ready""#);
     for (bad, words) in [
-        (good.clone(), "line 3: its id stands in line 2 already"),
+        (good.clone(), "line 3: its id is already in line 2"),
         (line("b", r#""state":"reserved""#), "line 3: its fields do not fit its state"),
         (line("b", r#""state":"ready","died_at":3"#), "line 3: its fields do not fit its state"),
         (line("b", r#""state":"gone""#), "line 3: unknown variant `gone`"),
@@ -364,85 +388,90 @@ fn impossible_jobs_in_an_export_are_refused_by_line() {
             "line 3: `dead_retention_ms` must be at most",
         ),
     ] {
-        fs::write(place.file("a.ndjson"), sealed(&[&good, &bad])).expect("written");
-        place.refused(&import, &[words, "nothing was written"]);
+        fs::write(place.file("a.ndjson"), export_with_valid_sums(&[&good, &bad])).expect("written");
+        place.assert_refused(&import, &[words, "nothing was written"]);
         assert!(!place.file("bad").exists());
     }
-    fs::write(place.file("a.ndjson"), sealed(&[&good])).expect("written");
-    place.done(&import, &["imported 1 jobs"]);
+    fs::write(place.file("a.ndjson"), export_with_valid_sums(&[&good])).expect("written");
+    place.assert_succeeds(&import, &["imported 1 jobs"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_export_writes_over_nothing_and_makes_no_store() {
+async fn an_export_overwrites_no_file_and_creates_no_store() {
     let place = WorkDir::new();
-    place.refused(&["export", "a.ndjson"], &["there is none in", "data"]);
+    place.assert_refused(&["export", "a.ndjson"], &["there is none in", "data"]);
     assert!(!place.file("data").exists() && !place.file("a.ndjson.part").exists());
     let server = Process::start(place.path(), &[]).await;
-    place.refused(&["export", "a.ndjson"], &["another delay-queue", "is using it"]);
+    place.assert_refused(&["export", "a.ndjson"], &["another delay-queue", "is using it"]);
     drop(server);
     fs::write(place.file("a.ndjson"), "mine").expect("written");
-    place.refused(&["export", "a.ndjson"], &["a.ndjson is there already", "--force"]);
+    place.assert_refused(&["export", "a.ndjson"], &["a.ndjson exists already", "--force"]);
     assert_eq!(fs::read_to_string(place.file("a.ndjson")).expect("a file"), "mine");
-    place.done(&["export", "--force", "a.ndjson"], &["exported 0 jobs"]);
-    place.done(&["--store", "file:./other", "import", "a.ndjson"], &["imported 0 jobs"]);
+    place.assert_succeeds(&["export", "--force", "a.ndjson"], &["exported 0 jobs"]);
+    place.assert_succeeds(&["--store", "file:./other", "import", "a.ndjson"], &["imported 0 jobs"]);
 
     fs::write(place.file("b.ndjson.part"), "mine").expect("written");
-    place.refused(&["export", "b.ndjson"], &["b.ndjson.part", "not an export", "--force"]);
+    place.assert_refused(&["export", "b.ndjson"], &["b.ndjson.part", "not an export", "--force"]);
     fs::copy(place.file("a.ndjson"), place.file("b.ndjson.part")).expect("copied");
     let other = ["--store", "file:./other", "export", "b.ndjson"];
-    place.refused(&other, &["b.ndjson.part", "it is of file:/", "--force"]);
+    place.assert_refused(&other, &["b.ndjson.part", "it is an export of file:/", "--force"]);
     assert!(!place.file("b.ndjson").exists());
-    place.refused(&["export", "no/such/dir/c"], &["no/such/dir/c.part"]);
+    place.assert_refused(&["export", "no/such/dir/c"], &["no/such/dir/c.part"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_export_that_was_interrupted_goes_on_where_it_was() {
+async fn an_interrupted_export_is_resumed() {
     let (place, redis) = (WorkDir::new(), Redis::start());
     let url = redis.url();
     let store = ["--store", url.as_str()];
     place.fill(&store).await;
     let export = |file| [&store[..], &["export", file]].concat();
-    place.done(&export("whole.ndjson"), &["exported 305 jobs"]);
+    place.assert_succeeds(&export("whole.ndjson"), &["exported 305 jobs"]);
     let whole = fs::read(place.file("whole.ndjson")).expect("an export");
-    // Cut in the head, in a section, between two, in the total, and not at all.
+    // The file ends in the head, in a section, between two sections, in the total, or at its real
+    // end.
     for bytes in [0, 10, whole.len() / 3, whole.len() / 2, whole.len() - 5, whole.len()] {
         fs::write(place.file("a.ndjson.part"), &whole[..bytes]).expect("written");
-        let words: &[&str] = if bytes > 1000 { &["going on with a.ndjson.part: "] } else { &[] };
-        place.done(&export("a.ndjson"), words);
+        let words: &[&str] =
+            if bytes > 1000 { &["resuming a.ndjson.part, which has "] } else { &[] };
+        place.assert_succeeds(&export("a.ndjson"), words);
         let again = fs::read(place.file("a.ndjson")).expect("an export");
         assert_eq!(again, whole, "after {bytes} bytes");
         assert!(!place.file("a.ndjson.part").exists());
         fs::remove_file(place.file("a.ndjson")).expect("removed");
     }
-    // A job of a finished section was finished since.
+    // A job of a complete section was finished after the interruption.
     fs::write(place.file("a.ndjson.part"), &whole[..whole.len() - 5]).expect("written");
     let server = Process::start(place.path(), &store).await;
     server.post("/jobs/dead/finish", json!({})).await.expect("an answer");
     drop(server);
     let begin_anew = [&export("a.ndjson")[..], &["--force"]].concat();
-    let (well, said) = place.run(&export("a.ndjson"));
-    assert!(!well && said.contains("have moved") && said.contains("--force"), "{said}");
-    place.done(&begin_anew, &["exported 304 jobs"]);
+    let (succeeded, said) = place.run(&export("a.ndjson"));
+    assert!(!succeeded && said.contains("have changed") && said.contains("--force"), "{said}");
+    place.assert_succeeds(&begin_anew, &["exported 304 jobs"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_damaged_job_is_left_out_only_if_that_is_asked_for() {
+async fn a_damaged_job_is_left_out_only_with_an_option() {
     let place = WorkDir::new();
     place.fill(&[]).await;
     let file = rusqlite::Connection::open(place.file("data/jobs.db")).expect("opened");
     let damaged = file.execute("UPDATE pool SET body = x'00' WHERE id = 'm7'", ());
     assert_eq!(damaged.expect("updated"), 1);
     drop(file);
-    let (well, said) = place.run(&["export", "a.ndjson"]);
+    let (succeeded, said) = place.run(&["export", "a.ndjson"]);
     let words = ["WARN", "id=m7", "failed to export: 1 jobs", "topic many", "--skip-damaged"];
-    assert!(!well && words.iter().all(|word| said.contains(word)), "{said}");
+    assert!(!succeeded && words.iter().all(|word| said.contains(word)), "{said}");
     let export = ["export", "a.ndjson", "--skip-damaged"];
-    place.done(&export, &["exported 304 jobs", "left out 1 damaged"]);
-    place.done(&["--store", "file:./other", "import", "a.ndjson"], &["imported 304 jobs"]);
+    place.assert_succeeds(&export, &["exported 304 jobs", "left out 1 damaged"]);
+    place.assert_succeeds(
+        &["--store", "file:./other", "import", "a.ndjson"],
+        &["imported 304 jobs"],
+    );
 }
 
-/// Makes an export that takes a while to import.
-async fn large(place: &WorkDir, jobs: usize) {
+/// Creates an export whose import takes some time.
+async fn create_large_export(place: &WorkDir, jobs: usize) {
     let server = Process::start(place.path(), &[]).await;
     for first in (0..jobs).step_by(1000) {
         let job = |n| json!({"topic": "t", "delay": "1h", "id": format!("j{n}"), "body": n});
@@ -451,14 +480,14 @@ async fn large(place: &WorkDir, jobs: usize) {
         assert_eq!(status, 200);
     }
     drop(server);
-    place.done(&["export", "large.ndjson"], &[&format!("exported {jobs} jobs")]);
+    place.assert_succeeds(&["export", "large.ndjson"], &[&format!("exported {jobs} jobs")]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_killed_import_continues_when_run_again() {
     const JOBS: usize = 30_000;
     let (place, redis) = (WorkDir::new(), Redis::start());
-    large(&place, JOBS).await;
+    create_large_export(&place, JOBS).await;
     let count = "local n = 0 for _, key in ipairs(redis.call('KEYS', '*:pool')) do \
                  n = n + redis.call('HLEN', key) end return n";
     let count = || {
@@ -467,17 +496,18 @@ async fn a_killed_import_continues_when_run_again() {
     };
     let url = redis.url();
     let import = ["--store", &url, "import", "large.ndjson"];
-    let mut child = program(place.path(), &import).stdout(Stdio::null()).spawn().expect("it runs");
+    let mut child =
+        program(place.path(), &import).stdout(Stdio::null()).spawn().expect("the program runs");
     while count() == 0 {
-        assert!(matches!(child.try_wait(), Ok(None)), "it ended too early");
+        assert!(matches!(child.try_wait(), Ok(None)), "the import ended before it was killed");
     }
     child.kill().expect("killed");
     child.wait().expect("it ends");
-    let there = count();
-    assert!((1..JOBS).contains(&there), "{there} were imported before it was killed");
-    let left = JOBS - there;
-    let words = format!("imported {left} jobs; {there} of {JOBS} were there already");
-    place.done(&import, &[&words, "as many jobs of each topic and state"]);
+    let imported = count();
+    assert!((1..JOBS).contains(&imported), "{imported} were imported before it was killed");
+    let left = JOBS - imported;
+    let words = format!("imported {left} jobs; {imported} of {JOBS} existed already");
+    place.assert_succeeds(&import, &[&words, "as many jobs of each topic and state"]);
     assert_eq!(count(), JOBS);
 }
 
@@ -485,34 +515,34 @@ async fn a_killed_import_continues_when_run_again() {
 async fn an_import_continues_when_a_full_redis_has_room() {
     let (place, redis) = (WorkDir::new(), Redis::start());
     place.fill(&[]).await;
-    place.done(&["export", "a.ndjson"], &[]);
+    place.assert_succeeds(&["export", "a.ndjson"], &[]);
     let url = redis.url();
     let import = ["--store", &url, "import", "a.ndjson"];
-    drop(Process::start(place.path(), &["--store", &url]).await); // makes the store
+    drop(Process::start(place.path(), &["--store", &url]).await); // creates the store
     redis.command("CONFIG SET maxmemory 1").expect("an answer");
-    place.refused(&import, &["full", "Run the same import again to continue"]);
+    place.assert_refused(&import, &["full", "Run the same import again to continue"]);
     redis.command("CONFIG SET maxmemory 0").expect("an answer");
-    place.done(&import, &["imported 305 jobs"]);
+    place.assert_succeeds(&import, &["imported 305 jobs"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_may_not_subscribe_still_blocks_moves() {
     let (place, redis) = (WorkDir::new(), Redis::start());
     place.fill(&[]).await;
-    place.done(&["export", "a.ndjson"], &["exported 305 jobs"]);
+    place.assert_succeeds(&["export", "a.ndjson"], &["exported 305 jobs"]);
     redis.command("ACL SETUSER quiet on nopass ~* resetchannels +@all").expect("an answer");
     let (url, quiet) = (redis.url(), format!("redis://quiet:x@127.0.0.1:{}/", redis.port()));
     let mut server = Process::start(place.path(), &["--store", &quiet]).await;
     let words = ["a server is using this store", "stop it first"];
-    place.refused(&["--store", &url, "export", "b.ndjson"], &words);
-    place.refused(&["--store", &url, "import", "a.ndjson"], &words);
-    // The import waits until the killed server's lease ends.
+    place.assert_refused(&["--store", &url, "export", "b.ndjson"], &words);
+    place.assert_refused(&["--store", &url, "import", "a.ndjson"], &words);
+    // The import waits for the end of the killed server's lease.
     server.kill();
-    place.done(&["--store", &url, "import", "a.ndjson"], &["imported 305 jobs"]);
-    place.done(&["--store", &url, "export", "b.ndjson"], &["exported 305 jobs"]);
+    place.assert_succeeds(&["--store", &url, "import", "a.ndjson"], &["imported 305 jobs"]);
+    place.assert_succeeds(&["--store", &url, "export", "b.ndjson"], &["exported 305 jobs"]);
 }
 
-/// Waits for the end of a command that must fail, and returns its standard error.
+/// Waits for the end of a command that must fail. Returns its standard error.
 fn failed(mut child: Child) -> String {
     let mut said = String::new();
     child.stderr.take().expect("piped").read_to_string(&mut said).expect("text");
@@ -524,12 +554,12 @@ fn failed(mut child: Child) -> String {
 async fn a_server_that_starts_during_a_move_is_noticed() {
     const JOBS: usize = 30_000;
     let (place, redis) = (WorkDir::new(), Redis::start());
-    large(&place, JOBS).await;
+    create_large_export(&place, JOBS).await;
     let url = redis.url();
     let store = ["--store", url.as_str()];
     let begin = |arguments: &[&str]| {
         let mut command = program(place.path(), &[&store[..], arguments].concat());
-        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it runs")
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the program runs")
     };
 
     let import = begin(&["import", "large.ndjson"]);
@@ -541,15 +571,16 @@ async fn a_server_that_starts_during_a_move_is_noticed() {
     let mut server = Process::start(place.path(), &store).await;
     frozen.thaw();
     let said = failed(import);
-    let words = ["failed to import large.ndjson", "a server has started", "do not import it again"];
+    let words =
+        ["failed to import large.ndjson", "a server has started", "Do not import the file again"];
     assert!(words.iter().all(|word| said.contains(word)), "{said}");
     server.kill();
 
-    // Nothing reads the export before the server has started.
+    // The test reads the export only after the server has started, so that the export must wait.
     let mut export = begin(&["export", "-"]);
     let mut written = vec![0; 1];
     let mut output = export.stdout.take().expect("piped");
-    output.read_exact(&mut written).expect("it has begun");
+    output.read_exact(&mut written).expect("the export has begun");
     let server = Process::start(place.path(), &store).await;
     output.read_to_end(&mut written).expect("the rest");
     let said = failed(export);
@@ -557,6 +588,6 @@ async fn a_server_that_starts_during_a_move_is_noticed() {
     assert!(words.iter().all(|word| said.contains(word)), "{said}");
     drop(server);
     fs::write(place.file("cut.ndjson"), written).expect("written");
-    let (well, said) = place.run(&["--store", "file:./cut", "import", "cut.ndjson"]);
-    assert!(!well && said.contains("was cut"), "{said}");
+    let (succeeded, said) = place.run(&["--store", "file:./cut", "import", "cut.ndjson"]);
+    assert!(!succeeded && said.contains("it is truncated"), "{said}");
 }

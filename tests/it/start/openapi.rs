@@ -1,4 +1,4 @@
-//! `/openapi.json`: it describes the router's routes and the server's real answers.
+//! `/openapi.json`: it must describe all routes and the real answers of the server.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -32,7 +32,7 @@ impl Described {
         let (_, description) = server.get("/openapi.json").await;
         let scopes = ["put", "pop", "read", "manage", "admin"].map(|name| (name, json!(["*"])));
         let scopes: BTreeMap<_, _> = scopes.into();
-        // While there are no tokens, anyone may make the first.
+        // While there are no tokens, creating the first one needs no token.
         let first = server.post("/tokens", json!({"name": "all", "scopes": scopes})).await;
         let token = first.expect("an answer").1["token"].as_str().expect("a token").to_owned();
         let client = reqwest::Client::new();
@@ -52,8 +52,8 @@ impl Described {
 
     fn resolved<'a>(&'a self, value: &'a Value) -> &'a Value {
         let Some(reference) = value["$ref"].as_str() else { return value };
-        let pointer = reference.strip_prefix('#').expect("within the description");
-        self.description.pointer(pointer).unwrap_or_else(|| panic!("{reference} leads nowhere"))
+        let pointer = reference.strip_prefix('#').expect("a reference within the description");
+        self.description.pointer(pointer).unwrap_or_else(|| panic!("{reference} has no target"))
     }
 
     fn validator(&self, schema: &Value) -> Validator {
@@ -75,7 +75,7 @@ impl Described {
         serde_json::from_str(&answer).unwrap_or_default()
     }
 
-    /// Asserts that the operation may give this answer, and returns its JSON.
+    /// Asserts that the description of the operation allows this answer. Returns its JSON.
     async fn described(&self, operation: &Operation<'_>, answer: Response) -> Value {
         let (status, headers) = (answer.status(), answer.headers().clone());
         let text = answer.text().await.expect("text");
@@ -87,7 +87,7 @@ impl Described {
             assert!(headers.contains_key(header), "{name}: {status} lacks {header}");
         }
         let Some(content) = response.get("content") else {
-            assert_eq!(text, "", "{name}: {status} has no content");
+            assert_eq!(text, "", "{name}: the answer {status} has an undescribed body");
             return Value::Null;
         };
         let kind = headers["content-type"].to_str().expect("text");
@@ -100,8 +100,8 @@ impl Described {
         value
     }
 
-    /// Puts one delayed job `call:1`, and prepares what the operation needs. Returns a reservation
-    /// if it needs one.
+    /// Puts a delayed job `call:1`, and brings it into the state that the operation needs. Returns
+    /// a reservation if the operation needs one.
     async fn prepare(&self, name: &str) -> String {
         self.ask(Method::DELETE, "/jobs/m1", Value::Null).await;
         self.ask(Method::POST, "/topics/callbacks/resume", Value::Null).await;
@@ -159,7 +159,7 @@ async fn operations_have_own_names_and_optional_tokens() {
     let described = Described::start().await;
     let operations = described.operations();
     let ids: BTreeSet<_> = operations.iter().map(|one| one.about["operationId"].as_str()).collect();
-    assert_eq!(ids.len(), operations.len(), "each has a name of its own");
+    assert_eq!(ids.len(), operations.len(), "two operations have the same name");
     for Operation { path, about, .. } in operations {
         let ways = about["security"].as_array().expect("a list");
         let without = ways.is_empty() || ways.contains(&json!({}));
@@ -186,8 +186,7 @@ async fn the_description_has_every_code_at_its_status() {
             }
         }
     }
-    // Codes that no route returns: for an unknown path, and for a method that a route does not
-    // take.
+    // No route returns these codes: they are for unknown paths and unknown methods.
     for code in [Code::RouteNotFound, Code::MethodNotAllowed] {
         let introduction = described.description["info"]["description"].as_str().expect("text");
         assert!(introduction.contains(code.name()));
@@ -198,7 +197,7 @@ async fn the_description_has_every_code_at_its_status() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_examples_of_the_description_are_answered_as_it_says() {
+async fn the_examples_of_the_description_get_described_answers() {
     let described = Described::start().await;
     for operation in described.operations() {
         let name = operation.about["operationId"].as_str().expect("a name");
@@ -212,7 +211,7 @@ async fn the_examples_of_the_description_are_answered_as_it_says() {
         let mut value = described.described(&operation, answer).await;
         let content = &operation.about["responses"][status.as_str()]["content"];
         let mut shown = content["application/json"]["example"].clone();
-        // Answers that depend on time and on earlier requests.
+        // These answers depend on the time and on earlier requests.
         if shown.is_null() || ["get_overview", "get_access", "list_tokens"].contains(&name) {
             continue;
         }
@@ -226,7 +225,7 @@ async fn the_examples_of_the_description_are_answered_as_it_says() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn refusals_are_answered_as_the_description_says() {
+async fn refusals_get_described_answers() {
     let described = Described::start().await;
     for operation in described.operations() {
         if operation.about["security"] == json!([]) {
@@ -261,7 +260,7 @@ async fn refusals_are_answered_as_the_description_says() {
     }
 }
 
-/// Collects the fields of an object schema and of those within it, with their paths.
+/// Collects the fields of an object schema and of all nested schemas, with their paths.
 fn fields<'a>(schema: &'a Value, path: &str, found: &mut Vec<(String, &'a Value)>) {
     for (name, field) in schema["properties"].as_object().into_iter().flatten() {
         found.push((format!("{path}.{name}"), field));
@@ -311,7 +310,7 @@ async fn every_operation_and_field_is_explained_on_the_api_page() {
             }
         }
     }
-    assert_eq!(unexplained, [""; 0], "not explained, or not on docs/api.md");
+    assert_eq!(unexplained, [""; 0], "fields without a description, or missing in docs/api.md");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,4 +1,4 @@
-//! Exact output of the program: one clear line, no password, nothing half done.
+//! Runs the program and checks its output: one clear line for an error, without a password.
 
 use std::{
     ffi::OsStr,
@@ -13,7 +13,7 @@ use std::{
 use crate::support::patience::patience;
 use crate::support::{Redis, free_port, process::program};
 
-/// Temporary folder in which the program runs, with its settings files.
+/// Temporary folder in which the program runs, with settings files.
 pub struct WorkDir(tempfile::TempDir);
 
 impl WorkDir {
@@ -31,7 +31,8 @@ impl WorkDir {
         file.display().to_string()
     }
 
-    /// Runs the program to its end with these settings and this environment; it waits for no store.
+    /// Runs the program to its end with these settings and environment variables, without waiting
+    /// for an unavailable store.
     pub fn run(&self, settings: &str, with: &[(&str, &str)], arguments: &[&str]) -> Output {
         let file = self.file("settings.toml", settings);
         let listen = format!("127.0.0.1:{}", free_port());
@@ -44,24 +45,26 @@ impl WorkDir {
         let pid = child.id().to_string();
         let (send, ended) = mpsc::channel();
         thread::spawn(move || send.send(child.wait_with_output()));
-        // A program that serves where it should refuse must fail its test, not hang it.
+        // With a timeout, a server that starts although it should refuse fails its test instead of
+        // blocking it.
         let output = ended.recv_timeout(Duration::from_secs(20)).unwrap_or_else(|_| {
             assert!(Command::new("kill").arg(&pid).status().is_ok_and(|status| status.success()));
-            ended.recv().expect("it ends")
+            ended.recv().expect("the program ends")
         });
         output.expect("its output")
     }
 
-    /// Starts a server, which must refuse with one line that has all of `words`; returns the line.
+    /// Starts a server, which must refuse with one line that contains all of `words`. Returns the
+    /// line.
     #[track_caller]
     pub fn refused(&self, settings: &str, words: &[&str]) -> String {
         let output = self.run(settings, &[], &[]);
         one_line(&output, words)
     }
 
-    /// Runs the doctor, which must report a problem that has all of `words`.
+    /// Runs the doctor, which must report a problem with all of `words`.
     #[track_caller]
-    pub fn ill(&self, settings: &str, words: &[&str]) -> String {
+    pub fn assert_problem(&self, settings: &str, words: &[&str]) -> String {
         let output = self.run(settings, &[], &["doctor"]);
         one_line(&output, &["to repair (see above)"]);
         let said = text(&output.stdout);
@@ -72,9 +75,9 @@ impl WorkDir {
         said
     }
 
-    /// Runs the doctor, which must find no problem and print all of `words`; returns its output.
+    /// Runs the doctor, which must find no problem and print all of `words`. Returns its output.
     #[track_caller]
-    pub fn well(&self, settings: &str, words: &[&str]) -> String {
+    pub fn assert_healthy(&self, settings: &str, words: &[&str]) -> String {
         let output = self.run(settings, &[], &["doctor"]);
         let said = text(&output.stdout);
         assert_eq!(output.status.code(), Some(0), "{said}{}", text(&output.stderr));
@@ -86,8 +89,8 @@ impl WorkDir {
     }
 }
 
-/// Asserts a failure with one line that begins with the program's name and has all of `words`;
-/// returns the line.
+/// Asserts a failure with one line that begins with the program's name and contains all of `words`.
+/// Returns the line.
 #[track_caller]
 pub fn one_line(output: &Output, words: &[&str]) -> String {
     let said = text(&output.stderr);
@@ -105,16 +108,16 @@ pub fn text(bytes: &[u8]) -> String {
 }
 
 #[track_caller]
-pub fn untouched(redis: &Redis) {
+pub fn assert_empty(redis: &Redis) {
     assert_eq!(redis.command("KEYS *").as_deref(), Some("*0\r\n"), "a key was written");
 }
 
-/// Returns `[store]` with this URL and further lines.
+/// Returns `[store]` with this URL and additional lines.
 pub fn store(url: &str, more: &str) -> String {
     format!("[store]\nurl = \"{url}\"\n{more}\n")
 }
 
-/// Running server whose log is kept.
+/// A running server whose log the test reads.
 pub struct Logged {
     pub base: String,
     child: Child,
@@ -122,12 +125,12 @@ pub struct Logged {
 }
 
 impl Logged {
-    /// Starts a server and waits until it serves.
+    /// Starts a server, and waits until it answers.
     pub fn start(place: &WorkDir, settings: &str) -> Self {
         Self::start_on(place, "127.0.0.1", settings)
     }
 
-    /// Starts a server that listens on this host, and waits until it serves.
+    /// Starts a server that listens on this host, and waits until it answers.
     pub fn start_on(place: &WorkDir, host: &str, settings: &str) -> Self {
         let logged = Self::spawn(place, host, settings, &[]);
         logged.wait_for("serving");
@@ -138,7 +141,7 @@ impl Logged {
         Self::spawn(place, "127.0.0.1", settings, &[])
     }
 
-    /// Starts a server through the program `wrapper`, and waits until it serves.
+    /// Starts a server with the command `wrapper`, and waits until it answers.
     pub fn within(place: &WorkDir, settings: &str, wrapper: &[&str]) -> Self {
         let logged = Self::spawn(place, "127.0.0.1", settings, wrapper);
         logged.wait_for("serving");
@@ -166,7 +169,7 @@ impl Logged {
         assert!(sent.expect("kill runs").success());
     }
 
-    /// Waits for the server to end, and returns the exit code and the log.
+    /// Waits for the end of the server. Returns the exit code and the log.
     pub fn ended(mut self) -> (Option<i32>, String) {
         let end = Instant::now() + patience();
         loop {
@@ -174,8 +177,8 @@ impl Logged {
             if let Some(status) = self.child.try_wait().expect("the process is ours") {
                 return (status.code(), fs::read_to_string(&self.log).unwrap_or(said));
             }
-            assert!(Instant::now() < end, "it does not end: {said}");
-            thread::sleep(Duration::from_millis(5)); // a program that hangs must fail its test
+            assert!(Instant::now() < end, "the server does not end: {said}");
+            thread::sleep(Duration::from_millis(5)); // polls, so that a hanging program fails its test
         }
     }
 
@@ -183,20 +186,20 @@ impl Logged {
         self.child.id()
     }
 
-    /// Waits until the log has this word, and returns the log.
+    /// Waits until the log contains this word. Returns the log.
     pub fn wait_for(&self, word: &str) -> String {
         self.wait_until(word, |said| said.contains(word))
     }
 
-    /// Waits until `is_so` holds for the log, and returns the log.
-    pub fn wait_until(&self, what: &str, is_so: impl Fn(&str) -> bool) -> String {
+    /// Waits until `holds` returns true for the log. Returns the log.
+    pub fn wait_until(&self, what: &str, holds: impl Fn(&str) -> bool) -> String {
         let end = Instant::now() + patience();
         loop {
             let said = fs::read_to_string(&self.log).expect("text");
-            if is_so(&said) {
+            if holds(&said) {
                 return said;
             }
-            assert!(Instant::now() < end, "no {what:?} in {said}");
+            assert!(Instant::now() < end, "the log has no {what:?}: {said}");
             thread::sleep(Duration::from_millis(5)); // no event reports the log's lines
         }
     }
@@ -204,7 +207,7 @@ impl Logged {
 
 impl Drop for Logged {
     fn drop(&mut self) {
-        // The process may have ended by itself.
+        // Ignores errors, since the process may have ended by itself.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

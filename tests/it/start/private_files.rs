@@ -1,4 +1,4 @@
-//! Files of the program are private to its user, whatever the umask.
+//! Files of the program can be read only by its user, whatever the umask is.
 
 use std::{
     fs,
@@ -12,10 +12,10 @@ use super::output;
 use crate::support::process::Process;
 
 fn mode(path: &Path) -> u32 {
-    fs::metadata(path).expect("it is there").permissions().mode() & 0o777
+    fs::metadata(path).expect("the file exists").permissions().mode() & 0o777
 }
 
-/// Returns all files below a directory with rights for its group or others.
+/// Returns all files below a directory that its group or others may access.
 fn open_to_others(dir: &Path) -> Vec<String> {
     let entries =
         fs::read_dir(dir).expect("a directory").map(|entry| entry.expect("its name").path());
@@ -52,7 +52,7 @@ async fn data_exports_and_repairs_are_private_files() {
     };
     run(&["export", "jobs.ndjson"]);
     assert_eq!(mode(&dir.join("jobs.ndjson")), 0o600);
-    // The page of the table `layout`: the store cannot be opened without it.
+    // Damages the page of the table `layout`, without which the store cannot be opened.
     let file = fs::File::options().write(true).open(data.join("jobs.db")).expect("the file");
     file.write_all_at(&[0; 4096], 2 * 4096).expect("written");
     run(&["doctor", "--repair"]);
@@ -63,7 +63,7 @@ async fn data_exports_and_repairs_are_private_files() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_directory_that_was_there_keeps_its_mode() {
+async fn an_existing_directory_keeps_its_mode() {
     let dir = tempfile::tempdir().expect("a temporary folder");
     let data = dir.path().join("data");
     fs::create_dir(&data).expect("made");

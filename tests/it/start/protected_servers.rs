@@ -18,13 +18,13 @@ const REDIS_PASSWORD: &str = "p4ss-of-redis";
 const SENTINEL_PASSWORD: &str = "p4ss-of-sentinels";
 
 /// A master and its replica, and one Sentinel.
-struct Guarded {
+struct ProtectedServers {
     redis: [Redis; 2],
     sentinel: Child,
     port: u16,
 }
 
-impl Guarded {
+impl ProtectedServers {
     fn start(place: &WorkDir) -> Self {
         let all = ["--appendonly", "yes", "--masterauth", REDIS_PASSWORD];
         let master = Redis::with(&[&all[..], &["--repl-diskless-sync-delay", "0"]].concat());
@@ -43,9 +43,9 @@ impl Guarded {
         );
         let file = place.file("sentinel.conf", &text);
         let sentinel = redis_server().arg(file).arg("--sentinel").spawn();
-        let sentinel = sentinel.expect("redis-server is installed: ./tests/setup does that");
+        let sentinel = sentinel.expect("redis-server is missing: install it with ./tests/setup");
         let all = Self { redis: [master, replica], sentinel, port };
-        wait("the replica does not follow", || {
+        wait("the replica is not connected to its master", || {
             let info =
                 ask_with_password(all.redis[1].port(), REDIS_PASSWORD, &["INFO", "replication"]);
             info.is_some_and(|info| info.text().contains("master_link_status:up"))
@@ -67,9 +67,9 @@ impl Guarded {
     }
 }
 
-impl Drop for Guarded {
+impl Drop for ProtectedServers {
     fn drop(&mut self) {
-        self.sentinel.kill().expect("the process is ours");
+        self.sentinel.kill().expect("the process is a child of this test");
         self.sentinel.wait().expect("it was killed");
     }
 }
@@ -87,8 +87,8 @@ fn wait(what: &str, done: impl Fn() -> bool) {
 #[tokio::test(flavor = "multi_thread")]
 async fn sentinels_and_redis_each_get_their_own_password() {
     let place = WorkDir::new();
-    let guarded = Guarded::start(&place);
-    let url = format!("redis+sentinel://127.0.0.1:{}/main", guarded.port);
+    let servers = ProtectedServers::start(&place);
+    let url = format!("redis+sentinel://127.0.0.1:{}/main", servers.port);
     let own = format!("sentinel_password = \"{SENTINEL_PASSWORD}\"");
     for (settings, words) in [
         (String::new(), ["by its Sentinels", "store.sentinel_password"]),
@@ -107,16 +107,17 @@ async fn sentinels_and_redis_each_get_their_own_password() {
         ),
     ] {
         let settings = store(&url, &settings);
-        for said in [place.refused(&settings, &words), place.ill(&settings, &words)] {
+        for said in [place.refused(&settings, &words), place.assert_problem(&settings, &words)] {
             assert!(!said.contains(REDIS_PASSWORD) && !said.contains(SENTINEL_PASSWORD), "{said}");
         }
     }
-    let unknown = format!("redis+sentinel://127.0.0.1:{}/other", guarded.port);
+    let unknown = format!("redis+sentinel://127.0.0.1:{}/other", servers.port);
     let both = format!("{own}\npassword = \"{REDIS_PASSWORD}\"");
     place.refused(&store(&unknown, &both), &["the master \"other\"", "knows no such master"]);
-    place.ill(&store(&unknown, &both), &["the master \"other\"", "knows no such master"]);
-    let keys = ask_with_password(guarded.redis[0].port(), REDIS_PASSWORD, &["KEYS", "*"]);
-    assert!(keys.expect("an answer").list().is_empty(), "nothing was written");
+    place
+        .assert_problem(&store(&unknown, &both), &["the master \"other\"", "knows no such master"]);
+    let keys = ask_with_password(servers.redis[0].port(), REDIS_PASSWORD, &["KEYS", "*"]);
+    assert!(keys.expect("an answer").list().is_empty(), "a refused command has written keys");
 
     let of_redis = place.file("of-redis", REDIS_PASSWORD);
     let of_sentinels = place.file("of-sentinels", SENTINEL_PASSWORD);
@@ -131,10 +132,10 @@ async fn sentinels_and_redis_each_get_their_own_password() {
             ),
         ),
     ] {
-        place.well(&settings, &["role master", "replicas 1"]);
+        place.assert_healthy(&settings, &["role master", "replicas 1"]);
     }
 
-    // The server uses the passwords at the next master too.
+    // The server also uses the passwords for the next master.
     let settings = store(&url, &format!("{both}\nack = \"replica\""));
     let file = place.file("serve.toml", &settings);
     let server = Process::start(place.path(), &["--config", &file]).await;
@@ -142,12 +143,14 @@ async fn sentinels_and_redis_each_get_their_own_password() {
         server.post("/jobs", json!({"topic": "t", "id": id})).await.map(|(status, _)| status)
     };
     assert_eq!(put("before").await, Some(201));
-    let old = guarded.master().expect("a master");
-    wait("a failover cannot begin", || {
-        let begun = guarded.sentinel(&["SENTINEL", "FAILOVER", "main"]);
+    let old = servers.master().expect("a master");
+    wait("the Sentinel refuses to begin a failover", || {
+        let begun = servers.sentinel(&["SENTINEL", "FAILOVER", "main"]);
         begun.is_some_and(|reply| reply.text() == "OK")
     });
-    wait("no failover", || guarded.master().is_some_and(|port| port != old));
+    wait("the Sentinel has not promoted the replica", || {
+        servers.master().is_some_and(|port| port != old)
+    });
     eventually!(put("after").await == Some(201), "the server does not find the new master");
     assert_eq!(server.get("/jobs/before").await.1["state"], "ready");
 }

@@ -1,4 +1,4 @@
-//! The consumer in the README, run verbatim but for the port and, in most tests, its work.
+//! The consumer of the README, run unchanged except for the port and, in most tests, its work.
 
 use std::{
     io::{BufRead, BufReader},
@@ -13,20 +13,21 @@ use crate::{
     support::{free_port, patience::patience, process::Process},
 };
 
-/// Instead of the work in the README: prints the job's id, then sleeps for the seconds in its body.
+/// Replacement for the work in the README: prints the job's id, and then sleeps for the seconds in
+/// its body.
 const SLEEP: (&str, &str) = (
     "print(\"closing order\", job[\"body\"][\"order\"])",
     "print(job[\"id\"], flush=True); time.sleep(job[\"body\"])",
 );
 
-/// A running consumer, which is killed with its test.
+/// A running consumer, which is killed at the end of its test.
 struct Consumer {
     process: Child,
     printed: mpsc::UnboundedReceiver<String>,
 }
 
 impl Consumer {
-    /// Starts the consumer after these replacements in its text.
+    /// Starts the consumer with these replacements in its text.
     fn start(server: &Process, replacements: &[(&str, &str)]) -> Self {
         let [text] = &blocks(README, "python")[..] else { panic!("one consumer") };
         let mut text = text.replace("http://127.0.0.1:9277", &server.base);
@@ -47,18 +48,18 @@ impl Consumer {
         Self { process, printed }
     }
 
-    /// Waits until the consumer works on this job.
+    /// Waits until the consumer has begun to work on this job.
     async fn works_on(&mut self, id: &str) {
         let printed = tokio::time::timeout(patience(), self.printed.recv()).await;
         assert_eq!(printed.ok().flatten().as_deref(), Some(id));
     }
 
-    /// Sends SIGTERM, and waits for the end.
+    /// Sends SIGTERM, and waits until the consumer has ended.
     fn terminate(mut self) {
         let pid = self.process.id().to_string();
         let sent = Command::new("kill").args(["-TERM", &pid]).status();
         assert!(sent.is_ok_and(|sent| sent.success()));
-        assert!(self.process.wait().expect("it ends").success());
+        assert!(self.process.wait().expect("the consumer ends").success());
     }
 }
 
@@ -74,7 +75,8 @@ async fn put_order(server: &Process, id: &str, body: Value, ttr: &str) {
     assert_eq!(server.post("/jobs", job).await.expect("an answer").0, 201);
 }
 
-/// Waits until the job has this state, and returns the job; "gone" means that there is no job.
+/// Waits until the job has this state. Returns the job. The state "gone" means that there is no
+/// such job.
 async fn wait_for_state(server: &Process, id: &str, state: &str) -> Value {
     let path = format!("/jobs/{id}");
     let mut job;
@@ -102,28 +104,29 @@ async fn the_consumer_of_the_readme_finishes_and_releases_jobs() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_consumer_of_the_readme_outlives_its_server_and_its_ttr() {
+async fn the_consumer_of_the_readme_survives_ends_of_server_and_ttr() {
     let dir = tempfile::tempdir().expect("a temporary folder");
     let port = free_port();
-    let mut server = Process::on_port(port, dir.path(), &[]).await;
+    let mut server = Process::start_on_port(port, dir.path(), &[]).await;
     let mut consumer = Consumer::start(&server, &[SLEEP]);
-    // The job takes longer than its TTR: the consumer touches it.
+    // The work takes longer than the TTR, so the consumer touches the job.
     put_order(&server, "slow", json!(6.0), "4s").await;
     consumer.works_on("slow").await;
     wait_for_state(&server, "slow", "gone").await;
     let (_, topic) = server.get("/topics/orders").await;
     assert_eq!(topic["since_start"]["expired"], 0, "{topic}");
-    // The job is deleted meanwhile: the consumer's touch and finish are refused, and it goes on.
+    // The job is deleted meanwhile, so the consumer's touch and finish are refused. The consumer
+    // continues.
     put_order(&server, "cancelled", json!(1.0), "1s").await;
     consumer.works_on("cancelled").await;
     assert_eq!(server.delete("/jobs/cancelled").await, Some(200));
-    // The server is killed during a job, and comes back.
+    // The server is killed and restarted during the work.
     put_order(&server, "across", json!(2.0), "1h").await;
     consumer.works_on("across").await;
     server.kill();
-    let server = Process::on_port(port, dir.path(), &[]).await;
+    let server = Process::start_on_port(port, dir.path(), &[]).await;
     wait_for_state(&server, "across", "gone").await;
-    // The consumer gives a job back that it has no time to finish.
+    // At SIGTERM, the consumer releases a job that it has no time to finish.
     put_order(&server, "held", json!(3600), "1h").await;
     consumer.works_on("held").await;
     consumer.terminate();
@@ -131,10 +134,10 @@ async fn the_consumer_of_the_readme_outlives_its_server_and_its_ttr() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_consumer_of_the_readme_gives_back_a_job_just_popped() {
+async fn the_consumer_of_the_readme_releases_a_job_just_popped() {
     let dir = tempfile::tempdir().expect("a temporary folder");
     let server = Process::start(dir.path(), &[]).await;
-    // The signal comes after the answer to the pop, and before the loop has the job.
+    // The signal arrives after the answer to the pop, but before the loop has the job.
     let read = "return json.loads(answer.read() or \"{}\")";
     let later = "answer = json.loads(answer.read() or \"{}\"); time.sleep(1); return answer";
     let consumer = Consumer::start(&server, &[SLEEP, (read, later)]);

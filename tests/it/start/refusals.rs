@@ -1,4 +1,4 @@
-//! Settings that the server refuses at its start: each message names the mistake and the remedy.
+//! Settings that the server refuses at its start. Each message names the mistake and the remedy.
 
 use std::{fs, path::Path};
 
@@ -13,7 +13,7 @@ use crate::{
     },
 };
 
-/// Starts the server and expects a refusal of one line that has all of `words`.
+/// Starts the server, and expects a refusal in one line that contains all of `words`.
 #[track_caller]
 fn refused(dir: &Path, arguments: &[&str], words: &[&str]) {
     let listen = format!("127.0.0.1:{}", free_port());
@@ -23,7 +23,7 @@ fn refused(dir: &Path, arguments: &[&str], words: &[&str]) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_second_server_on_the_same_directory() {
+async fn a_second_server_on_the_same_directory_is_refused() {
     let dir = tempfile::tempdir().expect("a temporary folder");
     let mut first = Process::start(dir.path(), &[]).await;
     refused(dir.path(), &[], &["data", "another delay-queue", "store.url"]);
@@ -32,7 +32,7 @@ async fn a_second_server_on_the_same_directory() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn another_number_of_buckets() {
+async fn another_number_of_buckets_is_refused() {
     let redis = Redis::start();
     for store in ["file:./data", &redis.url()] {
         let dir = tempfile::tempdir().expect("a temporary folder");
@@ -45,13 +45,13 @@ async fn another_number_of_buckets() {
         Process::start(dir.path(), &["--store", store, "--config", &four]).await;
         let words = ["buckets = 4", "8", "store.buckets"];
         refused(dir.path(), &["--store", store, "--config", &eight], &words);
-        // Without a number in the settings, the server takes the store's.
+        // Without a number in the settings, the server uses the number of the store.
         Process::start(dir.path(), &["--store", store]).await;
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_store_of_a_newer_schema() {
+async fn a_store_of_a_newer_schema_is_refused() {
     let dir = tempfile::tempdir().expect("a temporary folder");
     let mut server = Process::start(dir.path(), &[]).await;
     server.signal("-TERM");
@@ -72,7 +72,7 @@ async fn a_store_of_a_newer_schema() {
 }
 
 #[test]
-fn a_redis_that_may_lose_jobs_unless_that_is_accepted() {
+fn a_redis_that_may_lose_jobs_is_refused_unless_accepted() {
     let dir = tempfile::tempdir().expect("a temporary folder");
     let no_aof = Redis::with(&["--appendonly", "no"]);
     refused(dir.path(), &["--store", &no_aof.url()], &["appendonly", "accept_data_loss"]);
@@ -91,20 +91,20 @@ fn a_redis_that_may_lose_jobs_unless_that_is_accepted() {
 }
 
 #[test]
-fn a_redis_that_is_not_there_or_wants_a_password() {
+fn a_missing_redis_and_a_missing_password_are_reported() {
     let dir = tempfile::tempdir().expect("a temporary folder");
     let url = format!("redis://user:secret@127.0.0.1:{}/", free_port());
     refused(dir.path(), &["--store", &url], &["127.0.0.1"]);
     let listen = format!("127.0.0.1:{}", free_port());
     let said = output(dir.path(), &["--listen", &listen, "--store", &url]).stderr;
-    assert!(!text(&said).contains("secret"), "a password in a message");
+    assert!(!text(&said).contains("secret"), "the message contains a password");
     let redis = Redis::with(&["--appendonly", "yes"]);
     redis.command("CONFIG SET requirepass secret").expect("an answer");
     refused(dir.path(), &["--store", &redis.url()], &["127.0.0.1", "NOAUTH"]);
 }
 
 #[test]
-fn settings_that_are_unknown_or_out_of_range() {
+fn unknown_and_invalid_settings_are_refused() {
     let dir = tempfile::tempdir().expect("a temporary folder");
     let bad = [
         ("[server]\nlisen = \"x\"\n", "lisen"),
@@ -168,7 +168,7 @@ fn settings_that_are_unknown_or_out_of_range() {
     let listen = output(dir.path(), &["--listen", "nonsense"]);
     one_line(&listen, &["server.listen"]);
     assert!(output(dir.path(), &["--check-config"]).status.success());
-    assert!(!dir.path().join("data").exists(), "checking makes nothing");
+    assert!(!dir.path().join("data").exists(), "checking the settings has created a store");
 }
 
 #[test]

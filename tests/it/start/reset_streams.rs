@@ -1,5 +1,5 @@
-//! Pops over HTTP/2 whose client resets the stream or cuts the connection before a byte of the
-//! answer was taken for writing: another consumer gets their jobs at once, with the first attempt.
+//! Pops over HTTP/2 whose client resets the stream or disconnects before the server has written a
+//! byte of the answer. Another consumer must get their jobs at once, with the first attempt.
 
 use std::{
     io::Write,
@@ -22,7 +22,7 @@ const HEADERS: u8 = 1;
 const RST_STREAM: u8 = 3;
 const PING: u8 = 6;
 
-/// Returns the setting of the initial window of each stream.
+/// Returns the frame payload that sets the initial window of each stream.
 fn window(bytes: u32) -> Vec<u8> {
     [&[0, 4][..], &bytes.to_be_bytes()].concat()
 }
@@ -55,10 +55,10 @@ impl Stage {
         assert_eq!(status, "2 201", "{answer}");
     }
 
-    /// Asserts that another consumer gets the job at once with the first attempt: the TTR would
-    /// bring it back only after an hour.
+    /// Asserts that another consumer gets the job at once with the first attempt, not only after
+    /// the TTR of an hour.
     #[track_caller]
-    fn is_back(&self, topic: &str) {
+    fn assert_returned(&self, topic: &str) {
         let (status, popped) = self.curl.get(&format!("/topics/{topic}/pop?wait=5s"), &[]);
         let attempt = &popped["jobs"][0]["attempt"];
         assert_eq!((status.as_str(), attempt), ("2 200", &json!(1)), "{popped}");
@@ -74,7 +74,7 @@ fn reset(client: &mut Tls, stream: u32) {
     client.write_all(&frame(RST_STREAM, 0, stream, &CANCEL.to_be_bytes())).expect("sent");
 }
 
-/// Reads until a frame of this kind comes for a stream, and returns its payload.
+/// Reads until a frame of this kind arrives for the stream. Returns its payload.
 #[track_caller]
 fn read_to(client: &mut Tls, kind: u8, stream: u32) -> Vec<u8> {
     loop {
@@ -93,19 +93,20 @@ fn a_stream_that_is_reset_while_its_pop_waits_gets_no_job() {
     let waiting = || waiting_pops(&text(&stage.curl.run("/metrics", &[]).stdout));
     let end = Instant::now() + patience();
     while waiting() == 0 {
-        assert!(Instant::now() < end, "it does not wait");
+        assert!(Instant::now() < end, "the pop does not wait");
     }
     reset(&mut client, 1);
-    // The server reads frames in order: once it answers this one, it has read the reset.
+    // The server reads frames in order, so its answer to this one proves that it has read the
+    // reset.
     client.write_all(&frame(PING, 0, 0, &[7; 8])).expect("sent");
     read_to(&mut client, PING, 0);
     stage.put("t", "");
-    stage.is_back("t");
+    stage.assert_returned("t");
     assert_eq!(waiting(), 0);
 }
 
 #[test]
-fn a_job_without_window_goes_back_when_its_stream_is_reset() {
+fn a_job_without_window_is_returned_when_its_stream_is_reset() {
     let stage = Stage::new();
     let mut client = stage.client(&window(0));
     for stream in [1, 3, 5] {
@@ -113,12 +114,12 @@ fn a_job_without_window_goes_back_when_its_stream_is_reset() {
         open(&mut client, stream, "/topics/t/pop?wait=60s");
         read_to(&mut client, HEADERS, stream);
         reset(&mut client, stream);
-        stage.is_back("t");
+        stage.assert_returned("t");
     }
 }
 
 #[test]
-fn a_job_without_window_goes_back_when_the_connection_is_cut() {
+fn a_job_without_window_is_returned_when_its_client_leaves() {
     let stage = Stage::new();
     for lingers in [true, false] {
         stage.put("t", "");
@@ -126,17 +127,17 @@ fn a_job_without_window_goes_back_when_the_connection_is_cut() {
         open(&mut client, 1, "/topics/t/pop?wait=60s");
         read_to(&mut client, HEADERS, 1);
         if !lingers {
-            // The system then resets the connection.
+            // With unread bytes, the system resets the connection.
             let socket = socket2::SockRef::from(&client.sock);
             socket.set_linger(Some(Duration::ZERO)).expect("set");
         }
         drop(client);
-        stage.is_back("t");
+        stage.assert_returned("t");
     }
 }
 
 #[test]
-fn an_answer_behind_a_full_window_goes_back_when_reset() {
+fn an_answer_behind_a_full_window_is_returned_when_reset() {
     const CONNECTION_WINDOW: usize = 65_535;
     let stage = Stage::new();
     let mut client = stage.client(&window(1 << 20));
@@ -150,10 +151,10 @@ fn an_answer_behind_a_full_window_goes_back_when_reset() {
     open(&mut client, 3, "/topics/t/pop");
     read_to(&mut client, HEADERS, 3);
     reset(&mut client, 3);
-    stage.is_back("t");
-    // The client has bytes of the other answer, so it may know that job.
+    stage.assert_returned("t");
+    // The client has received bytes of the other answer, so it may have this job.
     reset(&mut client, 1);
-    thread::sleep(Duration::from_millis(200)); // no event reports that no job comes back
+    thread::sleep(Duration::from_millis(200)); // no event reports that the job stays reserved
     let (_, popped) = stage.curl.get("/topics/large/pop", &[]);
     assert_eq!(popped["jobs"], json!([]));
 }

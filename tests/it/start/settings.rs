@@ -1,4 +1,4 @@
-//! Settings: names, mistakes, and the display of the effective ones.
+//! Settings: names, mistakes, and the output of the effective settings.
 
 use std::process::Output;
 
@@ -7,20 +7,20 @@ use crate::{
     support::{Redis, process::program},
 };
 
-fn checked(place: &WorkDir, settings: &str, with: &[(&str, &str)]) -> Output {
+fn check_settings(place: &WorkDir, settings: &str, with: &[(&str, &str)]) -> Output {
     let file = place.file("checked.toml", settings);
     let mut command = program(place.path(), &["--check-config", "--config", &file]);
     command.envs(with.iter().copied()).output().expect("the program runs")
 }
 
 #[test]
-fn all_that_is_wrong_is_named_at_once() {
+fn all_mistakes_are_reported_at_once() {
     let place = WorkDir::new();
     let settings = "[server]\nlisten = \"nowhere\"\nlisen = 1\n[job_defaults]\nttr = 0\n\
                     [timer]\npoll_interval = \"soon\"\n[log]\nformat = \"xml\"\n[sevrer]\n";
     let variables =
         [("DELAY_QUEUE_STORE_URL", "redis://:s3cret@h"), ("DELAY_QUEUE__STORE__PREFIX", "{}")];
-    let output = checked(&place, settings, &variables);
+    let output = check_settings(&place, settings, &variables);
     let said = text(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{said}");
     assert!(output.stdout.is_empty(), "{output:?}");
@@ -44,7 +44,7 @@ fn all_that_is_wrong_is_named_at_once() {
 }
 
 #[test]
-fn a_wrong_setting_is_explained_once_with_the_line_it_stands_on() {
+fn a_wrong_setting_is_reported_once_with_its_line() {
     let place = WorkDir::new();
     for (settings, said) in [
         (
@@ -75,17 +75,19 @@ fn a_wrong_setting_is_explained_once_with_the_line_it_stands_on() {
         ("server = 3\n", "server must be a table of settings: [server] (checked.toml, line 1)"),
         ("# a\nnonsense\n", "checked.toml: line 2, column 9: key with no value"),
     ] {
-        let output = checked(&place, settings, &[]);
+        let output = check_settings(&place, settings, &[]);
         let stderr = text(&output.stderr);
-        let [line] = stderr.lines().collect::<Vec<_>>()[..] else { panic!("one line: {stderr}") };
+        let [line] = stderr.lines().collect::<Vec<_>>()[..] else {
+            panic!("the output must be one line: {stderr}")
+        };
         assert!(
             line.replace(&format!("{}/", place.path().display()), "").contains(said),
             "{said:?} in {line}"
         );
     }
     let variable = [("DELAY_QUEUE__TIMER__POLL_INTERVAL", "soon")];
-    let stderr = text(&checked(&place, "", &variable).stderr);
-    assert_eq!(stderr.matches("poll_interval").count(), 1, "the key once: {stderr}");
+    let stderr = text(&check_settings(&place, "", &variable).stderr);
+    assert_eq!(stderr.matches("poll_interval").count(), 1, "the message repeats the key: {stderr}");
     assert!(stderr.trim_end().ends_with("(DELAY_QUEUE__TIMER__POLL_INTERVAL)"), "{stderr}");
 }
 
@@ -103,7 +105,7 @@ fn a_misspelt_variable_stops_the_start() {
         assert!(said.contains(name) && said.contains(right), "{said}");
         assert!(!place.path().join("data").exists() && !place.path().join("elsewhere").exists());
     }
-    let output = checked(&place, "", &[("DELAY_QUEUE__STORE__URL", "file:./elsewhere")]);
+    let output = check_settings(&place, "", &[("DELAY_QUEUE__STORE__URL", "file:./elsewhere")]);
     assert!(text(&output.stdout).contains("url = \"file:./elsewhere\""), "{output:?}");
 }
 
@@ -116,7 +118,8 @@ fn shown_settings_have_no_secrets_and_work_as_a_file() {
          [timer]\npoll_interval = \"250ms\"\n",
         redis.port()
     );
-    let output = checked(&place, &settings, &[("DELAY_QUEUE__JOB_DEFAULTS__MAX_ATTEMPTS", "3")]);
+    let output =
+        check_settings(&place, &settings, &[("DELAY_QUEUE__JOB_DEFAULTS__MAX_ATTEMPTS", "3")]);
     let shown = text(&output.stdout);
     assert!(output.status.success(), "{output:?}");
     for line in [
@@ -132,17 +135,17 @@ fn shown_settings_have_no_secrets_and_work_as_a_file() {
         assert!(shown.lines().any(|shown| shown == line), "no {line:?} in {shown}");
     }
     assert!(!shown.contains("s3cret"), "{shown}");
-    let again = checked(&place, &shown, &[]);
+    let again = check_settings(&place, &shown, &[]);
     assert_eq!(text(&again.stdout), shown, "{}", text(&again.stderr));
 
     let login = "[store]\nurl = \"rediss+cluster://me:s3cret@a:1,b:2\"\n";
-    let shown = text(&checked(&place, login, &[]).stdout);
+    let shown = text(&check_settings(&place, login, &[]).stdout);
     assert!(shown.contains("url = \"rediss+cluster://(secret)@a:1,b:2\""), "{shown}");
     assert!(!shown.contains("s3cret"), "{shown}");
 }
 
 #[test]
-fn a_server_listens_on_a_name_and_serve_is_a_word() {
+fn a_server_listens_on_a_host_name_and_accepts_serve() {
     let place = WorkDir::new();
     let server = Logged::start_on(&place, "localhost", "");
     let name = server.base.replace("http://127.0.0.1", "localhost");

@@ -22,14 +22,14 @@ use crate::{
 };
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_signal_ends_the_server_in_order_and_at_once() {
+async fn a_signal_stops_the_server_at_once() {
     for signal in ["-TERM", "-INT", "-HUP"] {
         let dir = tempfile::tempdir().expect("a temporary folder");
-        // Under nohup these tests would pass on that SIGHUP is ignored.
+        // Resets SIGHUP, since a test run under nohup would make the server ignore it.
         let (own, mut command) = (program(dir.path(), &[]), Command::new("env"));
         command.arg("--default-signal=HUP").arg(own.get_program()).args(own.get_args());
         command.current_dir(dir.path());
-        let mut server = Process::spawned(free_port(), command).await;
+        let mut server = Process::spawn(free_port(), command).await;
         server.post("/jobs", json!({"topic": "other", "id": "a"})).await.expect("an answer");
         let url = format!("{}/topics/t/pop?wait=60s", server.base);
         let waiting = tokio::spawn(reqwest::get(url));
@@ -47,7 +47,7 @@ async fn a_signal_ends_the_server_in_order_and_at_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_client_that_sends_half_a_request_does_not_hold_up_the_end() {
+async fn a_client_with_half_a_request_does_not_delay_the_end() {
     let dir = tempfile::tempdir().expect("a temporary folder");
     let mut server = Process::start(dir.path(), &[]).await;
     let address = server.base.trim_start_matches("http://");
@@ -62,11 +62,11 @@ async fn a_client_that_sends_half_a_request_does_not_hold_up_the_end() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_that_was_started_with_nohup_outlives_its_terminal() {
+async fn a_server_started_with_nohup_survives_its_terminal() {
     let place = WorkDir::new();
     let server = Logged::within(&place, "", &["nohup"]);
     server.signal("-HUP");
-    // The log would show a stop.
+    // The log would contain a stop.
     tokio::time::sleep(Duration::from_millis(300)).await;
     let ready = reqwest::get(format!("{}/readyz", server.base)).await.expect("an answer");
     assert_eq!(ready.status(), 200);

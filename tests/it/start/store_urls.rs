@@ -1,5 +1,5 @@
-//! Refusals in one line, with nothing written: another kind of Redis than the URL says, settings
-//! that contradict each other, and levels of `store.ack` that a Redis cannot give.
+//! Refusals in one line, without writing anything: a Redis of another kind than the URL,
+//! contradictory settings, and levels of `store.ack` that a Redis cannot provide.
 
 use std::{
     io::{Read, Write},
@@ -8,12 +8,12 @@ use std::{
 };
 
 use crate::{
-    start::outputs::{WorkDir, one_line, store, untouched},
+    start::outputs::{WorkDir, assert_empty, one_line, store},
     support::{Redis, free_port, process::Process, resp::ask, shared_cluster},
 };
 
 #[test]
-fn urls_that_are_none() {
+fn invalid_urls_are_refused() {
     let place = WorkDir::new();
     for (url, words) in [
         ("mysql://u:secret@h", ["redis+cluster://", "\"mysql:…\""]),
@@ -34,7 +34,7 @@ fn urls_that_are_none() {
 }
 
 #[test]
-fn settings_that_do_not_go_together() {
+fn contradictory_settings_are_refused() {
     let place = WorkDir::new();
     let file = place.file("password", "secret\nmore\n");
     let empty = place.file("empty", "\n");
@@ -90,7 +90,7 @@ fn settings_that_do_not_go_together() {
             assert!(!line.contains("secret") && output.stdout.is_empty(), "{line}");
         }
     }
-    assert!(!place.path().join("data").exists(), "nothing was made");
+    assert!(!place.path().join("data").exists(), "a refused start has created a store");
     let both = file_store("ack = \"fsync\"");
     assert!(place.run(&both, &[], &["--check-config"]).status.success());
 }
@@ -114,7 +114,7 @@ fn an_unreadable_file_is_reported_without_its_lines() {
 }
 
 #[test]
-fn another_kind_of_redis_than_the_url_says() {
+fn a_redis_of_another_kind_than_its_url_is_refused() {
     let (place, redis) = (WorkDir::new(), Redis::start());
     let cluster = shared_cluster::shared();
     let nodes = cluster.url();
@@ -122,37 +122,36 @@ fn another_kind_of_redis_than_the_url_says() {
 
     let as_cluster = store(&format!("redis+cluster://127.0.0.1:{}", redis.port()), "");
     place.refused(&as_cluster, &["not a node of a cluster", "begin store.url with redis://"]);
-    place.ill(&as_cluster, &["begin store.url with redis://"]);
-    untouched(&redis);
+    place.assert_problem(&as_cluster, &["begin store.url with redis://"]);
+    assert_empty(&redis);
 
     let prefix = shared_cluster::prefix();
     let as_single = store(&format!("redis://{node}"), &format!("prefix = \"{prefix}\""));
     place.refused(&as_single, &["node of a cluster", "redis+cluster://"]);
-    place.ill(&as_single, &["node of a cluster", "redis+cluster://"]);
+    place.assert_problem(&as_single, &["node of a cluster", "redis+cluster://"]);
     for port in cluster.masters() {
         let keys = ask(port, &["KEYS", &format!("*{prefix}:*")]).expect("an answer");
         assert!(keys.list().is_empty(), "{keys:?}");
     }
 
-    // A server that is no Sentinel, and an address without a server.
+    // Tries a server that is no Sentinel, and an address without a server.
     let url = format!("redis+sentinel://127.0.0.1:{}/main", redis.port());
     place.refused(&store(&url, ""), &["the master \"main\" by its Sentinels", "SENTINEL"]);
-    untouched(&redis);
+    assert_empty(&redis);
     let url = format!("redis+cluster://127.0.0.1:{},127.0.0.1:{}", free_port(), free_port());
     place.refused(&store(&url, ""), &["failed to open the cluster", "127.0.0.1", "refused"]);
 }
 
-/// Starts a proxy that lets scripts use declared keys only, as some servers do, and returns its
-/// port.
-fn strict(redis: &Redis) -> u16 {
+/// Starts a proxy that lets scripts use only declared keys, as some servers do. Returns its port.
+fn start_strict_proxy(redis: &Redis) -> u16 {
     const REFUSAL: &[u8] = b"-ERR Error running script: script tried accessing undeclared key\r\n";
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
-    let (own, port) = (listener.local_addr().expect("it is bound").port(), redis.port());
-    // The thread ends with the process; only the program under test connects.
+    let (own, port) = (listener.local_addr().expect("the listener is bound").port(), redis.port());
+    // The thread ends with this process. Only the program under test connects to it.
     thread::spawn(move || {
         for client in listener.incoming() {
             let mut client = client.expect("a connection");
-            let mut server = TcpStream::connect(("127.0.0.1", port)).expect("it runs");
+            let mut server = TcpStream::connect(("127.0.0.1", port)).expect("Redis runs");
             let (mut answers, mut back) =
                 (server.try_clone().expect("a socket"), client.try_clone().expect("a socket"));
             thread::spawn(move || std::io::copy(&mut answers, &mut back));
@@ -160,7 +159,7 @@ fn strict(redis: &Redis) -> u16 {
                 let mut buffer = [0; 64 * 1024];
                 while let Ok(length @ 1..) = client.read(&mut buffer) {
                     let asked = String::from_utf8_lossy(&buffer[..length]).into_owned();
-                    // A script that reads, with one key declared and another one as an argument.
+                    // Refuses scripts that read a key which is only an argument.
                     let words: Vec<&str> = asked.split("\r\n").skip(2).step_by(2).collect();
                     let is_read = words.get(1).is_some_and(|text| text.contains("'EXISTS'"));
                     let done = match is_read && words.get(2) == Some(&"1") {
@@ -178,12 +177,12 @@ fn strict(redis: &Redis) -> u16 {
 }
 
 #[test]
-fn a_server_that_wants_every_key_declared() {
+fn a_server_that_requires_declared_keys_is_refused() {
     let (place, redis) = (WorkDir::new(), Redis::start());
-    let settings = store(&format!("redis://127.0.0.1:{}", strict(&redis)), "");
+    let settings = store(&format!("redis://127.0.0.1:{}", start_strict_proxy(&redis)), "");
     place.refused(&settings, &["requires scripts to declare every key", "undeclared key"]);
-    untouched(&redis);
-    place.ill(&settings, &["requires scripts to declare every key"]);
+    assert_empty(&redis);
+    place.assert_problem(&settings, &["requires scripts to declare every key"]);
 }
 
 #[test]
@@ -193,41 +192,41 @@ fn a_replica_is_refused_as_a_store() {
     let replica = Redis::with(&["--appendonly", "yes", "--replicaof", &of]);
     let settings = store(&replica.url(), "");
     place.refused(&settings, &["role is \"slave\"", "address of the master"]);
-    place.ill(&settings, &["role is \"slave\""]);
-    untouched(&master);
+    place.assert_problem(&settings, &["role is \"slave\""]);
+    assert_empty(&master);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_level_of_ack_that_this_redis_cannot_give() {
+async fn an_ack_level_that_redis_cannot_provide_is_refused() {
     let (place, redis) = (WorkDir::new(), Redis::start());
     let replica = store(&redis.url(), "ack = \"replica\"");
     place.refused(&replica, &["store.ack = \"replica\" needs a connected replica"]);
-    place.ill(&replica, &["store.ack = \"replica\" needs a connected replica"]);
-    untouched(&redis);
+    place.assert_problem(&replica, &["store.ack = \"replica\" needs a connected replica"]);
+    assert_empty(&redis);
 
     let fsync = store(&redis.url(), "ack = \"fsync\"");
     redis.command("CONFIG SET appendfsync everysec").expect("an answer");
     let info = ask(redis.port(), &["INFO", "server"]).expect("an answer");
     let version = info.text().split("redis_version:").nth(1).expect("a version");
-    // Before 7.2 there is no WAITAOF; from then on everysec is enough.
+    // Before 7.2, Redis has no WAITAOF. Since 7.2, `everysec` suffices.
     if version.starts_with("7.0") {
         place.refused(&fsync, &["store.ack = \"fsync\" needs appendfsync always", "everysec"]);
-        place.ill(&fsync, &["store.ack = \"fsync\" needs appendfsync always"]);
-        untouched(&redis);
+        place.assert_problem(&fsync, &["store.ack = \"fsync\" needs appendfsync always"]);
+        assert_empty(&redis);
     } else {
-        place.well(&fsync, &["ack         fsync"]);
+        place.assert_healthy(&fsync, &["ack         fsync"]);
     }
     redis.command("CONFIG SET appendfsync always").expect("an answer");
-    place.well(&fsync, &["ack         fsync", "appendfsync always"]);
+    place.assert_healthy(&fsync, &["ack         fsync", "appendfsync always"]);
     let file = place.file("fsync.toml", &fsync);
     let server = Process::start(place.path(), &["--config", &file]).await;
     let put = server.post("/jobs", serde_json::json!({"topic": "t"})).await.expect("an answer");
     assert_eq!(put.0, 201, "{put:?}");
 
-    // Without an AOF, and with permission to lose jobs: that contradicts fsync.
+    // A Redis without an AOF contradicts `fsync`, even if losses are accepted.
     let no_aof = Redis::with(&["--appendonly", "no", "--appendfsync", "always"]);
     let settings = store(&no_aof.url(), "ack = \"fsync\"\naccept_data_loss = true");
     place.refused(&settings, &["store.ack = \"fsync\" needs an AOF", "appendonly"]);
-    place.ill(&settings, &["store.ack = \"fsync\" needs an AOF"]);
-    untouched(&no_aof);
+    place.assert_problem(&settings, &["store.ack = \"fsync\" needs an AOF"]);
+    assert_empty(&no_aof);
 }

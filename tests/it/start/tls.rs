@@ -1,4 +1,4 @@
-//! TLS: to one Redis, to Sentinels and the master they name, to a cluster. Each test makes its own
+//! TLS to one Redis, to Sentinels and their master, and to a cluster. Each test creates its own
 //! certificates.
 
 use std::{net::TcpStream, process::Child};
@@ -11,7 +11,7 @@ use crate::{
     support::{Redis, free_port, process::Process, redis_server, resp::ask},
 };
 
-/// Certificate authority; its own certificate is in the file `<name>.pem` of a place.
+/// A certificate authority. Its own certificate is in the file `<name>.pem` of a [`WorkDir`].
 pub struct Authority {
     pub file: String,
     issuer: Issuer<'static, KeyPair>,
@@ -38,7 +38,7 @@ impl Authority {
         self.sign_with(place, host, |_| {})
     }
 
-    /// Signs a certificate with changed parameters, such as other times.
+    /// Signs a certificate with changed parameters, such as its times.
     pub fn sign_with(
         &self,
         place: &WorkDir,
@@ -50,7 +50,7 @@ impl Authority {
         params.distinguished_name.push(DnType::CommonName, host);
         change(&mut params);
         let cert = params.signed_by(&key, &self.issuer).expect("a certificate");
-        let name = free_port(); // a number that no other file has
+        let name = free_port(); // a unique number
         Files {
             cert: place.file(&format!("{name}.pem"), &cert.pem()),
             key: place.file(&format!("{name}.key"), &key.serialize_pem()),
@@ -67,7 +67,7 @@ impl Files {
         all
     }
 
-    /// Returns the lines for our settings.
+    /// Returns the lines for the settings of delay-queue.
     pub fn settings(&self) -> String {
         format!("cert_file = \"{}\"\nkey_file = \"{}\"\n", self.cert, self.key)
     }
@@ -77,23 +77,23 @@ fn ca(authority: &Authority) -> String {
     format!("ca_file = \"{}\"\n", authority.file)
 }
 
-struct Secure {
+struct TlsRedis {
     child: Child,
     url: String,
 }
 
-impl Secure {
-    fn start(place: &WorkDir, authority: &Authority, host: &str, asks_clients: &str) -> Self {
+impl TlsRedis {
+    fn start(place: &WorkDir, authority: &Authority, host: &str, client_auth: &str) -> Self {
         let (port, files) = (free_port(), authority.sign(place, host));
         let text = port.to_string();
         let dir = place.path().display().to_string();
         let child = redis_server()
             .args(["--port", "0", "--bind", "127.0.0.1", "--dir", &dir, "--save", ""])
             .args(["--appendonly", "yes", "--appenddirname", &format!("aof-{port}")])
-            .args(["--tls-auth-clients", asks_clients])
+            .args(["--tls-auth-clients", client_auth])
             .args(files.arguments(&text, authority))
             .spawn()
-            .expect("redis-server is installed: ./tests/setup does that");
+            .expect("redis-server is missing: install it with ./tests/setup");
         let redis = Self { child, url: format!("rediss://127.0.0.1:{port}") };
         eventually_blocking!(
             TcpStream::connect(("127.0.0.1", port)).is_ok(),
@@ -103,16 +103,16 @@ impl Secure {
     }
 }
 
-impl Drop for Secure {
+impl Drop for TlsRedis {
     fn drop(&mut self) {
-        self.child.kill().expect("the process is ours");
+        self.child.kill().expect("the process is a child of this test");
         self.child.wait().expect("it was killed");
     }
 }
 
-/// Serves with these settings, and requires that a job is due and delivered.
-async fn works(place: &WorkDir, settings: &str) {
-    place.well(settings, &[]);
+/// Starts a server with these settings, and requires that it delivers a delayed job.
+async fn assert_works(place: &WorkDir, settings: &str) {
+    place.assert_healthy(settings, &[]);
     let file = place.file("works.toml", settings);
     let server = Process::start(place.path(), &["--config", &file]).await;
     let put = json!({"topic": "t", "delay": "50ms", "body": "safe"});
@@ -120,22 +120,22 @@ async fn works(place: &WorkDir, settings: &str) {
     assert_eq!(status, 201);
     let (_, popped) = server.get("/topics/t/pop?wait=10s").await;
     assert_eq!(popped["jobs"][0]["body"], "safe", "{popped}");
-    place.well(settings, &["of delay-queue running"]);
+    place.assert_healthy(settings, &["of delay-queue running"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn only_a_trusted_certificate_of_the_host_is_accepted() {
     let place = WorkDir::new();
     let (ours, others) = (Authority::new(&place, "ours"), Authority::new(&place, "others"));
-    let redis = Secure::start(&place, &ours, "127.0.0.1", "no");
-    works(&place, &store(&redis.url, &ca(&ours))).await;
-    // This Redis requests no client certificate, and accepts one.
+    let redis = TlsRedis::start(&place, &ours, "127.0.0.1", "no");
+    assert_works(&place, &store(&redis.url, &ca(&ours))).await;
+    // This Redis does not require a client certificate, but accepts one.
     let shown = ca(&ours) + &ours.sign(&place, "client").settings();
-    works(&place, &store(&redis.url, &shown)).await;
+    assert_works(&place, &store(&redis.url, &shown)).await;
 
     let refused = |settings: &str, word: &str| {
         place.refused(settings, &["failed to open", word]);
-        place.ill(settings, &[word]);
+        place.assert_problem(settings, &[word]);
     };
     refused(
         &store(&redis.url, ""),
@@ -144,8 +144,8 @@ async fn only_a_trusted_certificate_of_the_host_is_accepted() {
     refused(&store(&redis.url, &ca(&others)), "certificate");
     refused(&store(&redis.url, "ca_file = \"nowhere.pem\""), "nowhere.pem");
     refused(&store(&redis.url.replace("rediss", "redis"), ""), "127.0.0.1");
-    let elsewhere = Secure::start(&place, &ours, "redis.example", "no");
-    refused(&store(&elsewhere.url, &ca(&ours)), "its subjectAltName must have it");
+    let elsewhere = TlsRedis::start(&place, &ours, "redis.example", "no");
+    refused(&store(&elsewhere.url, &ca(&ours)), "add the requested host to its subjectAltName");
 
     for (name, text) in [("empty.pem", ""), ("text.pem", "no certificate\n")] {
         let file = place.file(name, text);
@@ -156,17 +156,17 @@ async fn only_a_trusted_certificate_of_the_host_is_accepted() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_redis_that_wants_to_know_its_clients() {
+async fn a_redis_that_requires_client_certificates() {
     let place = WorkDir::new();
     let (ours, others) = (Authority::new(&place, "ours"), Authority::new(&place, "others"));
-    let redis = Secure::start(&place, &ours, "127.0.0.1", "yes");
+    let redis = TlsRedis::start(&place, &ours, "127.0.0.1", "yes");
     let known = ca(&ours) + &ours.sign(&place, "client").settings();
-    works(&place, &store(&redis.url, &known)).await;
+    assert_works(&place, &store(&redis.url, &known)).await;
     let unknown = ca(&ours) + &others.sign(&place, "client").settings();
     for settings in [ca(&ours), unknown] {
         let settings = store(&redis.url, &settings);
         place.refused(&settings, &["failed to open Redis at 127.0.0.1"]);
-        place.ill(&settings, &["failed to open Redis at 127.0.0.1"]);
+        place.assert_problem(&settings, &["failed to open Redis at 127.0.0.1"]);
     }
 }
 
@@ -193,7 +193,7 @@ async fn sentinels_and_the_master_that_they_name() {
     let file = place.file("sentinel.conf", &text);
     let child = redis_server().arg(file).arg("--sentinel").spawn();
     let url = format!("rediss+sentinel://127.0.0.1:{own}/main");
-    let _sentinel = Secure { child: child.expect("redis-server is installed"), url: url.clone() };
+    let _sentinel = TlsRedis { child: child.expect("redis-server is installed"), url: url.clone() };
     let question = ["SENTINEL", "GET-MASTER-ADDR-BY-NAME", "main"];
     eventually_blocking!(
         ask(plain, &question).is_some_and(|told| told.list().len() == 2),
@@ -201,7 +201,7 @@ async fn sentinels_and_the_master_that_they_name() {
     );
 
     let known = ca(&authority) + &files.settings();
-    works(&place, &store(&url, &known)).await;
+    assert_works(&place, &store(&url, &known)).await;
     place.refused(&store(&url, &ca(&authority)), &["by its Sentinels", "127.0.0.1"]);
     let plain = format!("redis+sentinel://127.0.0.1:{plain}/main");
     place.refused(&store(&plain, ""), &["failed to open Redis at 127.0.0.1"]);
@@ -238,12 +238,12 @@ async fn the_nodes_of_a_cluster() {
         info.text().contains("cluster_state:ok")
             && info.text().contains(&format!("cluster_known_nodes:{NODES}"))
     };
-    eventually_blocking!(nodes.iter().all(serves), "the nodes do not meet");
+    eventually_blocking!(nodes.iter().all(serves), "the nodes have not joined one cluster");
 
     let url = format!("rediss+cluster://127.0.0.1:{}", ports[0][0]);
     let known = ca(&authority) + &files.settings();
-    works(&place, &store(&url, &known)).await;
-    let said = place.well(&store(&url, &known), &["role master"]);
+    assert_works(&place, &store(&url, &known)).await;
+    let said = place.assert_healthy(&store(&url, &known), &["role master"]);
     for [port, _] in &ports {
         assert!(said.contains(&format!("127.0.0.1:{port}:")), "{said}");
     }

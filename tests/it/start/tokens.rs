@@ -1,5 +1,4 @@
-//! Access tokens as people use them: on the command line and on several servers; and their log
-//! lines.
+//! Access tokens on the command line and on several servers, and their log lines.
 
 use std::{process::Output, time::Duration};
 
@@ -35,7 +34,7 @@ async fn wait_for(base: &str, path: &str, token: Option<&str>, status: u16) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_token_of_the_command_line_works_on_every_server() {
+async fn a_token_created_on_the_command_line_works_on_all_servers() {
     let redis = Redis::start();
     let (place, other_place) = (WorkDir::new(), WorkDir::new());
     let settings = store(&redis.url(), "");
@@ -44,14 +43,24 @@ async fn a_token_of_the_command_line_works_on_every_server() {
 
     let create = ["create", "--name", "reader", "--scope", "read=a.*", "--expires", "1h"];
     one_line(&run(&create), &["the first token", "admin"]);
-    assert_eq!(ask(&one.base, "/topics/a.b", None).await.status(), 200, "no client is locked out");
+    assert_eq!(
+        ask(&one.base, "/topics/a.b", None).await.status(),
+        200,
+        "requests without a token are refused although no token was created"
+    );
     let root = run(&["create", "--name", "root", "--scope", "admin"]);
     printed(&root);
     assert!(text(&root.stderr).contains("401 to every request without a token"), "{root:?}");
-    let made = run(&create);
-    assert!(!text(&made.stderr).contains("first token"), "the others are locked out already");
-    let token = printed(&made);
-    assert!(token.starts_with("dq_") && token.lines().count() == 1, "the token alone: {token}");
+    let output = run(&create);
+    assert!(
+        !text(&output.stderr).contains("first token"),
+        "the warning of the first token is repeated"
+    );
+    let token = printed(&output);
+    assert!(
+        token.starts_with("dq_") && token.lines().count() == 1,
+        "the output must be only the token: {token}"
+    );
     one_line(&run(&create), &["reader"]);
     let listed = printed(&run(&["list"]));
     let listed = listed.lines().find(|line| line.contains("reader")).expect("a line");
@@ -76,17 +85,17 @@ async fn a_token_of_the_command_line_works_on_every_server() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_token_of_a_later_version_keeps_the_server_closed() {
+async fn a_token_of_a_later_version_makes_the_server_refuse_all() {
     let redis = Redis::start();
     let place = WorkDir::new();
     let settings = store(&redis.url(), "");
-    drop(Logged::start(&place, &settings)); // the store exists
+    drop(Logged::start(&place, &settings)); // creates the store
     let hash = "0".repeat(64);
     let later = format!(
         r#"{{"hash":"{hash}","scopes":{{"fly":["*"]}},"created_at":1763690000000,"expires_at":null}}"#
     );
     let key = ask_redis(redis.port(), &["KEYS", "*tokens*"]).expect("an answer").texts();
-    assert_eq!(key, [""; 0], "there is none");
+    assert_eq!(key, [""; 0], "the store has a key of tokens");
     let set = ["HSET", "{dq:tokens}:all", "=later", &later, "version", "7"];
     ask_redis(redis.port(), &set).expect("an answer");
     let server = Logged::start(&place, &settings);
@@ -99,7 +108,7 @@ async fn a_token_of_a_later_version_keeps_the_server_closed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn administrators_make_and_revoke_tokens_over_http() {
+async fn administrators_create_and_revoke_tokens_over_http() {
     let place = WorkDir::new();
     let root = SecretToken::generate().expect("randomness");
     let file = place.file("root", root.reveal());
@@ -110,9 +119,9 @@ async fn administrators_make_and_revoke_tokens_over_http() {
     let manage = ["--scope", "manage=*"];
     let create = ["create", "--name", "ops", "--scope", "manage=*"];
     one_line(&run(&create), &["answered 422", "the first token", "admin"]);
-    let made = run(&[&create[..], &["--scope", "admin"]].concat());
-    assert!(text(&made.stderr).contains("this is the first token"), "{made:?}");
-    let token = printed(&made);
+    let output = run(&[&create[..], &["--scope", "admin"]].concat());
+    assert!(text(&output.stderr).contains("this is the first token"), "{output:?}");
+    let token = printed(&output);
     wait_for(&server.base, "/topics", Some(&token), 403).await;
     assert!(printed(&run(&["list"])).contains("\"ops\""));
     let manager = [&["create", "--name", "manager"], &manage[..]].concat();
@@ -121,7 +130,7 @@ async fn administrators_make_and_revoke_tokens_over_http() {
     wait_for(&server.base, "/topics", Some(&token), 401).await;
     assert!(server.wait_for("no token with the scope admin is left").contains("ops"));
 
-    // An expired token counts as none.
+    // An expired token does not count.
     let short = ["create", "--name", "short", "--scope", "read=*", "--expires", "2s"];
     let token = printed(&run(&short));
     wait_for(&server.base, "/topics", Some(&token), 401).await;
@@ -131,7 +140,7 @@ async fn administrators_make_and_revoke_tokens_over_http() {
         let line = log.lines().find(|one| one.contains(line)).unwrap_or_else(|| panic!("{log}"));
         assert!(line.contains("delay_queue::audit") && line.contains("127.0.0.1:"), "{line}");
     }
-    assert!(log.contains("bootstrap"), "who did it: {log}");
+    assert!(log.contains("bootstrap"), "the log does not name the caller: {log}");
     for secret in [root.reveal(), &token] {
         assert!(!log.contains(secret), "{log}");
     }
@@ -164,7 +173,7 @@ fn the_token_command_checks_the_certificate_of_the_server() {
     for (url, ca, words) in [
         (&url, &other.file, ["failed to send the request", "certificate"]),
         (&name, &ours.file, ["failed to send the request", "certificate"]),
-        (&url, &empty, ["--ca-file", "it has none"]),
+        (&url, &empty, ["--ca-file", "it contains no certificate"]),
         (&url, &"nowhere.pem".to_owned(), ["--ca-file", "nowhere.pem"]),
         (&server.base, &ours.file, ["--ca-file", "https://"]),
         (&format!("ftp://{at}"), &ours.file, ["--url", "https://"]),
@@ -175,7 +184,7 @@ fn the_token_command_checks_the_certificate_of_the_server() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_guessing_address_waits_but_the_right_token_passes() {
+async fn an_address_that_guesses_is_limited_but_its_right_token_works() {
     let place = WorkDir::new();
     let root = SecretToken::generate().expect("randomness");
     let settings = format!("[server]\nbootstrap_token = \"{}\"\n", root.reveal());
@@ -194,8 +203,12 @@ async fn a_guessing_address_waits_but_the_right_token_passes() {
     let problem: Value = last.json().await.expect("JSON");
     assert_eq!(problem["code"], "too_many_requests");
     assert_eq!(ask(&server.base, "/tokens", Some(root.reveal())).await.status(), 200);
-    assert_eq!(ask(&server.base, "/tokens", None).await.status(), 401, "no guess");
-    // Each request has an answer and no log line: the log must not grow with them.
+    assert_eq!(
+        ask(&server.base, "/tokens", None).await.status(),
+        401,
+        "a request without a token counts as a guess"
+    );
+    // The server answers each request, but does not log it, so that guesses cannot fill the log.
     for _ in 0..50 {
         assert_eq!(ask(&server.base, "/tokens", None).await.status(), 401);
     }
@@ -230,8 +243,12 @@ async fn limits_and_audit_see_clients_of_trusted_proxies() {
         assert_eq!(guess(&server, "x-forwarded-for", "1.1.1.1, 192.0.2.7, 10.0.0.2").await, 401);
     }
     assert_eq!(guess(&server, "x-forwarded-for", "192.0.2.7").await, 429);
-    assert_eq!(guess(&server, "x-forwarded-for", "192.0.2.8").await, 401, "another client");
-    assert_eq!(guess(&server, "x-other", "192.0.2.7").await, 401, "the proxy itself");
+    assert_eq!(
+        guess(&server, "x-forwarded-for", "192.0.2.8").await,
+        401,
+        "another client of the proxy was limited"
+    );
+    assert_eq!(guess(&server, "x-other", "192.0.2.7").await, 401, "the proxy itself was limited");
     drop(server);
 
     let server = start("trusted_proxies = [\"10.0.0.0/8\"]\n");
@@ -241,7 +258,7 @@ async fn limits_and_audit_see_clients_of_trusted_proxies() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn no_log_shows_a_secret_however_much_it_tells() {
+async fn no_log_contains_a_secret_at_any_level() {
     const SECRET: &str = "5eed-of-a-secret";
     let place = WorkDir::new();
     let root = SecretToken::generate().expect("randomness");
@@ -257,9 +274,10 @@ async fn no_log_shows_a_secret_however_much_it_tells() {
     let post = reqwest::Method::POST;
     let scopes = json!({"put": ["*"], "pop": ["*"], "manage": ["*"], "admin": ["*"]});
     let all = json!({"name": "all", "scopes": scopes}).to_string();
-    let made = client.post(format!("{}/tokens", server.base)).bearer_auth(root.reveal()).body(all);
-    let made: Value = made.send().await.expect("an answer").json().await.expect("JSON");
-    let token = made["token"].as_str().expect("a token");
+    let request =
+        client.post(format!("{}/tokens", server.base)).bearer_auth(root.reveal()).body(all);
+    let created: Value = request.send().await.expect("an answer").json().await.expect("JSON");
+    let token = created["token"].as_str().expect("a token");
     let job = json!({"topic": "t", "id": "a", "body": {"password": SECRET}}).to_string();
     assert_eq!(send(post.clone(), "/jobs", token, job.clone()).await, 201);
     assert_eq!(send(post.clone(), "/jobs", token, job[..40].to_owned()).await, 400);
@@ -273,7 +291,10 @@ async fn no_log_shows_a_secret_however_much_it_tells() {
     server.signal("-TERM");
     let (code, log) = server.ended();
     assert_eq!(code, Some(0), "{log}");
-    assert!(log.contains("answered") && log.contains("a refused request"), "at debug: {log}");
+    assert!(
+        log.contains("answered") && log.contains("a refused request"),
+        "the log has no lines of the level debug: {log}"
+    );
     for secret in [SECRET, token, root.reveal()] {
         assert!(!log.contains(secret), "{secret} in {log}");
     }

@@ -15,7 +15,7 @@ use crate::start::outputs::{Logged, WorkDir};
 const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
 const PARENT: &str = "00f067aa0ba902b7";
 
-/// Starts a collector on a free port; returns its address and the requests it gets.
+/// Starts a collector on a free port. Returns its URL and the requests that it receives.
 async fn collector() -> (String, Arc<Mutex<Vec<ExportTraceServiceRequest>>>) {
     let got = Arc::new(Mutex::new(Vec::new()));
     let to = Arc::clone(&got);
@@ -72,7 +72,10 @@ async fn a_put_joins_the_callers_trace_and_a_pop_links_to_it() {
     let mut spans = Vec::new();
     for resource in resources {
         let attributes = format!("{:?}", resource.resource);
-        assert!(attributes.contains("delay-queue"), "a service name: {attributes}");
+        assert!(
+            attributes.contains("delay-queue"),
+            "the attributes have no service name: {attributes}"
+        );
         spans.extend(resource.scope_spans.into_iter().flat_map(|scope| scope.spans));
     }
     let put = named(&spans, "POST /jobs");
@@ -84,7 +87,7 @@ async fn a_put_joins_the_callers_trace_and_a_pop_links_to_it() {
     }
     let within = |parent: &Span| {
         let within = spans.iter().find(|span| span.parent_span_id == parent.span_id);
-        within.unwrap_or_else(|| panic!("none within {parent:#?}: {spans:#?}"))
+        within.unwrap_or_else(|| panic!("no span within {parent:#?}: {spans:#?}"))
     };
     let batch = within(put);
     assert_eq!((batch.name.as_str(), within(batch).name.as_str()), ("batch", "store put"));
@@ -92,12 +95,14 @@ async fn a_put_joins_the_callers_trace_and_a_pop_links_to_it() {
 
     let pops = spans.iter().filter(|span| span.name == "POST /topics/{topic}/pop");
     let (linked, not): (Vec<&Span>, Vec<&Span>) = pops.partition(|span| !span.links.is_empty());
-    let ([pop], [late]) = (&linked[..], &not[..]) else { panic!("two pops: {spans:#?}") };
+    let ([pop], [late]) = (&linked[..], &not[..]) else {
+        panic!("the spans must have exactly two pops: {spans:#?}")
+    };
     assert_eq!(hex(&late.trace_id), TRACE);
     let linked: Vec<_> =
         pop.links.iter().map(|link| (hex(&link.trace_id), hex(&link.span_id))).collect();
     assert_eq!(linked, [(TRACE.to_owned(), PARENT.to_owned())]);
-    assert_ne!(hex(&pop.trace_id), TRACE, "a trace of its own");
+    assert_ne!(hex(&pop.trace_id), TRACE, "the pop must have its own trace");
     assert_eq!(within(named(&spans, "POST /jobs/{id}/finish")).name, "batch");
 }
 

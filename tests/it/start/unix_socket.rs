@@ -22,7 +22,7 @@ struct Server(Child);
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // The process may have ended by itself.
+        // Ignores errors, since the process may have ended by itself.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
@@ -34,7 +34,7 @@ fn start(place: &WorkDir, store: &str, arguments: &[&str]) -> Server {
     let all = [&["--listen", SOCKET, "--store", store], arguments].concat();
     let mut command = program(place.path(), &all);
     let server = Server(command.stderr(Stdio::null()).spawn().expect("the program runs"));
-    eventually_blocking!(is_alive(place), "it does not serve");
+    eventually_blocking!(is_alive(place), "the server does not answer");
     server
 }
 
@@ -55,7 +55,7 @@ fn curl(place: &WorkDir, path: &str, arguments: &[&str]) -> Value {
 fn stop(server: &mut Server) {
     let kill = Command::new("kill").args(["-TERM", &server.0.id().to_string()]).status();
     assert!(kill.expect("kill runs").success());
-    assert_eq!(server.0.wait().expect("it ends").code(), Some(0));
+    assert_eq!(server.0.wait().expect("the server ends").code(), Some(0));
 }
 
 fn refused(place: &WorkDir, words: &[&str]) {
@@ -64,19 +64,19 @@ fn refused(place: &WorkDir, words: &[&str]) {
 }
 
 #[test]
-fn a_unix_socket_has_its_mode_and_goes_with_the_server() {
+fn a_unix_socket_has_its_mode_and_is_removed_at_the_end() {
     let place = WorkDir::new();
     let socket = place.path().join("dq.sock");
     let file = place.file("mode.toml", "[server]\nunix_socket_mode = \"0600\"\n");
     for (arguments, mode) in [(&["--config", &file][..], 0o600), (&[], 0o660)] {
         let mut server = start(&place, "file:./data", arguments);
-        let found = fs::metadata(&socket).expect("it is there");
+        let found = fs::metadata(&socket).expect("the socket exists");
         assert_eq!(
             (found.file_type().is_socket(), found.permissions().mode() & 0o7777),
             (true, mode)
         );
         curl(&place, "/jobs", &["-d", &json!({"topic": "t", "body": 1}).to_string()]);
-        // A consumer that hangs up while it waits gets no job.
+        // A consumer that disconnects while it waits must get no job.
         let mut gone = UnixStream::connect(&socket).expect("connected");
         gone.write_all(b"GET /topics/other/pop?wait=60s HTTP/1.1\r\nHost: localhost\r\n\r\n")
             .expect("sent");
@@ -84,7 +84,7 @@ fn a_unix_socket_has_its_mode_and_goes_with_the_server() {
         let popped = curl(&place, "/topics/t/pop?wait=5s", &[]);
         assert_eq!(popped["jobs"][0]["body"], 1);
         stop(&mut server);
-        assert!(!socket.exists(), "the file is left behind");
+        assert!(!socket.exists(), "the server has left its socket file");
     }
 }
 
@@ -94,13 +94,13 @@ fn only_an_abandoned_socket_is_replaced() {
     let socket = place.path().join("dq.sock");
     let mut first = start(&place, "file:./data", &[]);
     refused(&place, &["another server is listening"]);
-    assert!(is_alive(&place), "the first one goes on");
-    // A killed server leaves its socket file behind.
-    first.0.kill().expect("the process is ours");
-    first.0.wait().expect("it ends");
+    assert!(is_alive(&place), "the first server does not answer");
+    // A killed server leaves its socket file, which the next server replaces.
+    first.0.kill().expect("the process is a child of this test");
+    first.0.wait().expect("the server ends");
     assert!(socket.exists());
     let mut second = start(&place, "file:./data", &[]);
-    // A file of another program at that path stays.
+    // The server must not replace a file of another program.
     fs::remove_file(&socket).expect("removed");
     let _other = UnixListener::bind(&socket).expect("bound");
     stop(&mut second);

@@ -49,7 +49,7 @@ async fn post(server: &Process, path: &str, body: Value, expected: u16) -> Value
     answer
 }
 
-/// Asserts that every job is as it was put, its reservation holds, and calls on it work.
+/// Asserts that every job is unchanged, its reservation is valid, and calls on it succeed.
 async fn assert_store_keeps_working(dir: &Path, store: &str, reservation: &str) {
     let arguments = ["--store", store];
     let mut server = Process::start(dir, &arguments).await;
@@ -65,7 +65,7 @@ async fn assert_store_keeps_working(dir: &Path, store: &str, reservation: &str) 
     assert_eq!((&dead["state"], &dead["error"]), (&json!("dead"), &json!("no answer")));
     assert_eq!(get(&server, "standard").await["max_attempts"], json!(20));
 
-    // Changed records have the new form.
+    // Changed records have the new format.
     let expected = json!({"order": 4712});
     let change = json!({"body": expected, "max_attempts": 7, "backoff": null});
     let changed = reqwest::Client::new().patch(format!("{}/jobs/delayed", server.base));
@@ -90,7 +90,7 @@ async fn assert_store_keeps_working(dir: &Path, store: &str, reservation: &str) 
     let mut ids: Vec<&str> = popped.iter().filter_map(|job| job["id"].as_str()).collect();
     ids.sort_unstable();
     assert_eq!(ids, ["dead", "long", "standard"]);
-    let long = popped.iter().find(|job| job["id"] == "long").expect("the long one");
+    let long = popped.iter().find(|job| job["id"] == "long").expect("the job with the long body");
     assert_eq!(long["body"], json!("x".repeat(9_000)));
     for job in popped {
         let (id, held) = (job["id"].as_str().expect("an id"), &job["reservation"]);

@@ -1,5 +1,5 @@
-//! A store that is unavailable or still loads: the server logs that and waits, unless the store is
-//! unfit.
+//! A store that is unavailable or still loading. The server logs this and waits, unless the store
+//! is unsuitable.
 
 use std::time::Duration;
 
@@ -11,27 +11,32 @@ use crate::{
 const AOF: [&str; 2] = ["--appendonly", "yes"];
 
 #[test]
-fn a_redis_that_comes_later_is_waited_for() {
+fn the_start_waits_for_a_redis_that_starts_later() {
     let (place, mut redis) = (WorkDir::new(), Redis::later(&AOF));
     let server = Logged::begin(&place, &store(&redis.url(), ""));
     let said = server.wait_for("waiting for the store");
     assert!(said.contains("refused") && said.contains("store.connect_timeout"), "{said}");
     redis.resume();
     let said = server.wait_for("serving");
-    assert_eq!(said.matches("waiting for the store").count(), 1, "once in five seconds: {said}");
+    assert_eq!(
+        said.matches("waiting for the store").count(),
+        1,
+        "the wait was not logged exactly once: {said}"
+    );
 }
 
 #[test]
-fn one_that_loads_its_data_is_waited_for_and_judged_then() {
-    // Each key of an AOF takes this many microseconds to load; Redis serves clients every 1,024
-    // keys.
+fn the_start_waits_for_a_loading_redis_and_checks_it_then() {
+    // Redis loads each key of the AOF with this delay in microseconds, and answers clients after
+    // every 1,024 keys.
     let slow = ["--key-load-delay", "500", "--maxmemory-policy", "allkeys-lru"];
     let (place, mut redis) = (WorkDir::new(), Redis::with(&[&AOF[..], &slow].concat()));
     let fill = "for i = 1, 8000 do redis.call('SET', 'other:' .. i, '1') end";
     ask(redis.port(), &["EVAL", fill, "0"]).expect("an answer");
     redis.kill();
     redis.begin();
-    // The first reason is logged for some seconds: it must not be that the port is closed.
+    // Waits until the port is open. Otherwise the server would log the closed port as the reason
+    // for some seconds.
     while ask(redis.port(), &["PING"]).is_none() {
         std::thread::sleep(Duration::from_millis(1)); // no event reports that a port opens
     }
@@ -44,7 +49,7 @@ fn one_that_loads_its_data_is_waited_for_and_judged_then() {
 }
 
 #[test]
-fn the_start_waits_for_a_replica_that_answers_need() {
+fn the_start_waits_for_a_replica_that_ack_needs() {
     let (place, redis) = (WorkDir::new(), Redis::start());
     let server = Logged::begin(&place, &store(&redis.url(), "ack = \"replica\""));
     let said = server.wait_for("waiting for the store");
@@ -55,15 +60,19 @@ fn the_start_waits_for_a_replica_that_answers_need() {
 }
 
 #[test]
-fn when_the_time_is_over_the_last_reason_is_reported() {
+fn after_the_timeout_the_last_reason_is_reported() {
     let place = WorkDir::new();
     let nowhere = store(&format!("redis://127.0.0.1:{}/", free_port()), "connect_timeout = \"1s\"");
     let (code, said) = Logged::begin(&place, &nowhere).ended();
     let last = said.lines().last().unwrap_or_default();
     let words = ["delay-queue: failed to open Redis at 127.0.0.1", "refused"];
     assert!(code == Some(1) && words.iter().all(|word| last.contains(word)), "{said}");
-    assert_eq!(said.lines().count(), 2, "one word of waiting, one at the end: {said}");
-    // Export waits for the store too; the doctor does not.
+    assert_eq!(
+        said.lines().count(),
+        2,
+        "the log must have one line at the begin of the wait and one at its end: {said}"
+    );
+    // An export waits for the store too, but the doctor does not.
     let env = [("DELAY_QUEUE__STORE__CONNECT_TIMEOUT", "1s")];
     let export = place.run(&nowhere, &env, &["export", "x"]);
     let said = String::from_utf8_lossy(&export.stderr).into_owned();
@@ -73,7 +82,7 @@ fn when_the_time_is_over_the_last_reason_is_reported() {
 }
 
 #[test]
-fn one_that_is_unfit_is_refused_at_once() {
+fn an_unsuitable_redis_is_refused_at_once() {
     let (place, hour) = (WorkDir::new(), [("DELAY_QUEUE__STORE__CONNECT_TIMEOUT", "1h")]);
     let refused = |redis: &Redis, word: &str| {
         one_line(&place.run(&store(&redis.url(), ""), &hour, &[]), &[word]);
@@ -91,7 +100,7 @@ fn one_that_is_unfit_is_refused_at_once() {
 }
 
 #[test]
-fn a_signal_ends_the_waiting_in_order() {
+fn a_signal_ends_the_wait_for_redis() {
     for signal in ["-TERM", "-INT"] {
         let place = WorkDir::new();
         let url = format!("redis://127.0.0.1:{}/", free_port());
@@ -112,25 +121,26 @@ fn the_start_waits_for_sentinels_and_their_master() {
     let text = format!("port {port}\nbind 127.0.0.1\ndir {}\n", place.path().display());
     let file = place.file("sentinel.conf", &text);
     let sentinel = redis_server().arg(file).arg("--sentinel").spawn();
-    let _sentinel = Ended(sentinel.expect("redis-server is installed: ./tests/setup does that"));
+    let _sentinel =
+        KilledOnDrop(sentinel.expect("redis-server is missing: install it with ./tests/setup"));
     server.wait_for("knows no such master");
     let monitor = ["SENTINEL", "MONITOR", "main", "127.0.0.1", &redis.port().to_string(), "1"];
     assert_eq!(ask(port, &monitor).expect("an answer").text(), "OK");
     server.wait_for("serving");
 }
 
-/// Process that is killed with its test.
-struct Ended(std::process::Child);
+/// A process that is killed at the end of its test.
+struct KilledOnDrop(std::process::Child);
 
-impl Drop for Ended {
+impl Drop for KilledOnDrop {
     fn drop(&mut self) {
-        self.0.kill().expect("the process is ours");
+        self.0.kill().expect("the process is a child of this test");
         self.0.wait().expect("it was killed");
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_cluster_without_its_slots_is_waited_for() {
+async fn the_start_waits_for_a_cluster_with_all_slots() {
     let bus = free_port().to_string();
     let cluster = ["--cluster-enabled", "yes", "--cluster-port", &bus];
     let (place, redis) = (WorkDir::new(), Redis::with(&[&AOF[..], &cluster].concat()));

@@ -1,4 +1,4 @@
-//! Many jobs in one call, and the fields that a store keeps of each.
+//! Calls with many jobs, and the fields of a job that a store keeps.
 
 use std::collections::BTreeSet;
 
@@ -15,7 +15,7 @@ use crate::store::bench::{
     promote_together, verb, whole_policy, with,
 };
 
-/// Returns the first `count` ids of one bucket.
+/// Returns `count` ids of the same bucket.
 fn names(bench: &Bench, count: usize) -> Vec<String> {
     let bucket = bench.bucket(&id("0"));
     let all = (0..).map(|n: u32| n.to_string());
@@ -42,8 +42,7 @@ pub async fn replies_stay_in_order_between_refused_jobs(bench: Bench) {
     assert!(again.expect("finish").iter().all(|reply| *reply == Err(Refusal::NotFound)));
 }
 
-/// Puts and pops jobs of two topics in one bucket, so that each topic has one in each
-/// state.
+/// Puts and pops jobs of two topics in one bucket, so that each topic has one job in each state.
 async fn popped_in_every_state(bench: &Bench) -> Vec<(JobRef, State)> {
     let names = names(bench, 2 * State::ALL.len());
     let mut held = Vec::new();
@@ -74,7 +73,7 @@ async fn popped_in_every_state(bench: &Bench) -> Vec<(JobRef, State)> {
     held
 }
 
-pub async fn a_batch_acts_on_jobs_wherever_they_are_by_now(bench: Bench) {
+pub async fn a_batch_acts_on_jobs_that_have_changed_their_state(bench: Bench) {
     let bucket = bench.bucket(&id("0"));
     for verb in ["finish", "release", "bury", "delete"] {
         let all = popped_in_every_state(&bench).await;
@@ -95,7 +94,7 @@ pub async fn a_batch_acts_on_jobs_wherever_they_are_by_now(bench: Bench) {
                 replies.iter().map(Result::is_ok).collect()
             }
             "release" => {
-                let release = |held| Release { held, delay: Some(HOUR), error: None };
+                let release = |held| Release { delay: Some(HOUR), ..Release::of(held) };
                 let replies =
                     store.call_in::<verb::Release>(bucket, held().map(release).collect()).await;
                 let states = replies.expect(verb).into_iter().map(|r| r.map(|moved| moved.state));
@@ -127,13 +126,13 @@ pub async fn a_batch_acts_on_jobs_wherever_they_are_by_now(bench: Bench) {
             let _ = bench.delete(&held.id).await;
         }
         for topic in ["t", "u"] {
-            let look = store.topic(bucket, topic.parse().expect("a topic")).await.expect("a look");
-            assert_eq!(look.counts, Counts::default(), "{topic} after {verb}");
+            let shown = store.topic(bucket, topic.parse().expect("a topic")).await.expect("a look");
+            assert_eq!(shown.counts, Counts::default(), "{topic} has jobs after {verb}");
         }
     }
 }
 
-pub async fn a_call_to_several_buckets_does_its_part_in_each(bench: Bench) {
+pub async fn a_call_to_several_buckets_takes_effect_in_each(bench: Bench) {
     let ids: Vec<JobId> = (0..60).map(|n| id(&format!("order-{n}"))).collect();
     let parts = |bench: &Bench| {
         let mut parts: Vec<(Bucket, Vec<JobId>)> =
@@ -150,8 +149,8 @@ pub async fn a_call_to_several_buckets_does_its_part_in_each(bench: Bench) {
     let topic: Topic = "t".parse().expect("a topic");
     let asked = parts(&bench);
     let looks = asked.iter().map(|(bucket, _)| (*bucket, vec![topic.clone()])).collect();
-    for (look, (_, ids)) in bench.store.peek(looks, true).await.into_iter().zip(&asked) {
-        assert_eq!(look.expect("a look").ready, [ids.len() as u64]);
+    for (shown, (_, ids)) in bench.store.peek(looks, true).await.into_iter().zip(&asked) {
+        assert_eq!(shown.expect("a look").ready[0].count, ids.len() as u64);
     }
     let want = || PopRequest { topic: topic.clone(), count: 100, ttr: None, consumer: None };
     let pops = asked.iter().map(|(bucket, _)| (*bucket, (nonce(), vec![want()]))).collect();
@@ -209,7 +208,7 @@ pub async fn a_living_id_is_refused_kept_or_replaced(bench: Bench) {
         ..job("a", "t")
     };
     bench.put(delayed("a", "t", MINUTE)).await.expect("put");
-    let first = bench.get(&id("a")).await.expect("it lives");
+    let first = bench.get(&id("a")).await.expect("the job exists");
     assert_eq!(bench.put(again(OnConflict::Reject)).await, exists(State::Delayed, "t"));
     let kept = bench.put(again(OnConflict::Keep)).await.expect("kept");
     assert_eq!(
@@ -220,11 +219,11 @@ pub async fn a_living_id_is_refused_kept_or_replaced(bench: Bench) {
 
     let replaced = bench.put(again(OnConflict::Replace)).await.expect("replaced");
     assert_eq!((replaced.how, replaced.due_at), (PutOutcome::Replaced, bench.now().after(HOUR)));
-    let second = bench.get(&id("a")).await.expect("it lives");
+    let second = bench.get(&id("a")).await.expect("the job exists");
     assert_eq!(&second.body[..], b"2");
 
-    // While the job is reserved, keep shows it and replace is refused; once it is dead, a
-    // replacement's attempts start from zero.
+    // While the job is reserved, `keep` returns it and `replace` is refused. Once it is dead, the
+    // attempts of a replacement start from zero.
     bench.kick(&id("a")).await.expect("kick");
     let popped = bench.pop_one("t").await;
     let kept = bench.put(again(OnConflict::Keep)).await.expect("kept");
@@ -232,7 +231,7 @@ pub async fn a_living_id_is_refused_kept_or_replaced(bench: Bench) {
     assert_eq!(bench.put(again(OnConflict::Replace)).await, Err(Refusal::Reserved));
     bench.bury(&popped.id, Some(popped.reservation)).await.expect("bury");
     bench.put(again(OnConflict::Replace)).await.expect("replaced");
-    let third = bench.get(&id("a")).await.expect("it lives");
+    let third = bench.get(&id("a")).await.expect("the job exists");
     assert_eq!((third.attempt, third.state, third.error), (0, State::Delayed, None));
     assert_eq!(bench.finish(&id("a"), None).await, Err(Refusal::NeverPopped));
 }
@@ -249,7 +248,7 @@ pub async fn only_a_job_of_the_same_topic_is_kept_or_replaced(bench: Bench) {
             State::Dead => bench.bury(&id("a"), None).await.expect("bury"),
             State::Finished => bench.finish(&id("a"), None).await.expect("finish"),
         }
-        let before = bench.get(&id("a")).await.expect("it lives");
+        let before = bench.get(&id("a")).await.expect("the job exists");
         assert_eq!(before.state, state);
         for on_conflict in all {
             let other = NewJob { on_conflict, ..job("a", "other") };
@@ -261,14 +260,14 @@ pub async fn only_a_job_of_the_same_topic_is_kept_or_replaced(bench: Bench) {
     assert!(bench.pop("other", 9).await.is_empty());
 }
 
-pub async fn a_release_by_id_alone_takes_only_what_is_reserved(bench: Bench) {
+pub async fn a_release_by_id_alone_needs_a_reserved_job(bench: Bench) {
     bench.put(job("a", "t")).await.expect("put");
     assert_eq!(bench.release(&id("a"), None, None).await, Err(Refusal::NeverPopped));
     bench.pop_one("t").await;
-    let moved = bench.release(&id("a"), None, Some(HOUR)).await.expect("it is reserved");
+    let moved = bench.release(&id("a"), None, Some(HOUR)).await.expect("the job is reserved");
     assert_eq!(moved.state, State::Delayed);
     let refused = async |state| {
-        let before = bench.get(&id("a")).await.expect("it lives");
+        let before = bench.get(&id("a")).await.expect("the job exists");
         assert_eq!(before.state, state);
         let released = bench.release(&id("a"), None, Some(Millis::ZERO)).await;
         assert_eq!(released, Err(Refusal::NotReserved));
@@ -277,7 +276,7 @@ pub async fn a_release_by_id_alone_takes_only_what_is_reserved(bench: Bench) {
     refused(State::Delayed).await;
     bench.kick(&id("a")).await.expect("kick");
     refused(State::Ready).await;
-    // The last consumer may still release it until another consumer gets it.
+    // The last consumer may release the job until another consumer pops it.
     let popped = bench.pop_one("t").await;
     bench.advance(MINUTE);
     bench.promote().await;
@@ -286,44 +285,42 @@ pub async fn a_release_by_id_alone_takes_only_what_is_reserved(bench: Bench) {
     let popped = bench.pop_one("t").await;
     bench.bury(&id("a"), Some(popped.reservation)).await.expect("bury");
     refused(State::Dead).await;
-    let batch = vec![Release {
-        held: JobRef { id: id("a"), reservation: None, topics: Topics::ALL },
-        delay: None,
-        error: None,
-    }];
+    let held = JobRef { id: id("a"), reservation: None, topics: Topics::ALL };
+    let batch = vec![Release::of(held)];
     let replies =
         bench.store.call_in::<verb::Release>(bench.bucket(&id("a")), batch).await.expect("release");
     assert_eq!(replies, [Err(Refusal::NotReserved)]);
 }
 
-/// Returns the refusal of a put whose id has such a job.
+/// Returns the refusal of a put with the id of an existing job.
 fn exists<T>(state: State, topic: &str) -> Result<T, Refusal> {
     let topic = topic.parse().expect("a topic");
     Err(Refusal::Exists(Some(Living { state, topic })))
 }
 
 pub async fn a_get_shows_everything_that_was_put(bench: Bench) {
-    let new = with(delayed("a", "t", SECOND), |policy| {
+    let mut new = with(delayed("a", "t", SECOND), |policy| {
         *policy = Policy { ttr: MINUTE, max_attempts: 7, ..whole_policy() };
     });
     bench.put(new.clone()).await.expect("put");
     let put_at = bench.now();
-    let look = bench.get(&new.id).await.expect("it lives");
-    assert_eq!((look.id, look.topic, look.body), (new.id.clone(), new.topic, new.body));
-    assert_eq!((look.state, look.attempt), (State::Delayed, 0));
-    assert_eq!((look.created_at, look.due_at), (put_at, put_at.after(SECOND)));
-    assert_eq!((look.ttr, &look.policy), (MINUTE, &new.policy));
-    assert_eq!((look.reserved_until, look.died_at, look.error), (None, None, None));
+    new.policy.expire_from(put_at.after(SECOND));
+    let shown = bench.get(&new.id).await.expect("the job exists");
+    assert_eq!((shown.id, shown.topic, shown.body), (new.id.clone(), new.topic, new.body));
+    assert_eq!((shown.state, shown.attempt), (State::Delayed, 0));
+    assert_eq!((shown.created_at, shown.due_at), (put_at, put_at.after(SECOND)));
+    assert_eq!((shown.ttr, &shown.policy), (MINUTE, &new.policy));
+    assert_eq!((shown.reserved_until, shown.died_at, shown.error), (None, None, None));
 
     bench.advance(SECOND);
     bench.promote().await;
     let popped = bench.pop_one("t").await;
     assert_eq!((popped.created_at, popped.due_at), (put_at, put_at.after(SECOND)));
     assert_eq!((&popped.policy, popped.ttr), (&new.policy, MINUTE));
-    let look = bench.get(&new.id).await.expect("it lives");
-    assert_eq!((look.state, look.attempt), (State::Reserved, 1));
-    assert_eq!(look.due_at, put_at.after(SECOND), "the due time is the one it was popped for");
-    assert_eq!(look.reserved_until, Some(bench.now().after(MINUTE)));
+    let shown = bench.get(&new.id).await.expect("the job exists");
+    assert_eq!((shown.state, shown.attempt), (State::Reserved, 1));
+    assert_eq!(shown.due_at, put_at.after(SECOND), "a pop has changed the due time");
+    assert_eq!(shown.reserved_until, Some(bench.now().after(MINUTE)));
     assert_eq!(bench.get(&id("nobody")).await, None);
 }
 
@@ -334,12 +331,12 @@ pub async fn bodies_are_kept_byte_for_byte(bench: Bench) {
         let name = format!("body:{number}");
         let new = NewJob { body: body.into(), ..job(&name, "t") };
         bench.put(new).await.expect("put");
-        assert_eq!(bench.get(&id(&name)).await.expect("it lives").body, body);
+        assert_eq!(bench.get(&id(&name)).await.expect("the job exists").body, body);
         assert_eq!(bench.pop_one("t").await.body, body);
     }
 }
 
-pub async fn several_wants_in_one_call_get_different_jobs(bench: Bench) {
+pub async fn several_pop_requests_in_one_call_get_different_jobs(bench: Bench) {
     let names = names(&bench, 6);
     for (number, name) in names.iter().enumerate() {
         bench.put(job(name, if number < 4 { "t" } else { "u" })).await.expect("put");
@@ -363,12 +360,12 @@ pub async fn several_wants_in_one_call_get_different_jobs(bench: Bench) {
         popped.iter().flat_map(|p| &p.jobs).map(|job| job.reservation.bits()).collect();
     tokens.sort_unstable();
     tokens.dedup();
-    assert_eq!(tokens.len(), 5, "each job has a token of its own");
+    assert_eq!(tokens.len(), 5, "two jobs have the same reservation");
 }
 
-pub async fn a_reschedule_changes_what_it_names_and_nothing_else(bench: Bench) {
+pub async fn a_reschedule_changes_only_the_given_fields(bench: Bench) {
     bench.put(delayed("a", "t", HOUR)).await.expect("put");
-    let before = bench.get(&id("a")).await.expect("it lives");
+    let before = bench.get(&id("a")).await.expect("the job exists");
     bench.advance(SECOND);
     let change = Change { body: Some("[2]".into()), ..Change::default() };
     bench.reschedule(&id("a"), change).await.expect("reschedule");
@@ -396,7 +393,11 @@ pub async fn a_reschedule_changes_what_it_names_and_nothing_else(bench: Bench) {
     let none = changing(|policy| policy.backoff = Some(None));
     let moved = bench.reschedule(&id("a"), none).await.expect("reschedule");
     expected.policy.backoff = None;
-    assert_eq!((&moved, moved.policy.max_attempts), (&expected, 2), "only the backoff is gone");
+    assert_eq!(
+        (&moved, moved.policy.max_attempts),
+        (&expected, 2),
+        "more than the backoff has changed"
+    );
     let bench = bench.reopen().await;
     assert_eq!(bench.get(&id("a")).await.as_ref(), Some(&expected));
     let popped = bench.pop_one("t").await;
@@ -406,9 +407,9 @@ pub async fn a_reschedule_changes_what_it_names_and_nothing_else(bench: Bench) {
     );
 }
 
-pub async fn a_new_list_of_waits_brings_its_own_max_attempts(bench: Bench) {
+pub async fn a_new_list_of_waits_sets_max_attempts(bench: Bench) {
     let backoff = |text: &str| text.parse().expect("a backoff");
-    // The job's backoff and attempts; the change's backoff and attempts; the resulting attempts.
+    // Backoff and `max_attempts` of the job and of the change, and the resulting `max_attempts`.
     let cases = [
         ("list:1,2,3", 4, "list:1", None, 2),
         ("list:1", 2, "list:1,2,3,4,5", None, 6),
@@ -433,6 +434,6 @@ pub async fn a_new_list_of_waits_brings_its_own_max_attempts(bench: Bench) {
         assert_eq!(moved.policy.backoff, Some(backoff(after)));
     }
     let bench = bench.reopen().await;
-    let kept = bench.get(&id("job:0")).await.expect("it lives");
+    let kept = bench.get(&id("job:0")).await.expect("the job exists");
     assert_eq!((kept.policy.max_attempts, kept.policy.backoff), (2, Some(backoff("list:1"))));
 }

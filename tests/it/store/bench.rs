@@ -1,5 +1,5 @@
-//! Test bench of one case: a fresh store, a clock that only the test advances, and short methods to
-//! use both.
+//! Test bench of one case: a fresh store, a clock that only the test advances, and short methods
+//! for both.
 
 use std::{
     path::{Path, PathBuf},
@@ -18,14 +18,14 @@ use delay_queue::{
     },
     store::{
         Bury, Clock, Delete, Finish, JobRange, JobRef, Next, Options, Peek, Placed, PopRequest,
-        Popped, Promote, Promoted, Release, Reply, Store, StoreResult, StoreResults, Target, Touch,
-        Transitioned,
+        Popped, Promote, Promoted, Readied, Release, Reply, Store, StoreResult, StoreResults,
+        Target, Touch, Transitioned,
         file::FileStore,
         redis::{RedisOptions, RedisStore},
     },
 };
 
-/// Each transition by its name, for calls on one bucket.
+/// Transitions for calls on one bucket.
 pub use delay_queue::store::verb;
 
 use crate::support::{
@@ -35,24 +35,24 @@ use crate::support::{
     shared_cluster,
 };
 
-/// Time at the begin of every case.
+/// Time at which every case begins.
 pub const START: UnixMillis = UnixMillis::new(1_800_000_000_000);
 pub const SECOND: Millis = Millis::new(1_000);
 pub const MINUTE: Millis = Millis::new(60_000);
 pub const HOUR: Millis = Millis::new(3_600_000);
 pub const RETENTION: Millis = Millis::new(14 * 24 * 3_600_000);
 
-/// Peeks at one bucket, its deadline included.
+/// Peeks at one bucket, including its deadline.
 pub async fn peek_in(store: &dyn Store, bucket: Bucket, topics: Vec<Topic>) -> StoreResult<Peek> {
     one(store.peek(vec![(bucket, topics)], true).await)
 }
 
-/// Returns a job as the target of a caller that may reach every topic.
+/// Returns the target of a call whose caller may use every topic.
 pub fn target(id: &JobId) -> Target {
     Target { id: id.clone(), topics: Topics::ALL }
 }
 
-/// Returns the states whose bits are set in `mask`. The lowest bit is that of the first state.
+/// Returns the states whose bits are set in `mask`. The lowest bit belongs to the first state.
 pub fn states(mask: u8) -> States {
     State::ALL.into_iter().filter(|state| mask & (1 << *state as u8) != 0).collect()
 }
@@ -65,7 +65,7 @@ pub fn finishing(held: JobRef) -> Finish {
     Finish { held, result: None }
 }
 
-/// Returns a job that is kept for this long after its finish.
+/// Returns a job with this retention after its finish.
 pub fn kept(job: NewJob, retention: Millis) -> NewJob {
     with(job, |policy| policy.finished_retention = retention)
 }
@@ -74,7 +74,7 @@ pub async fn promote_in(store: &dyn Store, bucket: Bucket, limit: usize) -> Stor
     store.call_in::<verb::Promote>(bucket, Promote { limit }).await
 }
 
-/// Promotes some buckets once; they share the limit.
+/// Promotes some buckets once, with a common limit.
 pub async fn promote_together(
     store: &dyn Store,
     buckets: impl IntoIterator<Item = Bucket>,
@@ -88,11 +88,11 @@ pub async fn promote_together(
 pub struct Bench {
     pub store: Arc<dyn Store>,
     pub clock: Clock,
-    pub home: Home,
+    pub backend: Backend,
     pub layout: Layout,
 }
 
-/// Place of a store in its home, and its number of buckets.
+/// Prefix and number of buckets of a store.
 #[derive(Clone)]
 pub struct Layout {
     prefix: String,
@@ -105,15 +105,15 @@ impl Default for Layout {
     }
 }
 
-/// Owner of the store's data; the data lives as long as this value.
+/// Directory or Redis that contains the store's data. The data exists as long as this value.
 #[derive(Clone)]
-pub enum Home {
+pub enum Backend {
     Dir(Arc<Folder>),
     Redis(Arc<Redis>),
     Cluster(Arc<Cluster>),
 }
 
-/// A directory; a temporary one is removed with this value.
+/// A directory. A temporary one is removed with this value.
 pub struct Folder {
     path: PathBuf,
     _temporary: Option<tempfile::TempDir>,
@@ -129,66 +129,66 @@ impl Bench {
     pub async fn file() -> Self {
         let dir = tempfile::tempdir().expect("a temporary folder");
         let folder = Folder { path: dir.path().to_owned(), _temporary: Some(dir) };
-        Self::open(Home::Dir(Arc::new(folder)), Layout::default()).await
+        Self::open(Backend::Dir(Arc::new(folder)), Layout::default()).await
     }
 
-    /// Opens a store in this directory, which stays.
+    /// Opens a store in this directory, which is not removed afterwards.
     pub async fn file_in(path: PathBuf) -> Self {
         let folder = Folder { path, _temporary: None };
-        Self::open(Home::Dir(Arc::new(folder)), Layout::default()).await
+        Self::open(Backend::Dir(Arc::new(folder)), Layout::default()).await
     }
 
-    /// Opens a store on Redis with several buckets, so that calls carry jobs of more than one.
+    /// Opens a store on Redis with several buckets, so that calls contain jobs of several buckets.
     pub async fn redis() -> Self {
         let layout = Layout { buckets: Some(Buckets::SIXTEEN), ..Layout::default() };
-        Self::open(Home::Redis(Arc::new(Redis::start())), layout).await
+        Self::open(Backend::Redis(Arc::new(Redis::start())), layout).await
     }
 
     pub async fn cluster() -> Self {
         let layout = Layout { prefix: shared_cluster::prefix(), buckets: None };
-        Self::open(Home::Cluster(shared_cluster::shared()), layout).await
+        Self::open(Backend::Cluster(shared_cluster::shared()), layout).await
     }
 
-    /// Opens a store on Redis with one bucket, so that all its jobs have one order, as in the file
-    /// store.
+    /// Opens a store on Redis with one bucket, so that all its jobs are in one order, as in the
+    /// file store.
     pub async fn one_bucket_redis() -> Self {
         let mut bench = Self::redis().await;
         bench.layout = Layout { prefix: "one".to_owned(), buckets: Some(Buckets::ONE) };
         bench.fresh().await
     }
 
-    /// Opens an empty store on the same server, at the start time.
+    /// Opens an empty store on the same Redis, with a clock at [`START`].
     pub async fn fresh(&self) -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         let prefix = format!("fresh:{}", NEXT.fetch_add(1, Ordering::Relaxed));
-        Self::open(self.home.clone(), Layout { prefix, ..self.layout.clone() }).await
+        Self::open(self.backend.clone(), Layout { prefix, ..self.layout.clone() }).await
     }
 
-    async fn open(home: Home, layout: Layout) -> Self {
+    async fn open(backend: Backend, layout: Layout) -> Self {
         let clock = Clock::set_at(START);
-        let store = open(&home, &layout, &clock).await;
-        Self { store, clock, home, layout }
+        let store = open(&backend, &layout, &clock).await;
+        Self { store, clock, backend, layout }
     }
 
-    /// Closes the store and opens its data anew.
+    /// Closes the store and opens its data again.
     pub async fn reopen(self) -> Self {
         let clock = self.clock.clone();
         self.reopen_by(clock).await
     }
 
-    /// Closes the store and opens its data anew, with another clock.
+    /// Closes the store and opens its data again with another clock.
     pub async fn reopen_by(self, clock: Clock) -> Self {
         self.store.close().await;
-        let Self { store, home, layout, .. } = self;
+        let Self { store, backend, layout, .. } = self;
         drop(store);
-        let store = open(&home, &layout, &clock).await;
-        Self { store, clock, home, layout }
+        let store = open(&backend, &layout, &clock).await;
+        Self { store, clock, backend, layout }
     }
 
-    /// Closes the store, edits its file, and opens it again: an open store locks the file.
+    /// Closes the store, which locks its file, edits the file, and opens the store again.
     pub async fn edited(self, edit: impl FnOnce(&rusqlite::Connection)) -> Self {
         self.store.close().await;
-        let Home::Dir(dir) = &self.home else { unreachable!("a file store lives in a directory") };
+        let Backend::Dir(dir) = &self.backend else { unreachable!("this store is in a directory") };
         edit(&rusqlite::Connection::open(dir.path().join("jobs.db")).expect("opened"));
         self.reopen().await
     }
@@ -224,7 +224,7 @@ impl Bench {
         self.pop_as(topic, count, ttr, None).await
     }
 
-    /// Pops as a consumer with this name.
+    /// Pops jobs for a consumer with this name.
     pub async fn pop_as(
         &self,
         topic: &str,
@@ -251,7 +251,7 @@ impl Bench {
         jobs
     }
 
-    /// Pops the one job that must be there.
+    /// Pops the only ready job. Panics if there are none or several.
     pub async fn pop_one(&self, topic: &str) -> PoppedJob {
         one(self.pop(topic, 1).await)
     }
@@ -262,7 +262,7 @@ impl Bench {
         for bucket in self.store.buckets().all() {
             loop {
                 let promoted = promote_in(&*self.store, bucket, 100).await.expect("promote");
-                let more = promoted.next.is_some_and(Next::has_come);
+                let more = promoted.next.is_some_and(Next::has_passed);
                 all.push(promoted);
                 if !more {
                     break;
@@ -276,7 +276,6 @@ impl Bench {
         self.finish_with(id, reservation, None).await
     }
 
-    /// Finishes a job, with a result.
     pub async fn finish_with(
         &self,
         id: &JobId,
@@ -289,12 +288,12 @@ impl Bench {
             .map(drop)
     }
 
-    /// Puts, pops and finishes a job that is kept. Returns its last reservation.
+    /// Puts, pops and finishes a job that has a retention. Returns its last reservation.
     pub async fn finished(&self, job: NewJob, result: Option<Bytes>) -> Reservation {
         let (name, topic) = (job.id.clone(), job.topic.clone());
         self.put(job).await.expect("put");
         let popped = self.pop_one(topic.as_str()).await;
-        assert_eq!(popped.id, name, "it was the only ready job of its topic");
+        assert_eq!(popped.id, name, "the topic has another ready job");
         let finished = self.finish_with(&name, Some(popped.reservation), result).await;
         finished.expect("finished");
         popped.reservation
@@ -307,7 +306,12 @@ impl Bench {
         delay: Option<Millis>,
     ) -> Reply<Transitioned> {
         let held = JobRef { id: id.clone(), reservation, topics: Topics::ALL };
-        let release = Release { held, delay, error: Some("released".to_owned()) };
+        let error = Some("released".to_owned());
+        self.release_by(Release { delay, error, ..Release::of(held) }).await
+    }
+
+    pub async fn release_by(&self, release: Release) -> Reply<Transitioned> {
+        let id = &release.held.id.clone();
         one(self
             .store
             .call_in::<verb::Release>(self.bucket(id), vec![release])
@@ -333,7 +337,7 @@ impl Bench {
             .map(drop)
     }
 
-    pub async fn unpop(&self, id: &JobId, reservation: Reservation) -> Reply<Topic> {
+    pub async fn unpop(&self, id: &JobId, reservation: Reservation) -> Reply<Readied> {
         let held = JobRef { id: id.clone(), reservation: Some(reservation), topics: Topics::ALL };
         one(self
             .store
@@ -342,7 +346,7 @@ impl Bench {
             .expect("give back"))
     }
 
-    pub async fn kick(&self, id: &JobId) -> Reply<Topic> {
+    pub async fn kick(&self, id: &JobId) -> Reply<Readied> {
         one(self
             .store
             .call_in::<verb::Kick>(self.bucket(id), vec![target(id)])
@@ -354,12 +358,12 @@ impl Bench {
         self.delete_in(id, None).await
     }
 
-    /// Deletes a job only in these states.
+    /// Deletes a job if it is in one of these states.
     pub async fn delete_in(&self, id: &JobId, states: Option<States>) -> Reply<State> {
         self.delete_by(Delete { states, ..deletion(id) }).await
     }
 
-    /// Deletes a job, and leaves its id taken for this long.
+    /// Deletes a job and remembers its id for this time.
     pub async fn delete_remembered(&self, id: &JobId, remember: Millis) -> Reply<State> {
         self.delete_by(Delete { remember: Some(remember), ..deletion(id) }).await
     }
@@ -382,16 +386,16 @@ impl Bench {
         self.store.get(self.bucket(id), target(id)).await.expect("get")
     }
 
-    /// Replaces a job with an edited copy, as an import would write it; returns the copy.
+    /// Replaces a job by an edited copy, as an import would write it. Returns the copy.
     pub async fn restored_with(&self, id: &JobId, edit: impl FnOnce(&mut Job)) -> Job {
-        let mut job = self.get(id).await.expect("it lives");
+        let mut job = self.get(id).await.expect("the job exists");
         edit(&mut job);
         self.delete(id).await.expect("deleted");
         self.restore(job.clone()).await.expect("restored");
         job
     }
 
-    /// Returns the ids of jobs that a list reports as damaged; each must have a reason.
+    /// Returns the ids of jobs that a list reports as damaged. Each must have a reason.
     pub async fn damaged(&self, topic: &str, state: State) -> Vec<JobId> {
         let topic: Topic = topic.parse().expect("topic");
         let mut ids = Vec::new();
@@ -412,16 +416,16 @@ impl Bench {
         self.get(id).await.map(|job| job.state)
     }
 
-    /// Counts the records without the store. A file store is closed for that.
+    /// Counts the records without using the store. Closes a file store before.
     pub async fn records(&self) -> usize {
-        match &self.home {
-            Home::Dir(dir) => {
+        match &self.backend {
+            Backend::Dir(dir) => {
                 self.store.close().await;
                 let file = rusqlite::Connection::open(dir.path().join("jobs.db")).expect("opened");
                 let count = "SELECT count(*) FROM pool";
                 file.query_row(count, (), |row| row.get(0)).expect("counted")
             }
-            Home::Redis(redis) => {
+            Backend::Redis(redis) => {
                 let script = "local n = 0 for _, key in ipairs(redis.call('KEYS', '*:pool')) do \
                               n = n + redis.call('HLEN', key) end \
                               for _, key in ipairs(redis.call('KEYS', '*:history')) do \
@@ -431,7 +435,7 @@ impl Bench {
                 let answer = redis.command(&format!("EVAL \"{script}\" 0")).expect("an answer");
                 answer.trim_start_matches(':').trim().parse().expect("a number")
             }
-            Home::Cluster(cluster) => {
+            Backend::Cluster(cluster) => {
                 let keys = format!("{{{}:*}}:pool", self.layout.prefix);
                 let script = "local n = 0 for _, key in ipairs(redis.call('KEYS', ARGV[1])) do \
                               n = n + redis.call('HLEN', key) end return n";
@@ -449,18 +453,19 @@ impl Bench {
         let topic: Topic = topic.parse().expect("topic");
         let mut sum = 0;
         for bucket in self.store.buckets().all() {
-            sum += peek_in(&*self.store, bucket, vec![topic.clone()]).await.expect("look").ready[0];
+            sum += peek_in(&*self.store, bucket, vec![topic.clone()]).await.expect("look").ready[0]
+                .count;
         }
         sum
     }
 }
 
-async fn open(home: &Home, layout: &Layout, clock: &Clock) -> Arc<dyn Store> {
+async fn open(backend: &Backend, layout: &Layout, clock: &Clock) -> Arc<dyn Store> {
     let options = Options::new(layout.buckets, clock.clone());
-    match home {
-        Home::Dir(dir) => Arc::new(FileStore::open(dir.path(), options).expect("open")),
-        Home::Redis(redis) => on_redis(&redis.url(), layout, options).await,
-        Home::Cluster(cluster) => on_redis(&cluster.url(), layout, options).await,
+    match backend {
+        Backend::Dir(dir) => Arc::new(FileStore::open(dir.path(), options).expect("open")),
+        Backend::Redis(redis) => on_redis(&redis.url(), layout, options).await,
+        Backend::Cluster(cluster) => on_redis(&cluster.url(), layout, options).await,
     }
 }
 
@@ -470,7 +475,7 @@ async fn on_redis(url: &str, layout: &Layout, options: Options) -> Arc<dyn Store
 }
 
 pub fn one<T>(mut batch: Vec<T>) -> T {
-    assert_eq!(batch.len(), 1, "a batch of one");
+    assert_eq!(batch.len(), 1, "the answer must have one result");
     batch.remove(0)
 }
 
@@ -479,7 +484,7 @@ pub fn nonce() -> Nonce {
     Nonce::new(NEXT.fetch_add(1, Ordering::Relaxed) << 12)
 }
 
-/// Returns a policy that has every field, each with a value other than the standard one.
+/// Returns a policy in which every field differs from the standard one.
 pub fn whole_policy() -> Policy {
     include_str!("../../../src/job/policy/whole.txt").parse().expect("a policy")
 }

@@ -1,24 +1,27 @@
-//! Damaged records on Redis: whatever field of whichever record is broken, every transition leaves
-//! each job in one place, and other jobs as if nothing were damaged.
+//! Damaged records on Redis. Whatever field of a record is damaged, after every transition each job
+//! is in exactly one set, and the other jobs are unaffected.
 
 use crate::store::bench::verb;
 use delay_queue::{
     job::{Change, JobId, Millis, NewJob, OnConflict, Reservation, Schedule, State, Topics},
-    store::{Bury, Delete, JobRange, JobRef, KickDead, PopRequest, Purge, Release, Touch},
+    store::{
+        Bury, Delete, JobFilter, JobRange, JobRef, KickDead, PopRequest, Purge, Release, Selection,
+        Touch,
+    },
 };
 use sha1_smol::Sha1;
 
 use crate::{
     store::bench::{
-        Bench, HOUR, Home, MINUTE, RETENTION, SECOND, delayed, deletion, finishing, id, job, nonce,
-        target, with,
+        Backend, Bench, HOUR, MINUTE, RETENTION, SECOND, delayed, deletion, finishing, id, job,
+        nonce, target, with,
     },
     support::resp::{Connection, Reply},
 };
 
 const WRONG: [&str; 7] = ["", "x", "99999999999999999999999", "99999999999999", "-1", "nan", "inf"];
 
-/// Script that returns the problems in the bucket of this tag, one line each.
+/// Script that returns the problems in the bucket with this tag, one line each.
 pub const INVARIANTS: &str = r"
 local tag, problems, places = ARGV[1], {}, {}
 local function wrong(what) problems[#problems + 1] = what end
@@ -26,7 +29,13 @@ for _, key in ipairs(redis.call('KEYS', tag .. ':*')) do
   local state, topic = string.match(string.sub(key, #tag + 2), '^(%l+):(.+)$')
   if state then
     if not redis.call('ZSCORE', tag .. ':topics', topic) then wrong('no name of ' .. key) end
-    for _, id in ipairs(redis.call('ZRANGE', key, 0, -1)) do
+    for _, id in ipairs(state == 'expiring' and {} or redis.call('ZRANGE', key, 0, -1)) do
+      local record = redis.call('HGET', tag .. ':pool', id) or ''
+      local expires_at = string.match(record, '^[^\n]*[ ;]e=(%d+)')
+      if expires_at and (state == 'delayed' or state == 'ready') then
+        local found = redis.call('ZSCORE', tag .. ':expiring:' .. topic, id)
+        if found ~= expires_at then wrong(id .. ' of ' .. key .. ' does not expire') end
+      end
       if places[id] then wrong(id .. ' is in ' .. key .. ' and in ' .. places[id]) end
       places[id] = key
       if redis.call('HEXISTS', tag .. ':pool', id) == 0 then wrong(id .. ' of ' .. key .. ' has no record') end
@@ -45,9 +54,9 @@ for _, hash in ipairs({ 'pool', 'attempts', 'bodies' }) do
 end
 return problems";
 
-/// Act on the damaged job, and on a sound one in the same call.
+/// A call with the damaged job and undamaged ones.
 #[derive(Debug, Clone, Copy, PartialEq)]
-enum Act {
+enum Action {
     Pop,
     Finish,
     FinishById,
@@ -57,9 +66,11 @@ enum Act {
     Unpop,
     Kick,
     KickDead,
+    KickMatching,
     Delete,
     Remember,
     Purge,
+    PurgeMatching,
     Reschedule,
     Replace,
     Keep,
@@ -67,24 +78,26 @@ enum Act {
     Peek,
 }
 
-const ACTS: [Act; 17] = [
-    Act::Pop,
-    Act::Finish,
-    Act::FinishById,
-    Act::Release,
-    Act::Touch,
-    Act::Bury,
-    Act::Unpop,
-    Act::Kick,
-    Act::KickDead,
-    Act::Delete,
-    Act::Remember,
-    Act::Purge,
-    Act::Reschedule,
-    Act::Replace,
-    Act::Keep,
-    Act::Promote,
-    Act::Peek,
+const ACTIONS: [Action; 19] = [
+    Action::Pop,
+    Action::Finish,
+    Action::FinishById,
+    Action::Release,
+    Action::Touch,
+    Action::Bury,
+    Action::Unpop,
+    Action::Kick,
+    Action::KickDead,
+    Action::KickMatching,
+    Action::Delete,
+    Action::Remember,
+    Action::Purge,
+    Action::PurgeMatching,
+    Action::Reschedule,
+    Action::Replace,
+    Action::Keep,
+    Action::Promote,
+    Action::Peek,
 ];
 
 struct Case {
@@ -96,7 +109,7 @@ struct Case {
 impl Case {
     async fn new() -> Self {
         let bench = Bench::one_bucket_redis().await;
-        let Home::Redis(redis) = &bench.home else { unreachable!("this store is on Redis") };
+        let Backend::Redis(redis) = &bench.backend else { unreachable!("this store is on Redis") };
         let mut connection = Connection::to(redis.port()).expect("a Redis that runs");
         let keys = connection.ask(&["KEYS", "{fresh:*}:incarnation"]).expect("an answer").texts();
         let tag = keys[0].trim_end_matches(":incarnation").to_owned();
@@ -107,7 +120,7 @@ impl Case {
         self.connection.ask(words).expect("an answer")
     }
 
-    /// Puts these jobs in this state, popped before, and returns their last reservations.
+    /// Puts and pops these jobs and brings them into this state. Returns their last reservations.
     async fn arrange(&self, names: &[&str], state: State, retention: Millis) -> Vec<Reservation> {
         let backoff =
             (state == State::Delayed).then(|| "exp:3600000:2:7200000:0".parse().expect("one"));
@@ -136,13 +149,14 @@ impl Case {
             }
         }
         if state == State::Ready {
-            // They were popped one after another, each when it was the only ready one.
+            // Each job was popped while it was the only ready one. This keeps their times
+            // different.
             self.bench.advance(SECOND);
         }
         reservations
     }
 
-    async fn act(&self, act: Act, names: &[&str], reservations: &[Reservation]) {
+    async fn action(&self, action: Action, names: &[&str], reservations: &[Reservation]) {
         let bench = &self.bench;
         let (store, bucket) = (&bench.store, bench.bucket(&id("a")));
         let ids: Vec<JobId> = names.iter().map(|name| id(name)).collect();
@@ -155,107 +169,138 @@ impl Case {
             ids.iter().zip(reservations).map(held).collect::<Vec<_>>()
         };
         let topic = || "t".parse().expect("a topic");
-        let what = &*format!("{act:?} goes well");
-        match act {
-            Act::Pop => {
+        // Reads the last error of each job.
+        let filter = JobFilter { error_contains: Some("e".to_owned()), ..JobFilter::default() };
+        let selection = |state| {
+            let filter = filter.clone();
+            Selection { topic: topic(), state, filter, after: None, limit: 9 }
+        };
+        let message = &*format!("{action:?} succeeds");
+        match action {
+            Action::Pop => {
                 let want = PopRequest { topic: topic(), count: 9, ttr: None, consumer: None };
-                drop(store.call_in::<verb::Pop>(bucket, (nonce(), vec![want])).await.expect(what));
+                drop(
+                    store.call_in::<verb::Pop>(bucket, (nonce(), vec![want])).await.expect(message),
+                );
             }
-            Act::Finish => {
+            Action::Finish => {
                 let finish = held().into_iter().map(finishing).collect();
-                drop(store.call_in::<verb::Finish>(bucket, finish).await.expect(what));
+                drop(store.call_in::<verb::Finish>(bucket, finish).await.expect(message));
             }
-            Act::FinishById => {
+            Action::FinishById => {
                 let held = held().into_iter().map(|held| JobRef { reservation: None, ..held });
                 let finish = held.map(finishing).collect();
-                drop(store.call_in::<verb::Finish>(bucket, finish).await.expect(what));
+                drop(store.call_in::<verb::Finish>(bucket, finish).await.expect(message));
             }
-            Act::Release => {
-                let release = |held| Release { held, delay: None, error: Some("e".to_owned()) };
+            Action::Release => {
+                let release = |held| Release { error: Some("e".to_owned()), ..Release::of(held) };
                 drop(
                     store
                         .call_in::<verb::Release>(bucket, held().into_iter().map(release).collect())
                         .await
-                        .expect(what),
+                        .expect(message),
                 );
             }
-            Act::Touch => {
+            Action::Touch => {
                 let touch = |held| Touch { held, ttr: None };
                 drop(
                     store
                         .call_in::<verb::Touch>(bucket, held().into_iter().map(touch).collect())
                         .await
-                        .expect(what),
+                        .expect(message),
                 );
             }
-            Act::Bury => {
+            Action::Bury => {
                 let bury = |held| Bury { held, error: None };
                 drop(
                     store
                         .call_in::<verb::Bury>(bucket, held().into_iter().map(bury).collect())
                         .await
-                        .expect(what),
+                        .expect(message),
                 );
             }
-            Act::Unpop => drop(store.call_in::<verb::Unpop>(bucket, held()).await.expect(what)),
-            Act::Kick => drop(
+            Action::Unpop => {
+                drop(store.call_in::<verb::Unpop>(bucket, held()).await.expect(message))
+            }
+            Action::Kick => drop(
                 store
                     .call_in::<verb::Kick>(bucket, ids.iter().map(target).collect())
                     .await
-                    .expect(what),
+                    .expect(message),
             ),
-            Act::KickDead => drop(
+            Action::KickDead => drop(
                 store
                     .call_in::<verb::KickDead>(bucket, KickDead { topic: topic(), limit: 9 })
                     .await
-                    .expect(what),
+                    .expect(message),
             ),
-            Act::Delete => drop(
+            Action::Delete => drop(
                 store
                     .call_in::<verb::Delete>(bucket, ids.iter().map(deletion).collect())
                     .await
-                    .expect(what),
+                    .expect(message),
             ),
-            Act::Remember => {
+            Action::Remember => {
                 let remember = |id| Delete { remember: Some(HOUR), ..deletion(id) };
                 let deletes = ids.iter().map(remember).collect();
-                drop(store.call_in::<verb::Delete>(bucket, deletes).await.expect(what));
+                drop(store.call_in::<verb::Delete>(bucket, deletes).await.expect(message));
             }
-            Act::Purge => {
+            Action::Purge => {
                 for state in State::ALL {
                     store
                         .call_in::<verb::Purge>(bucket, Purge { topic: topic(), state, limit: 9 })
                         .await
-                        .expect(what);
+                        .expect(message);
                 }
             }
-            Act::Reschedule => {
+            Action::KickMatching => {
+                for state in [State::Delayed, State::Dead] {
+                    let step = selection(state);
+                    store.call_in::<verb::KickMatching>(bucket, step).await.expect(message);
+                }
+            }
+            Action::PurgeMatching => {
+                for state in State::ALL {
+                    let step = selection(state);
+                    store.call_in::<verb::PurgeMatching>(bucket, step).await.expect(message);
+                }
+            }
+            Action::Reschedule => {
                 let change = Change { schedule: Some(Schedule::In(HOUR)), ..Change::default() };
                 let jobs = ids.into_iter().map(|id| (target(&id), change.clone())).collect();
-                drop(store.call_in::<verb::Reschedule>(bucket, jobs).await.expect(what));
+                drop(store.call_in::<verb::Reschedule>(bucket, jobs).await.expect(message));
             }
-            Act::Replace | Act::Keep => {
+            Action::Replace | Action::Keep => {
                 let on_conflict =
-                    if act == Act::Keep { OnConflict::Keep } else { OnConflict::Replace };
+                    if action == Action::Keep { OnConflict::Keep } else { OnConflict::Replace };
                 let jobs = names.iter().map(|name| NewJob { on_conflict, ..job(name, "t") });
-                drop(store.call_in::<verb::Put>(bucket, jobs.collect()).await.expect(what));
+                drop(store.call_in::<verb::Put>(bucket, jobs.collect()).await.expect(message));
             }
-            Act::Promote => {
+            Action::Promote => {
                 for span in [MINUTE, HOUR, RETENTION] {
                     bench.advance(span);
                     drop(bench.promote().await);
                 }
             }
-            Act::Peek => {
+            Action::Peek => {
                 let _ = store.get(bucket, target(&ids[0])).await;
                 for state in State::ALL {
                     store
                         .list(bucket, topic(), state, JobRange { limit: 9, ..JobRange::default() })
                         .await
-                        .expect(what);
+                        .expect(message);
                 }
             }
         }
+    }
+
+    /// Returns the record of the first job in a hash.
+    fn record(&mut self, key: &str) -> Vec<u8> {
+        let script = "return (string.gsub(redis.call('HGET', KEYS[1], 'a'), '.', function(byte) \
+                      return string.format('%02x', string.byte(byte)) end))";
+        let digits = self.ask(&["EVAL", script, "1", key]).text().to_owned();
+        let byte = |pair: &[u8]| u8::from_str_radix(str::from_utf8(pair).ok()?, 16).ok();
+        digits.as_bytes().chunks(2).map(|pair| byte(pair).expect("two digits")).collect()
     }
 
     fn clear(&mut self) {
@@ -273,12 +318,56 @@ impl Case {
     }
 }
 
-/// Returns the record with each of its header's fields replaced with each wrong value.
-fn damaged(record: &str) -> Vec<String> {
+/// Returns copies of the record. In each copy, one field of the header has a wrong value.
+fn damaged_records(record: &[u8]) -> Vec<Vec<u8>> {
+    match str::from_utf8(record) {
+        Ok(text) if !text.starts_with('6') => {
+            damaged_text_records(text).into_iter().map(String::into_bytes).collect()
+        }
+        _ => damaged_finished_records(record),
+    }
+}
+
+/// Returns such copies of the record of a finished job.
+fn damaged_finished_records(record: &[u8]) -> Vec<Vec<u8>> {
+    const NUMBERS: usize = 19;
+    let end = NUMBERS + record[NUMBERS..].iter().position(|byte| *byte == b'\n').expect("a header");
+    let (header, body) = record.split_at(end);
+    let fields: Vec<&str> = str::from_utf8(&header[NUMBERS..]).expect("text").split(' ').collect();
+    let mut headers = Vec::new();
+    // The creation time and the reservation.
+    for (first, last) in [(5, 11), (11, NUMBERS)] {
+        for byte in [0, 0xff] {
+            let mut header = header.to_vec();
+            header[first..last].fill(byte);
+            headers.push(header);
+        }
+    }
+    for at in 0..fields.len() {
+        for wrong in wrong_fields(fields[at]) {
+            let mut fields = fields.clone();
+            fields[at] = &wrong;
+            headers.push([&header[..NUMBERS], fields.join(" ").as_bytes()].concat());
+        }
+    }
+    let mut all = vec![Vec::new(), b"nonsense".to_vec(), b"6".to_vec(), header.to_vec()];
+    all.extend([5, 11, NUMBERS].map(|length| record[..length].to_vec()));
+    all.push([record, b"x"].concat());
+    for header in headers {
+        // One copy has the old checksum, and one has the checksum of the wrong value.
+        all.push([&header[..], body].concat());
+        let sum = Sha1::from([b"a ", &header[5..]].concat()).digest().bytes();
+        all.push([b"6", &sum[..4], &header[5..], body].concat());
+    }
+    all.retain(|text| text != record);
+    all
+}
+
+fn damaged_text_records(record: &str) -> Vec<String> {
     let (header, body) = record.split_once('\n').expect("a header");
     let fields: Vec<&str> = header.split(' ').collect();
-    // The sum is followed by three fields, and then by the ending of a finished job.
-    let sum_at = fields.len() - if fields[0] == "5" { 8 } else { 4 };
+    // Three fields follow the checksum.
+    let sum_at = fields.len() - 4;
     let mut all =
         vec![String::new(), "nonsense".to_owned(), header.to_owned(), record.replace(' ', "  ")];
     all.push(format!("{header}\n{body}{body}x"));
@@ -287,12 +376,13 @@ fn damaged(record: &str) -> Vec<String> {
             let mut fields = fields.clone();
             fields[at] = &wrong;
             let record = format!("{}\n{body}", fields.join(" "));
-            // Once as damage leaves it, once with a checksum made of it.
+            // One copy has the old checksum, and one has the checksum of the wrong value.
             all.push(record.clone());
-            // A long body that is missing is not damage: it is on another node.
+            // With a valid checksum, another length is no damage: the long body may be on another
+            // node.
             let is_length = at == sum_at + 1;
             all.extend(
-                sealed(&fields, sum_at)
+                with_valid_checksum(&fields, sum_at)
                     .filter(|_| !is_length)
                     .map(|header| format!("{header}\n{body}")),
             );
@@ -301,15 +391,16 @@ fn damaged(record: &str) -> Vec<String> {
     all
 }
 
-/// Returns the header with the right checksum, if that is another one.
-fn sealed(fields: &[&str], place: usize) -> Option<String> {
-    let crc = fields[place].get(8..).unwrap_or(fields[place]);
-    let rest = format!("{crc} {}", fields[place + 1..].join(" "));
+/// Returns the header with a valid checksum, if its checksum is not valid.
+fn with_valid_checksum(fields: &[&str], sum_at: usize) -> Option<String> {
+    let crc = fields[sum_at].get(8..).unwrap_or(fields[sum_at]);
+    let rest = format!("{crc} {}", fields[sum_at + 1..].join(" "));
     let sum = Sha1::from(format!("a {rest}")).digest().to_string()[..8].to_owned();
-    (!fields[place].starts_with(&sum)).then(|| format!("{} {sum}{rest}", fields[..place].join(" ")))
+    (!fields[sum_at].starts_with(&sum))
+        .then(|| format!("{} {sum}{rest}", fields[..sum_at].join(" ")))
 }
 
-/// Returns the wrong values of a field; in a list, each part is replaced with each of them too.
+/// Returns wrong values of a field. For a list, also returns lists in which one part is wrong.
 fn wrong_fields(field: &str) -> Vec<String> {
     let mut all: Vec<String> = WRONG.map(str::to_owned).to_vec();
     let parts: Vec<&str> = field.split(',').collect();
@@ -323,30 +414,32 @@ fn wrong_fields(field: &str) -> Vec<String> {
     all
 }
 
-/// Makes each act on a third of the damages; any three acts in a row cover all of them.
-async fn every_damage(hash: &str, state: State, retention: Millis) {
+/// Makes each action on a third of the damaged records. Any three successive actions cover all of
+/// them.
+async fn check_every_damage(hash: &str, state: State, retention: Millis) {
     let names = ["a", "b", "c"];
     let mut case = Case::new().await;
     let key = format!("{}:{hash}", case.tag);
     case.arrange(&names, state, retention).await;
-    let all = damaged(case.ask(&["HGET", &key, "a"]).text());
-    for (number, act) in ACTS.into_iter().enumerate() {
-        // The other jobs' states if nothing is damaged.
+    let all = damaged_records(&case.record(&key));
+    for (number, action) in ACTIONS.into_iter().enumerate() {
+        // Finds the states of the other jobs without damage.
         case.clear();
         let reservations = case.arrange(&names, state, retention).await;
-        case.act(act, &names, &reservations).await;
+        case.action(action, &names, &reservations).await;
         let expected = [case.bench.state(&id("b")).await, case.bench.state(&id("c")).await];
         for text in all.iter().skip(number % 3).step_by(3) {
             case.clear();
             let reservations = case.arrange(&names, state, retention).await;
-            case.ask(&["HSET", &key, "a", text]);
-            case.act(act, &names, &reservations).await;
-            let name = format!("{act:?} of {state:?} with {hash} {text:?}");
+            let words = ["HSET".as_bytes(), key.as_bytes(), b"a", text];
+            case.connection.ask(&words).expect("an answer");
+            case.action(action, &names, &reservations).await;
+            let name = format!("{action:?} of {state:?} with {hash} {}", text.escape_ascii());
             assert_eq!(case.problems(), Vec::<String>::new(), "{name}");
             let others = [case.bench.state(&id("b")).await, case.bench.state(&id("c")).await];
             assert_eq!(others, expected, "{name}");
-            // A pop may quarantine the job, and a delete removes it.
-            case.act(Act::Pop, &names, &[]).await;
+            // A pop may quarantine the job. A delete must remove it.
+            case.action(Action::Pop, &names, &[]).await;
             assert_eq!(case.problems(), Vec::<String>::new(), "{name}, then popped");
             let _ = case.bench.delete(&id("a")).await;
             assert_eq!(case.problems(), Vec::<String>::new(), "{name}, then deleted");
@@ -359,7 +452,7 @@ macro_rules! damages {
     ($($name:ident: $hash:literal $state:ident $retention:expr;)+) => {
         $(#[tokio::test(flavor = "multi_thread")]
         async fn $name() {
-            every_damage($hash, State::$state, $retention).await;
+            check_every_damage($hash, State::$state, $retention).await;
         })+
     };
 }
@@ -379,7 +472,7 @@ damages! {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_key_of_another_type_stops_no_other_topic() {
+async fn a_key_of_another_type_does_not_stop_other_topics() {
     for broken in ["ready:t", "delayed:t", "reserved:t", "dead:t", "finished:t"] {
         let mut case = Case::new().await;
         case.bench.put(delayed("a", "t", SECOND)).await.expect("put");

@@ -1,12 +1,15 @@
-//! Both stores against a plain model: the same random calls at the same times must get the same
-//! answers and leave the same jobs. proptest writes the seeds of failures to
-//! `tests/proptest-regressions/store/equivalence.txt`; commit that file.
+//! Both stores compared with a plain model: the same random calls at the same times must get the
+//! same answers and leave the same jobs. proptest writes the seeds of failures to
+//! `tests/proptest-regressions/store/equivalence.txt`. Commit that file.
 
 use std::sync::LazyLock;
 
 use delay_queue::{
-    job::{Job, JobId, Millis, Reservation, State, Topic, UnixMillis},
-    store::{Counts, Delete, KickDead, PromoteCounts, Promoted, Purge, TopicPage, verb},
+    job::{Job, JobId, Millis, Reservation, State, Topic, Topics, UnixMillis},
+    store::{
+        Counts, Delete, JobRef, KickDead, Matched, PromoteCounts, Promoted, Purge, ReadyJobs,
+        Selection, TopicPage, verb,
+    },
 };
 use proptest::{prelude::*, test_runner::Config};
 use proptest_state_machine::{ReferenceStateMachine, StateMachineTest, prop_state_machine};
@@ -14,30 +17,35 @@ use tokio::runtime::Runtime;
 
 use crate::store::{
     bench::{Bench, START, id, states, target},
-    calls::{Call, Hold, STEP, call, change, new_job, result, stored},
+    calls::{self, Call, ReservationChoice, STEP, call, change, new_job, release, result, stored},
     model::Model,
 };
 
-/// Name of a consumer.
 const CONSUMER: &str = "worker:1";
 
-/// One store, and the reservations that its pops have returned.
-pub struct Side {
+/// A store, and the reservations that its pops have returned.
+pub struct StoreUnderTest {
     pub bench: Bench,
     pub given: Vec<(JobId, Reservation)>,
 }
 
-impl Side {
+fn selection(bench: &Bench, topic: u8, state: State, filter: u8, limit: usize) -> Selection {
+    let filter = calls::filter(filter, state, bench.now());
+    let topic = format!("t{topic}").parse().expect("a topic");
+    Selection { topic, state, filter, after: None, limit }
+}
+
+impl StoreUnderTest {
     pub fn new(bench: Bench) -> Self {
         Self { bench, given: Vec::new() }
     }
 
-    /// Advances the clock to the time of the call with this number.
-    pub fn align(&self, call: u64) {
+    /// Advances the clock to the time of this call.
+    pub fn advance_to_call(&self, call: u64) {
         self.bench.advance(aligned(self.bench.now(), call).since(self.bench.now()));
     }
 
-    fn reservation(&self, name: &JobId, hold: Hold) -> Option<Reservation> {
+    fn reservation(&self, name: &JobId, hold: ReservationChoice) -> Option<Reservation> {
         let mut mine = self
             .given
             .iter()
@@ -45,13 +53,13 @@ impl Side {
             .filter(|(id, _)| id == name)
             .map(|(_, reservation)| *reservation);
         match hold {
-            Hold::ById => None,
-            Hold::Last => mine.next().or(Some(Reservation::NONE)),
-            Hold::Earlier => mine.nth(1).or(Some(Reservation::NONE)),
+            ReservationChoice::ById => None,
+            ReservationChoice::Last => mine.next().or(Some(Reservation::NONE)),
+            ReservationChoice::Earlier => mine.nth(1).or(Some(Reservation::NONE)),
         }
     }
 
-    /// Makes a call. Returns the answer as a text that must be the same on both sides.
+    /// Makes a call. Returns the answer as text, which must equal the model's.
     pub async fn call(&mut self, call: &Call) -> String {
         let name = |name: &u8| id(&format!("job:{name}"));
         let millis = |span: &Option<u64>| span.map(Millis::new);
@@ -64,7 +72,7 @@ impl Side {
                 let (topic, consumer) = (format!("t{topic}"), is_named.then_some(CONSUMER));
                 let mut jobs = bench.pop_as(&topic, 1, millis(ttr), consumer).await;
                 self.given.extend(jobs.iter().map(|job| (job.id.clone(), job.reservation)));
-                // Reservations are random; the jobs and all their other fields must be equal.
+                // Reservations are random, so only the other fields of the jobs must be equal.
                 for job in &mut jobs {
                     job.reservation = Reservation::NONE;
                 }
@@ -72,7 +80,8 @@ impl Side {
             }
             Call::Unpop { name: number } => {
                 let name = name(number);
-                let reservation = self.reservation(&name, Hold::Last).unwrap_or(Reservation::NONE);
+                let reservation =
+                    self.reservation(&name, ReservationChoice::Last).unwrap_or(Reservation::NONE);
                 format!("{:?}", bench.unpop(&name, reservation).await)
             }
             Call::Finish { name: number, hold, result: length } => {
@@ -80,10 +89,11 @@ impl Side {
                 let reservation = self.reservation(&name, *hold);
                 format!("{:?}", bench.finish_with(&name, reservation, result(*length)).await)
             }
-            Call::Release { name: number, hold, delay } => {
-                let name = name(number);
-                let reservation = self.reservation(&name, *hold);
-                format!("{:?}", bench.release(&name, reservation, millis(delay)).await)
+            Call::Release { name: number, hold, .. } => {
+                let id = name(number);
+                let reservation = self.reservation(&id, *hold);
+                let held = JobRef { id, reservation, topics: Topics::ALL };
+                format!("{:?}", bench.release_by(release(call, held)).await)
             }
             Call::Touch { name: number, hold, ttr } => {
                 let name = name(number);
@@ -103,7 +113,10 @@ impl Side {
                 format!("{:?}", bench.delete_by(Delete { job, states, remember }).await)
             }
             Call::Reschedule { name: number, .. } => {
-                format!("{:?}", bench.reschedule(&name(number), change(call)).await.map(shown))
+                format!(
+                    "{:?}",
+                    bench.reschedule(&name(number), change(call)).await.map(without_reservation)
+                )
             }
             Call::Pass { millis } => {
                 bench.advance(Millis::new(*millis));
@@ -111,9 +124,10 @@ impl Side {
             }
             Call::Promote => {
                 let all = bench.promote().await;
-                let sums = all.iter().map(Promoted::total).fold((0, 0, 0, 0), |sum, moves| {
-                    let PromoteCounts { ready, expired, dead, gone } = moves;
-                    (sum.0 + ready, sum.1 + expired, sum.2 + dead, sum.3 + gone)
+                let sums = all.iter().map(Promoted::total).fold((0, 0, 0, 0, 0), |sum, counts| {
+                    let PromoteCounts { ready, expired, dead, moved, gone } = counts;
+                    let (a, b, c, d, e) = sum;
+                    (a + ready.count, b + expired, c + dead, d + gone, e + moved)
                 });
                 format!("{sums:?}")
             }
@@ -134,21 +148,47 @@ impl Side {
                 );
                 format!("{:?}", kicked.await.expect("kick"))
             }
+            Call::KickMatching { topic, is_dead, filter, limit } => {
+                let state = if *is_dead { State::Dead } else { State::Delayed };
+                let step = selection(bench, *topic, state, *filter, *limit);
+                let (mut kicked, bucket) = (ReadyJobs::NONE, bench.bucket(&id("any")));
+                let mut after = Some(None);
+                while let Some(place) = after {
+                    let step = Selection { after: place, ..step.clone() };
+                    let call = bench.store.call_in::<verb::KickMatching>(bucket, step).await;
+                    let Matched { done, next } = call.expect("kick");
+                    (kicked, after) = (kicked.plus(done), next.map(Some));
+                }
+                format!("{kicked:?}")
+            }
+            Call::PurgeMatching { topic, state, filter, limit } => {
+                let step = selection(bench, *topic, State::ALL[*state], *filter, *limit);
+                let (mut purged, bucket) = (0, bench.bucket(&id("any")));
+                let mut after = Some(None);
+                while let Some(place) = after {
+                    let step = Selection { after: place, ..step.clone() };
+                    let call = bench.store.call_in::<verb::PurgeMatching>(bucket, step).await;
+                    let Matched { done, next } = call.expect("purge");
+                    (purged, after) = (purged + done, next.map(Some));
+                }
+                format!("{purged:?}")
+            }
             Call::Restore { .. } => format!("{:?}", bench.restore(stored(call, bench.now())).await),
             Call::Reopen => {
                 self.bench = self.bench.clone().reopen().await;
-                // Opening promotes due jobs, so the test does so too before it compares.
+                // Opening a store promotes due jobs. The model does the same, so the numbers of
+                // promoted jobs are not compared.
                 self.bench.promote().await;
                 String::new()
             }
         }
     }
 
-    /// Reads all jobs and topics. The counts of each topic must be those of the jobs.
+    /// Reads all jobs and topics. The counts of each topic must match its jobs.
     async fn everything(&self) -> (Vec<Option<Job>>, Vec<(Topic, Counts)>) {
         let mut jobs = Vec::new();
         for number in 0..5 {
-            jobs.push(self.bench.get(&id(&format!("job:{number}"))).await.map(shown));
+            jobs.push(self.bench.get(&id(&format!("job:{number}"))).await.map(without_reservation));
         }
         let bucket = self.bench.bucket(&id("any"));
         let page = TopicPage { limit: 9, ..TopicPage::default() };
@@ -180,13 +220,13 @@ impl Reference {
         Self { model: Model::new(START), calls: 0, given: vec![], answer: String::new() }
     }
 
-    /// Advances the clock to the time of the next call.
-    pub fn align(&mut self) {
+    /// Advances the model's clock to the time of the next call.
+    pub fn advance_to_call(&mut self) {
         self.model.now = aligned(self.model.now, self.calls);
         self.calls += 1;
     }
 
-    fn reservation(&self, name: &JobId, hold: Hold) -> Option<u64> {
+    fn reservation(&self, name: &JobId, hold: ReservationChoice) -> Option<u64> {
         let mut mine = self
             .given
             .iter()
@@ -194,15 +234,15 @@ impl Reference {
             .filter(|(id, _)| id == name)
             .map(|(_, reservation)| *reservation);
         match hold {
-            Hold::ById => None,
-            Hold::Last => mine.next().or(Some(0)),
-            Hold::Earlier => mine.nth(1).or(Some(0)),
+            ReservationChoice::ById => None,
+            ReservationChoice::Last => mine.next().or(Some(0)),
+            ReservationChoice::Earlier => mine.nth(1).or(Some(0)),
         }
     }
 
     /// Advances the clock to the time of this call, and makes the call.
     pub fn call(&mut self, call: &Call) {
-        self.align();
+        self.advance_to_call();
         let name = |name: &u8| id(&format!("job:{name}"));
         let topic = |topic: &u8| format!("t{topic}").parse::<Topic>().expect("a topic");
         let millis = |span: &Option<u64>| span.map(Millis::new);
@@ -217,16 +257,18 @@ impl Reference {
                 format!("{jobs:?}")
             }
             Call::Unpop { name: number } => {
-                let reservation = self.reservation(&name(number), Hold::Last);
+                let reservation = self.reservation(&name(number), ReservationChoice::Last);
                 format!("{:?}", self.model.unpop(&name(number), reservation))
             }
             Call::Finish { name: number, hold, result: length } => {
                 let reservation = self.reservation(&name(number), *hold);
                 format!("{:?}", self.model.finish(&name(number), reservation, result(*length)))
             }
-            Call::Release { name: number, hold, delay } => {
-                let reservation = self.reservation(&name(number), *hold);
-                format!("{:?}", self.model.release(&name(number), reservation, millis(delay)))
+            Call::Release { name: number, hold, .. } => {
+                let id = name(number);
+                let reservation = self.reservation(&id, *hold);
+                let held = JobRef { id: id.clone(), reservation: None, topics: Topics::ALL };
+                format!("{:?}", self.model.release(&id, reservation, release(call, held)))
             }
             Call::Touch { name: number, hold, ttr } => {
                 let reservation = self.reservation(&name(number), *hold);
@@ -255,12 +297,23 @@ impl Reference {
             Call::KickDead { topic: number, limit } => {
                 format!("{:?}", self.model.kick_dead(&topic(number), *limit))
             }
+            Call::KickMatching { topic: number, is_dead, filter, .. } => {
+                let state = if *is_dead { State::Dead } else { State::Delayed };
+                let filter = calls::filter(*filter, state, self.model.now);
+                format!("{:?}", self.model.kick_matching(&topic(number), state, &filter))
+            }
+            Call::PurgeMatching { topic: number, state, filter, .. } => {
+                let state = State::ALL[*state];
+                let filter = calls::filter(*filter, state, self.model.now);
+                format!("{:?}", self.model.purge_matching(&topic(number), state, &filter))
+            }
             Call::Restore { .. } => {
                 let job = stored(call, self.model.now);
-                // No call uses the restored reservation, because no pop of the model returned it.
+                // No later call uses the restored reservation, because no pop of the model has
+                // returned it.
                 format!("{:?}", self.model.restore(job))
             }
-            // Due jobs are ready when a store opens, whether or not a timer has promoted them.
+            // Opening a store promotes due jobs.
             Call::Reopen => {
                 self.model.promote();
                 String::new()
@@ -274,12 +327,12 @@ impl Reference {
     }
 }
 
-/// Returns a job with a fixed reservation in place of a random one, for comparisons.
-fn shown(job: Job) -> Job {
+/// Replaces a random reservation by a fixed one, so that jobs can be compared.
+fn without_reservation(job: Job) -> Job {
     Job { reservation: job.reservation.map(|_| Reservation::NONE), ..job }
 }
 
-/// Returns the next time whose remainder by [`STEP`] is the call's number.
+/// Returns the next time whose remainder by [`STEP`] is the number of the call.
 fn aligned(now: UnixMillis, call: u64) -> UnixMillis {
     now.after(Millis::new((call % STEP + STEP - now.get() % STEP) % STEP))
 }
@@ -304,18 +357,18 @@ impl ReferenceStateMachine for ModelQueue {
     }
 }
 
-/// Both stores, fresh for each case, on a Redis that all cases share.
+/// Both stores. Each case uses fresh stores; all cases share a Redis.
 struct BothStores;
 
 struct Stores {
-    sides: [Side; 2],
+    tested: [StoreUnderTest; 2],
     calls: u64,
 }
 
 static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| Runtime::new().expect("a runtime"));
 
 thread_local! {
-    /// Ends with the test's thread, which also stops Redis.
+    /// Dropped at the end of the test's thread, which stops Redis.
     static REDIS: Bench = RUNTIME.block_on(Bench::one_bucket_redis());
 }
 
@@ -326,18 +379,18 @@ impl StateMachineTest for BothStores {
     fn init_test(_: &Reference) -> Stores {
         let redis = REDIS.with(Bench::clone);
         let (file, redis) = RUNTIME.block_on(async { (Bench::file().await, redis.fresh().await) });
-        Stores { sides: [file, redis].map(Side::new), calls: 0 }
+        Stores { tested: [file, redis].map(StoreUnderTest::new), calls: 0 }
     }
 
     fn apply(mut stores: Stores, expected: &Reference, call: Call) -> Stores {
-        for side in &mut stores.sides {
-            side.align(stores.calls);
+        for tested in &mut stores.tested {
+            tested.advance_to_call(stores.calls);
             RUNTIME.block_on(async {
                 if let Call::Reopen = call {
-                    side.bench.promote().await;
+                    tested.bench.promote().await;
                 }
-                assert_eq!(side.call(&call).await, expected.answer, "{call:?}");
-                assert_eq!(side.everything().await, expected.everything(), "after {call:?}");
+                assert_eq!(tested.call(&call).await, expected.answer, "{call:?}");
+                assert_eq!(tested.everything().await, expected.everything(), "after {call:?}");
             });
         }
         stores.calls += 1;

@@ -1,7 +1,7 @@
-//! Torn logs at every offset, and flips of every byte, on files of the fixed workload. Only the
-//! interrupted commits are lost, or the loss is reported, and no job differs from the model's in
-//! body or time. Each run tries one case in [`STRIDE`], from a varying start; with `EVERY=1` it
-//! tries all.
+//! Files of the fixed workload, with the log torn at every offset or one bit of any byte flipped.
+//! Only interrupted commits may be lost without a report, and no job may differ from the model's in
+//! body or time. Each run tries one of [`STRIDE`] cases, with a varying first case. With `EVERY=1`,
+//! it tries all.
 
 use std::{collections::BTreeMap, fs, path::Path, sync::Mutex};
 
@@ -14,36 +14,39 @@ use crate::{
     store::{
         bench::Bench,
         calls::Call,
-        equivalence::Side,
-        workload::{Found, Random, Step, World, ballast, folder, go, on_all_cores, open, steps},
+        equivalence::StoreUnderTest,
+        workload::{
+            Found, Random, Step, World, ballast, folder, on_all_cores, open, run_step, steps,
+        },
     },
     support::file_log::written,
 };
 
-/// Number of the last commits of the log that are torn.
+/// How many commits at the end of the log are torn.
 const COMMITS: usize = 3;
-/// A prime, so that the tried cases meet all places of a page and all outcomes.
+/// Distance between the tried cases. It is a prime, so that runs reach all offsets of a page and
+/// all outcomes.
 const STRIDE: usize = 17;
-/// Length of a frame of the log. `COMMIT_FIELD` are the bytes of a frame that say whether it ends a
-/// commit.
+/// Length of a frame of the log. The bytes `COMMIT_FIELD` of a frame show whether it ends a commit.
 const FRAME: usize = 24 + 4096;
 const COMMIT_FIELD: std::ops::Range<usize> = 4..8;
 const LOG_HEADER: usize = 32;
 
-/// Returns the numbers below `count` to try.
-fn tried(count: usize) -> Vec<usize> {
+/// Returns the numbers of the cases to try, out of `count`.
+fn case_numbers(count: usize) -> Vec<usize> {
     match std::env::var_os("EVERY") {
         Some(_) => (0..count).collect(),
         None => (std::process::id() as usize % STRIDE..count).step_by(STRIDE).collect(),
     }
 }
 
-/// Files that the workload leaves in a store that was not closed, and their contents.
+/// Files of a store after the workload, copied before the store was closed, and their expected
+/// contents.
 struct Files {
     database: Vec<u8>,
     log: Vec<u8>,
-    /// Length of the log after each step since the store was last opened, and the number of steps.
-    /// Nothing was checkpointed into the database in that time.
+    /// Length of the log after each step since the store was last opened, and the number of steps
+    /// by then. The store has checkpointed nothing since.
     ends: Vec<(usize, usize)>,
     worlds: Vec<World>,
     given: Vec<(JobId, Reservation)>,
@@ -52,47 +55,48 @@ struct Files {
 impl Files {
     async fn new() -> Self {
         loop {
-            // On a slow machine the writer checkpoints the log meanwhile, a second after its start.
-            if let Some(files) = Self::made().await {
+            // Repeats on a slow machine, where the writer may checkpoint the log a second after its
+            // start.
+            if let Some(files) = Self::create().await {
                 return files;
             }
         }
     }
 
-    async fn made() -> Option<Self> {
+    async fn create() -> Option<Self> {
         let dir = tempfile::tempdir_in(folder()).expect("a temporary folder");
         ballast(dir.path());
         let (steps, worlds) = (steps(), World::all(&steps()));
-        let mut side = Side::new(Bench::file_in(dir.path().to_owned()).await);
+        let mut tested = StoreUnderTest::new(Bench::file_in(dir.path().to_owned()).await);
         let database = || fs::read(dir.path().join("jobs.db")).expect("the database");
         let log = || written(&dir.path().join("jobs.db-wal"));
         let (mut ends, mut opened) = (Vec::new(), Vec::new());
         for (number, step) in steps.iter().enumerate() {
-            go(&mut side, number as u64, step).await;
+            run_step(&mut tested, number as u64, step).await;
             if let Step::Call(Call::Reopen) = step {
                 (ends, opened) = (Vec::new(), database());
             }
             ends.push((log().len(), number + 1));
         }
-        let (database, log, given) = (database(), log(), side.given);
-        side.bench.store.close().await;
+        let (database, log, given) = (database(), log(), tested.given);
+        tested.bench.store.close().await;
         let grows = ends.is_sorted_by_key(|(length, _)| *length);
-        // The file grows before its log does, by zeros.
+        // The database file grows by zeros before its log does.
         let (kept, grown) = database.split_at_checked(opened.len())?;
         let is_same = kept == opened && grown.iter().all(|byte| *byte == 0);
         (is_same && grows).then_some(Self { database, log, ends, worlds, given })
     }
 
-    /// Returns the contents of a store whose log is sound up to this length.
+    /// Returns the expected contents of a store whose log is sound up to this length.
     fn found(&self, sound: usize) -> Found {
         let whole = self.ends.iter().rev().find(|(length, _)| *length <= sound);
-        let step = whole.expect("an empty log is one").1;
+        let step = whole.expect("the first entry is the empty log").1;
         let at = self.worlds[self.worlds.len() - 1].now();
         let given = |number: u64| self.given[usize::try_from(number).expect("small") - 1].1;
         self.worlds[step].found(at, given)
     }
 
-    /// Returns the ends of the commits, the last one first.
+    /// Returns the offsets at which commits end, the last one first.
     fn commits(&self) -> Vec<usize> {
         let mut ends: Vec<usize> = self.ends.iter().map(|(length, _)| *length).collect();
         ends.dedup();
@@ -100,8 +104,8 @@ impl Files {
         ends
     }
 
-    /// Opens files and reads all of them. Returns the contents and the number of unreadable rows
-    /// and pages, or the error's message.
+    /// Opens a store with these files and reads all of it. Returns the contents and the number of
+    /// unreadable rows and pages, or the error message.
     async fn read(
         &self,
         dir: &Path,
@@ -122,13 +126,13 @@ impl Files {
     }
 }
 
-fn place() -> tempfile::TempDir {
+fn new_folder() -> tempfile::TempDir {
     let dir = tempfile::tempdir_in(folder()).expect("a temporary folder");
     ballast(dir.path());
     dir
 }
 
-/// Number of each outcome, by its name.
+/// Number of cases by outcome.
 #[derive(Default)]
 struct Outcomes(Mutex<BTreeMap<&'static str, usize>>);
 
@@ -137,7 +141,7 @@ impl Outcomes {
         *self.0.lock().expect("no panic holds it").entry(name).or_default() += 1;
     }
 
-    fn told(self, of: &str) -> BTreeMap<&'static str, usize> {
+    fn print(self, of: &str) -> BTreeMap<&'static str, usize> {
         let outcomes = self.0.into_inner().expect("no panic holds it");
         println!("{of}: {outcomes:?}");
         outcomes
@@ -145,21 +149,21 @@ impl Outcomes {
 }
 
 #[tokio::test]
-async fn a_torn_log_opens_as_after_its_last_whole_commit() {
+async fn a_torn_log_opens_with_its_last_whole_commit() {
     let files = Files::new().await;
     let commits = files.commits();
     println!("the log has {} bytes, commits end at {commits:?}", files.log.len());
     let first = commits[COMMITS];
-    let ends = ["cut", "zeroed", "garbage behind it"];
+    let ends = ["cut", "zeroed", "garbage after the cut"];
     let outcomes = Outcomes::default();
-    let cases = tried((files.log.len() - first + 1) * ends.len());
+    let cases = case_numbers((files.log.len() - first + 1) * ends.len());
     on_all_cores(cases.len(), |runtime, n| {
         let n = cases[n];
         let (offset, end) = (first + n / ends.len(), ends[n % ends.len()]);
         let mut log = files.log[..offset].to_vec();
         match end {
             "zeroed" => log.resize(files.log.len(), 0),
-            "garbage behind it" => {
+            "garbage after the cut" => {
                 let mut random = Random::new(offset as u64);
                 log.resize_with(offset + FRAME + 100, || random.next().to_le_bytes()[0]);
             }
@@ -167,14 +171,14 @@ async fn a_torn_log_opens_as_after_its_last_whole_commit() {
         }
         let pairs = log.iter().zip(&files.log);
         let sound = pairs.take_while(|(found, written)| found == written).count();
-        let dir = place();
+        let dir = new_folder();
         let read = runtime.block_on(files.read(dir.path(), &files.database, Some(&log)));
         let (found, unreadable) = read.unwrap_or_else(|error| panic!("{end} at {offset}: {error}"));
         assert!(found == files.found(sound), "{end} at {offset}: {found:#?}");
         assert_eq!(unreadable, 0, "{end} at {offset}");
         outcomes.count(end);
     });
-    outcomes.told("a torn log opens as after its last whole commit");
+    outcomes.print("a torn log opens with its last whole commit");
 }
 
 /// Returns the bytes with one bit of the byte at `at` flipped.
@@ -189,9 +193,9 @@ async fn a_flipped_byte_of_the_log_is_refused_or_a_torn_end() {
     let files = Files::new().await;
     let commits = files.commits();
     let outcomes = Outcomes::default();
-    let cases = tried(files.log.len());
+    let cases = case_numbers(files.log.len());
     on_all_cores(cases.len(), |runtime, n| {
-        let (at, dir) = (cases[n], place());
+        let (at, dir) = (cases[n], new_folder());
         let log = flipped(&files.log, at);
         let (found, unreadable) =
             match runtime.block_on(files.read(dir.path(), &files.database, Some(&log))) {
@@ -209,27 +213,27 @@ async fn a_flipped_byte_of_the_log_is_refused_or_a_torn_end() {
         outcomes.count(if at >= commits[1] {
             "taken for the torn end of the last commit"
         } else {
-            // The bytes that separate that commit from the last one: without them both look like
-            // one.
+            // These bytes separate the commit before from the last one. Without them, both look
+            // like one torn commit.
             assert!(at >= commits[2] && COMMIT_FIELD.contains(&in_frame), "byte {at}");
-            "the last two commits taken for one that is torn"
+            "the last two commits taken for one torn commit"
         });
     });
-    outcomes.told("flipped bytes of the log");
+    outcomes.print("flipped bytes of the log");
 }
 
 #[tokio::test]
 async fn a_flipped_byte_of_the_database_changes_no_job() {
     let files = Files::new().await;
-    let (dir, whole) = (place(), files.log.len());
-    // After an orderly close, all data is in the database.
+    let (dir, whole) = (new_folder(), files.log.len());
+    // After a close, all data is in the database file.
     files.read(dir.path(), &files.database, Some(&files.log)).await.expect("sound");
     let database = fs::read(dir.path().join("jobs.db")).expect("the database");
     assert!(!dir.path().join("jobs.db-wal").exists());
     let expected = files.found(whole);
     let outcomes = Outcomes::default();
-    let mut cases = tried(database.len());
-    // The heads of both rows of the layout, without which no store opens.
+    let mut cases = case_numbers(database.len());
+    // No store opens if the headers of the two rows of the layout are damaged.
     for name in ["schema=", "reservations="] {
         let texts = database.windows(name.len()).enumerate();
         let found = texts.filter(|(_, text)| *text == name.as_bytes());
@@ -237,15 +241,16 @@ async fn a_flipped_byte_of_the_database_changes_no_job() {
     }
     println!("{} bytes, {} jobs", database.len(), expected.jobs.len());
     on_all_cores(cases.len(), |runtime, n| {
-        let (at, dir) = (cases[n], place());
+        let (at, dir) = (cases[n], new_folder());
         let read = runtime.block_on(files.read(dir.path(), &flipped(&database, at), None));
-        outcomes.count(judged(&expected, read, at));
+        outcomes.count(outcome_of(&expected, read, at));
     });
-    outcomes.told("flipped bytes of the database");
+    outcomes.print("flipped bytes of the database");
 }
 
-/// Names the outcome of a flipped byte; every job that is there must be as it was.
-fn judged(expected: &Found, read: Result<(Found, u64), String>, at: usize) -> &'static str {
+/// Names the outcome of a flipped byte. Panics if a job, setting or token differs from the expected
+/// one.
+fn outcome_of(expected: &Found, read: Result<(Found, u64), String>, at: usize) -> &'static str {
     let (found, unreadable) = match read {
         Ok(read) => read,
         Err(error) => {
@@ -256,19 +261,24 @@ fn judged(expected: &Found, read: Result<(Found, u64), String>, at: usize) -> &'
     };
     let (mut lost_errors, mut lost_histories) = (0, 0);
     for (id, job) in &found.jobs {
-        let known = expected.jobs.get(id).unwrap_or_else(|| panic!("byte {at} invents {id}"));
-        // The number of the row with the text is damaged; the rest of the row has shown whose it
-        // is.
+        let known = expected
+            .jobs
+            .get(id)
+            .unwrap_or_else(|| panic!("byte {at}: the store has the unknown job {id}"));
+        // The error text is lost if the damage hits the number in its row.
         let lost_error = job.error.is_none() && known.error.is_some();
         lost_errors += usize::from(lost_error);
         let error = if lost_error { None } else { known.error.clone() };
-        // A damaged history counts as empty, and with it the start and the consumer of an attempt.
+        // A damaged history counts as empty, and so do the start and the consumer of the attempt.
         let ends = |job: &Job| {
             let of = |past: &PastAttempt| (past.attempt, past.ended_at, past.outcome);
             job.history.iter().map(of).collect::<Vec<_>>()
         };
         let known_ends = ends(known);
-        assert!(ends(job).iter().all(|end| known_ends.contains(end)), "byte {at} invents attempts");
+        assert!(
+            ends(job).iter().all(|end| known_ends.contains(end)),
+            "byte {at}: the history has attempts that were never made"
+        );
         let without_history = |job: &Job| Job {
             history: Vec::new(),
             consumer: None,
@@ -276,21 +286,28 @@ fn judged(expected: &Found, read: Result<(Found, u64), String>, at: usize) -> &'
             ..job.clone()
         };
         let known_job = Job { error, ..without_history(known) };
-        assert_eq!(without_history(job), known_job, "byte {at} changes {id}");
+        assert_eq!(without_history(job), known_job, "byte {at} has changed {id}");
         let past = |job: &Job| (job.history.clone(), job.consumer.clone(), job.started_at);
         lost_histories += usize::from(past(job) != past(known));
     }
     let pauses = found.settings.paused.iter();
     for (topic, pause) in pauses {
-        assert_eq!(expected.settings.paused.get(topic), Some(pause), "byte {at} changes {topic}");
+        assert_eq!(
+            expected.settings.paused.get(topic),
+            Some(pause),
+            "byte {at} has changed {topic}"
+        );
     }
     for (topic, defaults) in &found.settings.defaults {
         let known = expected.settings.defaults.get(topic);
-        assert_eq!(known, Some(defaults), "byte {at} changes {topic}");
+        assert_eq!(known, Some(defaults), "byte {at} has changed {topic}");
     }
     for token in &found.tokens {
         let same = |known: &&StoredToken| (&known.name, &known.text) == (&token.name, &token.text);
-        assert!(expected.tokens.iter().any(|known| same(&known)), "byte {at} changes {token:?}");
+        assert!(
+            expected.tokens.iter().any(|known| same(&known)),
+            "byte {at} has changed {token:?}"
+        );
     }
     let missing = expected.jobs.len() - found.jobs.len();
     match (missing, found.damaged.len(), unreadable) {
@@ -300,10 +317,10 @@ fn judged(expected: &Found, read: Result<(Found, u64), String>, at: usize) -> &'
         (0, 0, 0) => "a setting or a token left out",
         (1, 1, 0) => "one job quarantined by name",
         (several, named, 0) => {
-            assert_eq!(several, named, "byte {at} hides jobs");
+            assert_eq!(several, named, "byte {at}: jobs are missing without a report");
             "several jobs quarantined by name"
         }
-        (0, 0, _) => "nothing is missing, and something is told as unreadable",
-        _ => "jobs missing, told as unreadable",
+        (0, 0, _) => "nothing is missing, although rows or pages are reported as unreadable",
+        _ => "jobs are missing and reported as unreadable",
     }
 }

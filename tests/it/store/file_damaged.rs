@@ -1,5 +1,5 @@
-//! Damaged bytes in the file store's files: the store reports each loss, goes on with the rest, and
-//! delivers no job with a wrong field.
+//! Damaged bytes in the files of the file store. The store reports each loss, continues with the
+//! other jobs, and delivers no job with a wrong field.
 
 use std::{
     fs,
@@ -12,22 +12,22 @@ use delay_queue::{
 };
 
 use crate::store::bench::{
-    Bench, Home, MINUTE, SECOND, changing, delayed, deletion, id, job, target, verb,
+    Backend, Bench, MINUTE, SECOND, changing, delayed, deletion, id, job, target, verb, with,
 };
 
 const PAGE: usize = 4096;
 
-fn database(home: &Home) -> PathBuf {
-    match home {
-        Home::Dir(dir) => dir.path().join("jobs.db"),
-        Home::Redis(_) | Home::Cluster(_) => unreachable!("a file store lives in a directory"),
+fn database(backend: &Backend) -> PathBuf {
+    match backend {
+        Backend::Dir(dir) => dir.path().join("jobs.db"),
+        Backend::Redis(_) | Backend::Cluster(_) => unreachable!("this store is in a directory"),
     }
 }
 
-/// Closes the store, changes its file, and opens it again.
+/// Closes the store, changes its file, and opens the store again.
 async fn damage(bench: Bench, change: impl FnOnce(&mut Vec<u8>)) -> Bench {
     bench.store.close().await;
-    change_file(&database(&bench.home), change);
+    change_file(&database(&bench.backend), change);
     bench.reopen().await
 }
 
@@ -37,36 +37,37 @@ fn change_file(file: &Path, change: impl FnOnce(&mut Vec<u8>)) {
     fs::write(file, bytes).expect("written");
 }
 
-/// Returns all places of some bytes: pages keep old copies of rows that have moved.
-fn places(bytes: &[u8], sought: &[u8]) -> Vec<usize> {
+/// Returns all offsets of `sought`. There may be several, since pages keep old copies of moved
+/// rows.
+fn offsets_of(bytes: &[u8], sought: &[u8]) -> Vec<usize> {
     let found = bytes.windows(sought.len()).enumerate().filter(|(_, part)| *part == sought);
     let found: Vec<usize> = found.map(|(at, _)| at).collect();
-    assert!(!found.is_empty(), "{sought:?} is nowhere");
+    assert!(!found.is_empty(), "the file does not contain {sought:?}");
     found
 }
 
 fn flip(bytes: &mut [u8], sought: &[u8], offset: usize, bit: u8) {
-    for at in places(bytes, sought) {
+    for at in offsets_of(bytes, sought) {
         bytes[at + offset] ^= bit;
     }
 }
 
-fn large(name: &str, topic: &str, mark: &str) -> NewJob {
-    let body = format!("\"{}{mark}{}\"", "x".repeat(4000), "y".repeat(5000));
+fn long_job(name: &str, topic: &str, marker: &str) -> NewJob {
+    let body = format!("\"{}{marker}{}\"", "x".repeat(4000), "y".repeat(5000));
     NewJob { body: body.into(), ..job(name, topic) }
 }
 
-/// Makes the overflow page with the mark point to a page outside of its chain.
-fn cut_chain(bytes: &mut [u8], mark: &str) {
-    for at in places(bytes, mark.as_bytes()) {
+/// Makes the overflow page that contains the marker point to a page outside its chain.
+fn cut_chain(bytes: &mut [u8], marker: &str) {
+    for at in offsets_of(bytes, marker.as_bytes()) {
         let page = at / PAGE * PAGE;
         bytes[page..page + 4].copy_from_slice(&0x00ff_ffff_u32.to_be_bytes());
     }
 }
 
-/// Makes the row of this job point to an overflow page that the file does not have.
+/// Makes the row of this job point to a nonexistent overflow page.
 fn lose_chain(bytes: &mut [u8], name: &str) {
-    for at in places(bytes, name.as_bytes()) {
+    for at in offsets_of(bytes, name.as_bytes()) {
         let Some(body) = bytes[at..].iter().take(PAGE).position(|byte| *byte == b'x') else {
             continue;
         };
@@ -91,23 +92,23 @@ async fn damaged_ids(bench: &Bench, topic: &str, state: State) -> Vec<(String, S
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_broken_overflow_chain_costs_its_job_and_no_other_call() {
+async fn a_broken_overflow_chain_quarantines_only_its_job() {
     let bench = Bench::file().await;
-    bench.put(large("broken", "t", "MARK")).await.expect("put");
+    bench.put(long_job("broken", "t", "MARK")).await.expect("put");
     for n in 0..100 {
         bench.put(job(&format!("sound:{n}"), "t")).await.expect("put");
     }
     let bench = damage(bench, |bytes| cut_chain(bytes, "MARK")).await;
     assert_eq!(damaged_ids(&bench, "t", State::Ready).await[0].0, "broken");
 
-    // Puts to other topics share batches with the pops that meet the damage.
+    // Puts to other topics share batches with the pops that read the damaged job.
     let puts = (0..50).map(|n| {
         let bench = bench.clone();
         tokio::spawn(async move { bench.put(job(&format!("other:{n}"), "u")).await })
     });
     let puts: Vec<_> = puts.collect();
     let popped = bench.pop("t", 100).await;
-    assert_eq!(popped.len(), 99, "one of a hundred is quarantined");
+    assert_eq!(popped.len(), 99, "not exactly one of a hundred jobs is quarantined");
     for put in puts {
         put.await.expect("joined").expect("put");
     }
@@ -116,7 +117,7 @@ async fn a_broken_overflow_chain_costs_its_job_and_no_other_call() {
     assert_eq!(dead.len(), 1);
     assert!(dead[0].1.contains("malformed"), "{dead:?}");
 
-    // The delete holds although the damaged pages cannot be freed.
+    // The delete is durable although the damaged pages cannot be freed.
     assert_eq!(bench.delete(&id("broken")).await, Ok(State::Dead));
     assert_eq!(damaged_ids(&bench, "t", State::Dead).await, []);
     for job in &popped {
@@ -128,9 +129,9 @@ async fn a_broken_overflow_chain_costs_its_job_and_no_other_call() {
 }
 
 #[tokio::test]
-async fn a_damaged_job_is_refused_without_its_batch() {
+async fn a_damaged_job_is_refused_while_its_batch_succeeds() {
     let bench = Bench::file().await;
-    bench.put(large("broken", "t", "MARK")).await.expect("put");
+    bench.put(long_job("broken", "t", "MARK")).await.expect("put");
     bench.put(delayed("sound", "t", MINUTE)).await.expect("put");
     let bench = damage(bench, |bytes| cut_chain(bytes, "MARK")).await;
     let change = changing(|policy| policy.max_attempts = Some(7));
@@ -144,7 +145,7 @@ async fn a_damaged_job_is_refused_without_its_batch() {
     assert_eq!(replies[1].as_ref().expect("changed").policy.max_attempts, 7);
     let shown = bench.store.get(bench.bucket(&id("broken")), target(&id("broken"))).await;
     assert!(matches!(shown, Err(StoreError::Damaged { .. })), "{shown:?}");
-    // A caller that may not reach the topic sees no job, damaged or not.
+    // A caller without access to the topic gets no job, damaged or not.
     let patterns = vec!["other.*".parse().expect("a pattern")];
     let foreign = Target { id: id("broken"), topics: Topics::of(patterns) };
     let hidden = bench.store.get(bench.bucket(&foreign.id), foreign.clone()).await;
@@ -164,13 +165,13 @@ async fn a_flipped_field_is_never_delivered() {
     }
     bench.put(job("held", "held")).await.expect("put");
     let held = bench.pop_one("held").await;
-    // Another id, another topic, another due time.
+    // The flipped bits give another id, another topic, and another due time.
     let bench = damage(bench, |bytes| {
         flip(bytes, b"flip:0", 5, 8);
         flip(bytes, b"flip:1t", 6, 1);
         flip(bytes, b"flip:2t", 7 + 6 + 3, 1);
-        // The end of the reservation, after the name of the state and its first two bytes.
-        let row = places(bytes, b"reserved\x01");
+        // Damages the end of the reservation, which follows the name of the state.
+        let row = offsets_of(bytes, b"reserved\x01");
         row.iter().for_each(|at| bytes[at + 8 + 2] ^= 1);
     })
     .await;
@@ -184,7 +185,7 @@ async fn a_flipped_field_is_never_delivered() {
     assert!(dead.iter().all(|(_, reason)| reason.contains("pool")), "{dead:?}");
     let dead = damaged_ids(&bench, "held", State::Dead).await;
     assert!(dead[0].1.contains("attempts"), "{dead:?}");
-    // Its record is sound: the job is as if it had not been popped.
+    // The record of the job is sound, so the job counts as never popped.
     bench.kick(&held.id).await.expect("kick");
     assert_eq!(bench.pop_one("held").await.body, held.body);
 }
@@ -196,20 +197,20 @@ async fn a_damaged_row_that_names_another_job_is_counted() {
         bench.put(job(name, "t")).await.expect("put");
     }
     let bench = damage(bench, |bytes| flip(bytes, b"flip:1t", 5, 2)).await;
-    assert_eq!(bench.store.condition().unreadable, 1, "one job is missing");
+    assert_eq!(bench.store.condition().unreadable, 1, "the missing job is not counted");
     let sound = bench.pop_one("t").await;
     assert_eq!((sound.id, sound.body), (id("flip:3"), job("flip:3", "t").body));
     assert_eq!(damaged_ids(&bench, "t", State::Dead).await, []);
 }
 
 #[tokio::test]
-async fn an_unreadable_page_stops_no_other() {
+async fn an_unreadable_page_does_not_stop_reads_of_others() {
     let bench = Bench::file().await;
     for n in 0..500 {
         bench.put(delayed(&format!("job:{n:03}"), "t", SECOND)).await.expect("put");
     }
     let bench = damage(bench, |bytes| {
-        for at in places(bytes, b"job:250") {
+        for at in offsets_of(bytes, b"job:250") {
             bytes[at / PAGE * PAGE] = 0xff;
         }
     })
@@ -222,12 +223,12 @@ async fn an_unreadable_page_stops_no_other() {
     }
     assert!(popped.len() > 400 && popped.len() < 500, "{}", popped.len());
     assert!(!popped.contains(&id("job:250")));
-    bench.put(job("new", "t")).await.expect("puts go on");
+    bench.put(job("new", "t")).await.expect("puts still succeed");
     assert_eq!(bench.pop_one("t").await.id, id("new"));
 }
 
 #[tokio::test]
-async fn a_job_that_cannot_be_deleted_keeps_none_of_its_batch() {
+async fn a_batch_deletes_its_jobs_if_one_cannot_be_deleted() {
     let bench = Bench::file().await;
     let bucket = bench.bucket(&id("broken"));
     let names = (0..200).map(|n| id(&format!("sound:{n}")));
@@ -235,7 +236,7 @@ async fn a_job_that_cannot_be_deleted_keeps_none_of_its_batch() {
     ids.insert(ids.len() / 2, id("broken"));
     for id in &ids {
         let new = if id.as_str() == "broken" {
-            large("broken", "t", "MARK")
+            long_job("broken", "t", "MARK")
         } else {
             job(id.as_str(), "t")
         };
@@ -246,21 +247,21 @@ async fn a_job_that_cannot_be_deleted_keeps_none_of_its_batch() {
         .store
         .call_in::<verb::Delete>(bucket, ids.iter().map(deletion).collect())
         .await
-        .expect("the batch is done");
+        .expect("the batch succeeds");
     assert!(deleted.iter().all(|reply| *reply == Ok(State::Ready)), "{deleted:?}");
-    // Jobs still on disk would be back.
+    // After the restart, jobs that are still on disk would return.
     let bench = bench.reopen().await;
     let topics = bench.store.topics(bucket, TopicPage { limit: 9, ..TopicPage::default() });
     assert_eq!(topics.await.expect("topics"), []);
-    // Only the rows of the broken job are left, and never used again.
+    // Only the rows of the broken job remain. The store never uses them again.
     bench.store.close().await;
-    let connection = rusqlite::Connection::open(database(&bench.home)).expect("the file");
+    let connection = rusqlite::Connection::open(database(&bench.backend)).expect("the file");
     let left = connection.query_row("SELECT group_concat(id) FROM pool", (), |row| row.get(0));
     assert_eq!(left, Ok("broken".to_owned()));
 }
 
 #[tokio::test]
-async fn the_attempts_that_a_damaged_page_had_are_not_made_up() {
+async fn jobs_whose_attempts_are_lost_are_not_popped_again() {
     let bench = Bench::file().await;
     for n in 0..200 {
         bench.put(job(&format!("job:{n:03}"), "t")).await.expect("put");
@@ -269,7 +270,8 @@ async fn the_attempts_that_a_damaged_page_had_are_not_made_up() {
     let popped = bench.pop("t", 100).await.len() + bench.pop("t", 50).await.len();
     assert_eq!(popped, 150);
     let bench = damage(bench, |bytes| {
-        // All leaf pages with attempts: it is unknown which jobs were popped.
+        // Damages all leaf pages of attempts, so that the store does not know which jobs were
+        // popped.
         for page in (0..bytes.len()).step_by(PAGE) {
             if bytes[page] == 0x0d && bytes[page..page + PAGE].windows(8).any(|w| w == b"reserved")
             {
@@ -278,13 +280,26 @@ async fn the_attempts_that_a_damaged_page_had_are_not_made_up() {
         }
     })
     .await;
-    assert_eq!(bench.pop("t", 100).await.len(), 0, "none of them a second time");
+    assert_eq!(bench.pop("t", 100).await.len(), 0, "a job was delivered a second time");
     let peek =
         bench.store.topics(bench.bucket(&id("a")), TopicPage { limit: 9, ..TopicPage::default() });
     let peek = peek.await.expect("topics")[0].1;
     assert_eq!(
         (peek.counts.dead, peek.counts.delayed),
         (200, 1),
-        "what is not due yet was never popped"
+        "a job that was not due counts as popped"
     );
+}
+
+#[tokio::test]
+async fn a_damaged_job_that_would_move_stays_dead_in_its_topic() {
+    let bench = Bench::file().await;
+    let new = with(long_job("a", "t", "mark"), |policy| {
+        policy.dead_to = Some("dead".parse().expect("a topic"));
+    });
+    bench.put(new).await.expect("put");
+    let bench = damage(bench, |bytes| flip(bytes, b"mark", 0, 1)).await;
+    assert!(bench.pop("t", 1).await.is_empty());
+    assert_eq!(bench.ready("dead").await, 0);
+    assert_eq!(bench.damaged("t", State::Dead).await, [id("a")]);
 }

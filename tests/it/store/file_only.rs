@@ -1,4 +1,4 @@
-//! Properties of the file store alone: a directory, a lock, a disk.
+//! Properties that only the file store has: a directory, a lock, a disk.
 
 use std::{
     fs,
@@ -18,19 +18,19 @@ use futures::future::join_all;
 use rusqlite::Connection;
 
 use crate::store::bench::{
-    Bench, HOUR, Home, MINUTE, SECOND, START, delayed, finishing, id, job, nonce, target, verb,
+    Backend, Bench, HOUR, MINUTE, SECOND, START, delayed, finishing, id, job, nonce, target, verb,
     with,
 };
 
 fn database(bench: &Bench) -> PathBuf {
-    match &bench.home {
-        Home::Dir(dir) => dir.path().join("jobs.db"),
-        Home::Redis(_) | Home::Cluster(_) => unreachable!("a file store lives in a directory"),
+    match &bench.backend {
+        Backend::Dir(dir) => dir.path().join("jobs.db"),
+        Backend::Redis(_) | Backend::Cluster(_) => unreachable!("this store is in a directory"),
     }
 }
 
 #[tokio::test]
-async fn everything_is_the_same_after_it_is_opened_again() {
+async fn all_contents_survive_a_restart() {
     let bench = Bench::file().await;
     bench.put(delayed("delayed", "t", MINUTE)).await.expect("put");
     bench.put(delayed("due", "t", SECOND)).await.expect("put");
@@ -50,7 +50,11 @@ async fn everything_is_the_same_after_it_is_opened_again() {
     for (name, before) in names.into_iter().zip(before) {
         assert_eq!(bench.get(&id(name)).await, before, "{name}");
     }
-    assert_eq!(bench.state(&id("due")).await, Some(State::Ready), "without any timer");
+    assert_eq!(
+        bench.state(&id("due")).await,
+        Some(State::Ready),
+        "the store has not promoted a due job when it was opened"
+    );
     assert_eq!(bench.finish(&held.id, Some(held.reservation)).await, Ok(()));
 }
 
@@ -69,7 +73,7 @@ async fn a_reservation_ends_in_time_after_a_start_in_the_past() {
 }
 
 #[tokio::test]
-async fn thousands_of_jobs_are_all_there_after_it_is_opened_again() {
+async fn thousands_of_jobs_survive_a_restart() {
     let bench = Bench::file().await;
     let mut jobs = 0;
     for bucket in bench.store.buckets().all() {
@@ -81,12 +85,12 @@ async fn thousands_of_jobs_are_all_there_after_it_is_opened_again() {
             bench.store.call_in::<verb::Put>(bucket, batch).await.expect("put");
         }
     }
-    // A row far from the others does not distort the estimated number of jobs.
+    // A row with a much larger number must not distort the estimated number of jobs.
     let bench = bench.edited(|file| {
         let moved = "INSERT INTO pool SELECT (1 << 62), id, topic, created_at, due_at,
              policy, body_checksum, checksum, body
              FROM pool WHERE serial = 1";
-        file.execute(moved, ()).expect("a strange row");
+        file.execute(moved, ()).expect("a row with a large number");
     });
     let bench = bench.await;
     let mut ready = 0;
@@ -97,7 +101,7 @@ async fn thousands_of_jobs_are_all_there_after_it_is_opened_again() {
 }
 
 #[tokio::test]
-async fn a_directory_has_one_store_until_that_is_closed() {
+async fn a_directory_has_one_open_store_at_a_time() {
     let dir = tempfile::tempdir().expect("a temporary folder");
     let options = || Options::new(None, Clock::set_at(START));
     let first = FileStore::open(dir.path(), options()).expect("open");
@@ -105,7 +109,7 @@ async fn a_directory_has_one_store_until_that_is_closed() {
     assert!(matches!(second, Err(OpenError::InUse { .. })));
     fs::remove_file(dir.path().join("lock")).expect("removed");
     let second = FileStore::open(dir.path(), options());
-    assert!(matches!(second, Err(OpenError::InUse { .. })), "the database is locked too");
+    assert!(matches!(second, Err(OpenError::InUse { .. })), "the open database is not locked");
     first.close().await;
     FileStore::open(dir.path(), options()).expect("open again");
 }
@@ -119,10 +123,13 @@ async fn another_process_can_neither_block_nor_open_a_used_store() {
     bench.put(job("a", "t")).await.expect("put");
     bench.store.close().await;
     other.execute_batch("BEGIN IMMEDIATE").expect("the file is free");
-    let Home::Dir(dir) = &bench.home else { unreachable!("a file store lives in a directory") };
+    let Backend::Dir(dir) = &bench.backend else { unreachable!("this store is in a directory") };
     let options = Options::new(None, Clock::Own);
     let refused = FileStore::open(dir.path(), options);
-    assert!(matches!(refused, Err(OpenError::InUse { .. })), "it does not wait");
+    assert!(
+        matches!(refused, Err(OpenError::InUse { .. })),
+        "the second open was not refused at once"
+    );
 }
 
 #[tokio::test]
@@ -140,7 +147,7 @@ async fn a_damaged_job_is_quarantined_and_the_others_stay_usable() {
     assert!(matches!(error, Err(StoreError::Damaged { .. })), "{error:?}");
     bench.advance(MINUTE);
     bench.promote().await;
-    assert_eq!(bench.pop("t", 3).await.len(), 2, "it stays quarantined");
+    assert_eq!(bench.pop("t", 3).await.len(), 2, "the quarantined job was delivered");
     assert_eq!(bench.damaged("t", State::Dead).await, [id("a")]);
     assert_eq!(bench.delete(&id("a")).await, Ok(State::Dead));
 }
@@ -157,10 +164,10 @@ async fn a_store_opens_with_an_unreadable_row() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_batch_that_fails_is_undone_as_a_whole_and_service_goes_on() {
+async fn a_failed_batch_is_rolled_back_and_later_batches_succeed() {
     let bench = Bench::file().await;
     bench.put(job("a", "t")).await.expect("put");
-    // A trigger is the simplest way to make one row of a batch fail.
+    // The trigger makes one row of a batch fail.
     let trigger = "CREATE TRIGGER fail BEFORE INSERT ON pool WHEN NEW.id = 'poison'
          BEGIN SELECT RAISE(FAIL, 'poisoned'); END";
     let bench = bench.edited(|file| file.execute_batch(trigger).expect("created")).await;
@@ -172,8 +179,12 @@ async fn a_batch_that_fails_is_undone_as_a_whole_and_service_goes_on() {
     for name in ["b", "poison", "c"] {
         assert_eq!(bench.get(&id(name)).await, None, "{name}");
     }
-    assert_eq!(bench.state(&id("a")).await, Some(State::Ready), "what was there is there");
-    bench.put(job("b", "t")).await.expect("the next batch goes well");
+    assert_eq!(
+        bench.state(&id("a")).await,
+        Some(State::Ready),
+        "the failed batch has changed an older job"
+    );
+    bench.put(job("b", "t")).await.expect("the next batch succeeds");
     assert_eq!(bench.pop("t", 9).await.len(), 2);
     let bench = bench.reopen().await;
     assert_eq!(bench.state(&id("b")).await, Some(State::Reserved));
@@ -181,16 +192,16 @@ async fn a_batch_that_fails_is_undone_as_a_whole_and_service_goes_on() {
 }
 
 #[tokio::test]
-async fn the_ballast_lies_next_to_the_jobs() {
+async fn the_reserve_file_is_in_the_folder_of_the_jobs() {
     let bench = Bench::file().await;
     let ballast = database(&bench).with_file_name("ballast");
-    assert_eq!(fs::metadata(ballast).expect("it is there").len(), 8 << 20);
+    assert_eq!(fs::metadata(ballast).expect("the reserve exists").len(), 8 << 20);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn work_that_was_sent_is_done_before_the_directory_is_free() {
+async fn sent_calls_are_carried_out_before_the_directory_is_free() {
     let bench = Bench::file().await;
-    let home = bench.home.clone();
+    let backend = bench.backend.clone();
     let mut puts = Vec::new();
     for number in 0..50 {
         let store = Arc::clone(&bench.store);
@@ -206,13 +217,13 @@ async fn work_that_was_sent_is_done_before_the_directory_is_free() {
     let error =
         bench.store.call_in::<verb::Put>(bench.bucket(&id("a")), vec![job("late", "t")]).await;
     assert!(matches!(error, Err(StoreError::Unavailable { .. })), "{error:?}");
-    let Home::Dir(dir) = &home else { unreachable!("a file store lives in a directory") };
+    let Backend::Dir(dir) = &backend else { unreachable!("this store is in a directory") };
     let options = Options::new(None, Clock::Own);
     FileStore::open(dir.path(), options).expect("the directory is free");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_file_gets_smaller_when_jobs_have_gone() {
+async fn the_file_shrinks_after_jobs_were_removed() {
     let bench = Bench::file().await;
     let large = |n: u32| NewJob {
         body: format!("\"{}\"", "x".repeat(100_000)).into(),
@@ -226,9 +237,9 @@ async fn the_file_gets_smaller_when_jobs_have_gone() {
     }
     let bytes = || fs::metadata(database(&bench)).expect("the file").len();
     let full = bytes();
-    assert!(full > 30 << 20, "the log has been carried over: {full} bytes");
+    assert!(full > 30 << 20, "the log was not checkpointed: the file has {full} bytes");
     eventually!(bytes() <= 20 << 20, "the file still has {} bytes", bytes());
-    bench.put(job("a", "t")).await.expect("puts go on");
+    bench.put(job("a", "t")).await.expect("puts still succeed");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -243,7 +254,7 @@ async fn an_unwritable_put_fails_no_other_call_of_its_batch() {
     let bench = bench.edited(|file| file.execute_batch(trigger).expect("created")).await;
     let bucket = bench.bucket(&id("a"));
     for (n, popped) in bench.pop("t", 100).await.into_iter().enumerate() {
-        // While the writer works on the first batch, the other calls queue up and share the next.
+        // While the writer commits the first batch, the other calls wait and share the next one.
         let first = (0..1_000).map(|m| job(&format!("first:{n}:{m}"), "u")).collect();
         let held = JobRef {
             id: popped.id.clone(),
@@ -255,7 +266,7 @@ async fn an_unwritable_put_fails_no_other_call_of_its_batch() {
             bench.store.call_in::<verb::Put>(bucket, vec![job("poison", "t")]),
             bench.store.call_in::<verb::Finish>(bucket, vec![finishing(held)]),
         );
-        assert_eq!(put.expect_err("it fails").applied(), Applied::No);
+        assert_eq!(put.expect_err("the put fails").applied(), Applied::No);
         assert!(finished.expect("finish")[0].is_ok());
     }
     let bench = bench.reopen().await;
@@ -290,7 +301,11 @@ async fn a_pop_of_large_bodies_leaves_the_rest_to_the_next() {
         let bytes: usize = popped.jobs.iter().map(|job| job.body.len()).sum();
         assert!((1..8 << 20).contains(&bytes), "{bytes} bytes in one answer");
         ids.extend(popped.jobs.into_iter().map(|job| job.id.to_string()));
-        assert_eq!(popped.left, 100 - ids.len() as u64, "what is left is ready");
+        assert_eq!(
+            popped.left,
+            100 - ids.len() as u64,
+            "the pop reports a wrong number of remaining ready jobs"
+        );
         assert_eq!(bench.ready("t").await, popped.left);
     }
     let all: Vec<String> = (0..100).map(|n| format!("job:{n:02}")).collect();

@@ -1,4 +1,4 @@
-//! Jobs that are kept after their finish.
+//! Jobs with a retention, which a store keeps after their finish.
 
 use bytes::Bytes;
 use delay_queue::{
@@ -17,12 +17,12 @@ pub fn topic(name: &str) -> Topic {
     name.parse().expect("a topic")
 }
 
-/// Returns JSON of this length.
+/// Returns a JSON string of this length.
 pub fn text(length: usize) -> Bytes {
     format!("\"{}\"", "x".repeat(length - 2)).into()
 }
 
-/// Returns the counts of a topic over all buckets.
+/// Returns the counts of a topic in all buckets.
 pub async fn counts(bench: &Bench, name: &str) -> Counts {
     let mut sum = Counts::default();
     for bucket in bench.store.buckets().all() {
@@ -31,15 +31,16 @@ pub async fn counts(bench: &Bench, name: &str) -> Counts {
     sum
 }
 
-pub async fn a_kept_job_has_its_end_and_no_body_until_its_time_is_over(bench: Bench) {
+pub async fn a_finished_job_has_an_ending_and_no_body_while_kept(bench: Bench) {
     let policy = whole_policy();
-    let new = with(delayed("a", "t", MINUTE), |all| {
+    let mut new = with(delayed("a", "t", MINUTE), |all| {
         *all = policy;
         all.finished_retention = HOUR;
     });
     bench.put(new.clone()).await.expect("put");
     let created_at = bench.now();
     bench.advance(MINUTE);
+    new.policy.expire_from(bench.now());
     bench.promote().await;
     let first = bench.pop_one("t").await;
     bench.release(&first.id, Some(first.reservation), Some(Millis::ZERO)).await.expect("released");
@@ -56,6 +57,7 @@ pub async fn a_kept_job_has_its_end_and_no_body_until_its_time_is_over(bench: Be
         body: Bytes::new(),
         state: State::Finished,
         attempt: 2,
+        is_snoozed: false,
         due_at,
         created_at,
         ttr: new.policy.ttr,
@@ -98,7 +100,7 @@ pub async fn a_kept_job_has_its_end_and_no_body_until_its_time_is_over(bench: Be
     assert_eq!(bench.pop_one("t").await.attempt, 1);
 }
 
-pub async fn a_job_without_a_retention_is_gone_with_its_finish(bench: Bench) {
+pub async fn a_job_without_a_retention_is_removed_by_its_finish(bench: Bench) {
     let reservation = bench.finished(job("a", "t"), None).await;
     assert_eq!(bench.get(&id("a")).await, None);
     assert_eq!(bench.finish(&id("a"), Some(reservation)).await, Err(Refusal::NotFound));
@@ -109,13 +111,13 @@ pub async fn a_job_without_a_retention_is_gone_with_its_finish(bench: Bench) {
 pub async fn the_first_result_stays_when_a_finish_is_repeated(bench: Bench) {
     let first = bench.finished(kept(job("a", "t"), HOUR), Some("1".into())).await;
     let second = bench.finished(kept(job("b", "t"), HOUR), None).await;
-    let look = async || (bench.get(&id("a")).await, bench.get(&id("b")).await);
-    let before = look().await;
+    let read_both = async || (bench.get(&id("a")).await, bench.get(&id("b")).await);
+    let before = read_both().await;
     bench.advance(SECOND);
     for result in [None, Some("1".into()), Some("2".into()), Some(text(5_000))] {
         assert_eq!(bench.finish_with(&id("a"), Some(first), result.clone()).await, Ok(()));
         assert_eq!(bench.finish_with(&id("b"), Some(second), result).await, Ok(()));
-        assert_eq!(look().await, before);
+        assert_eq!(read_both().await, before);
     }
     let bucket = bench.bucket(&id("a"));
     let held = JobRef { id: id("a"), reservation: Some(first), topics: Topics::ALL };
@@ -123,10 +125,10 @@ pub async fn the_first_result_stays_when_a_finish_is_repeated(bench: Bench) {
         .store
         .call_in::<verb::Finish>(bucket, vec![Finish { held, result: Some("3".into()) }; 2]);
     assert_eq!(replies.await.expect("finish"), [Ok(topic("t")), Ok(topic("t"))]);
-    assert_eq!(look().await, before);
+    assert_eq!(read_both().await, before);
 }
 
-pub async fn a_finished_job_is_refused_to_everyone_else(bench: Bench) {
+pub async fn a_finished_job_refuses_other_reservations(bench: Bench) {
     bench.put(with(kept(job("a", "t"), HOUR), |policy| policy.ttr = SECOND)).await.expect("put");
     let earlier = bench.pop_one("t").await.reservation;
     bench.advance(SECOND);
@@ -142,7 +144,8 @@ pub async fn a_finished_job_is_refused_to_everyone_else(bench: Bench) {
     }
     assert_eq!(bench.get(&id("a")).await, before);
 
-    // Who finishes by id alone leaves the reservation to the holder, whose answer was lost perhaps.
+    // A finish by id alone leaves the reservation valid: the consumer that has it may repeat a
+    // finish whose answer was lost.
     bench.put(kept(job("b", "t"), HOUR)).await.expect("put");
     let held = bench.pop_one("t").await.reservation;
     assert_eq!(bench.finish(&id("b"), None).await, Ok(()));
@@ -150,7 +153,7 @@ pub async fn a_finished_job_is_refused_to_everyone_else(bench: Bench) {
     assert_eq!(bench.finish(&id("b"), Some(held)).await, Ok(()));
 }
 
-pub async fn a_result_that_nothing_would_keep_is_refused(bench: Bench) {
+pub async fn a_result_without_a_retention_is_refused(bench: Bench) {
     bench.put(job("a", "t")).await.expect("put");
     let result = || Some(Bytes::from("1"));
     assert_eq!(bench.finish_with(&id("a"), None, result()).await, Err(Refusal::NeverPopped));
@@ -178,10 +181,10 @@ pub async fn a_late_finish_keeps_a_job_in_every_state(bench: Bench) {
             let hold = (!by_id).then_some(bench.pop("t", 1).await[0].reservation);
             bench.advance(MINUTE);
             bench.promote().await;
-            let before = bench.get(&id("a")).await.expect("it lives");
+            let before = bench.get(&id("a")).await.expect("the job exists");
             assert_eq!(before.state, state);
             bench.finish_with(&id("a"), hold, Some("1".into())).await.expect("finished");
-            let after = bench.get(&id("a")).await.expect("it is kept");
+            let after = bench.get(&id("a")).await.expect("the job is kept");
             assert_eq!((after.state, after.error, after.died_at), (State::Finished, None, None));
             assert_eq!((after.attempt, after.due_at), (1, before.due_at), "{state:?}");
             assert_eq!(counts(&bench, "t").await, Counts { finished: 1, ..Counts::default() });
@@ -193,7 +196,7 @@ pub async fn a_late_finish_keeps_a_job_in_every_state(bench: Bench) {
     assert_eq!(bench.records().await, 0);
 }
 
-pub async fn a_finished_job_can_be_changed_by_nothing(bench: Bench) {
+pub async fn a_finished_job_cannot_be_changed(bench: Bench) {
     let reservation = bench.finished(kept(job("a", "t"), HOUR), Some("1".into())).await;
     let (name, before) = (id("a"), bench.get(&id("a")).await);
     for hold in [Some(reservation), Some(Reservation::NONE), None] {
@@ -212,7 +215,7 @@ pub async fn a_finished_job_can_be_changed_by_nothing(bench: Bench) {
     assert!(bench.pop("t", 1).await.is_empty());
 }
 
-pub async fn results_of_any_size_are_kept_and_leave_nothing_behind(bench: Bench) {
+pub async fn results_of_any_size_are_kept_and_removed_completely(bench: Bench) {
     let sizes = [2, 4_095, 4_096, 4_097, 64 << 10];
     for body in [2, 4_096, 4_097, 100_000] {
         for size in sizes {
@@ -226,16 +229,16 @@ pub async fn results_of_any_size_are_kept_and_leave_nothing_behind(bench: Bench)
     let bench = bench.reopen().await;
     for body in [2, 4_096, 4_097, 100_000] {
         for size in sizes {
-            let found = bench.get(&id(&format!("{body}:{size}"))).await.expect("it is kept");
+            let found = bench.get(&id(&format!("{body}:{size}"))).await.expect("the job is kept");
             assert_eq!(found.ending.and_then(|ending| ending.result), Some(text(size)));
             assert_eq!(found.body, "");
         }
-        let found = bench.get(&id(&format!("{body}:0"))).await.expect("it is kept");
+        let found = bench.get(&id(&format!("{body}:0"))).await.expect("the job is kept");
         assert_eq!(found.ending.and_then(|ending| ending.result), None);
     }
     bench.advance(HOUR);
     bench.promote().await;
-    // Jobs of the same ids without long bodies show none of the old results.
+    // New jobs with the same ids and short bodies must not have the old results.
     for size in sizes {
         bench.put(job(&format!("2:{size}"), "t")).await.expect("the id is free");
         let popped = bench.pop_one("t").await;

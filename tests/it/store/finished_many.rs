@@ -1,4 +1,4 @@
-//! Many finished jobs: batches, lists, counts, and their end.
+//! Many finished jobs: batches, lists, counts, and the end of their retention.
 
 use bytes::Bytes;
 use delay_queue::{
@@ -14,14 +14,14 @@ use crate::store::{
     restore::stored,
 };
 
-/// Returns the first ids of one bucket.
+/// Returns a bucket and `count` ids that belong to it.
 fn ids(bench: &Bench, count: usize) -> (Bucket, Vec<JobId>) {
     let bucket = bench.bucket(&id("0"));
     let all = (0..).map(|number: u32| id(&number.to_string()));
     (bucket, all.filter(|name| bench.bucket(name) == bucket).take(count).collect())
 }
 
-pub async fn a_batch_finishes_jobs_that_are_kept_and_others(bench: Bench) {
+pub async fn a_batch_finishes_jobs_with_and_without_retention(bench: Bench) {
     let (bucket, ids) = ids(&bench, 6);
     let mut finishes = Vec::new();
     for (number, name) in ids.iter().enumerate() {
@@ -65,7 +65,7 @@ pub async fn finished_jobs_count_in_the_store_and_not_in_their_topic(bench: Benc
 
 pub async fn finished_jobs_are_listed_by_the_end_of_their_retention(bench: Bench) {
     let (bucket, ids) = ids(&bench, 4);
-    // Finished in this order, and kept for these numbers of minutes.
+    // The jobs are finished in this order. The numbers are their retentions in minutes.
     for (name, minutes) in ids.iter().zip([40, 10, 30, 20]) {
         let retention = Millis::new(MINUTE.get() * minutes);
         bench.finished(kept(job(name.as_str(), "t"), retention), Some("1".into())).await;
@@ -107,7 +107,7 @@ pub async fn finished_jobs_are_forgotten_after_everything_else(bench: Bench) {
     while bench.state(finished).await.is_some() {
         promote_in(&*bench.store, bucket, 1).await.expect("promoted");
         steps += 1;
-        assert!(steps < 20, "it is never forgotten");
+        assert!(steps < 20, "the finished job is not forgotten after 20 steps");
     }
     let mut found = Vec::new();
     for name in [dead, reserved, later] {
@@ -116,15 +116,15 @@ pub async fn finished_jobs_are_forgotten_after_everything_else(bench: Bench) {
     assert_eq!(found, [None, Some(State::Ready), Some(State::Ready)], "after {steps} steps");
 }
 
-/// Promotes after the TTRs of finished jobs: until then, the timer looks at the reserved sets of
-/// their topics.
+/// Promotes after the TTRs of the finished jobs have ended. Until then, each promote reads the
+/// reserved sets of their topics.
 async fn forget_ended_reservations(bench: &Bench) {
     bench.advance(MINUTE);
     bench.advance(SECOND);
     bench.promote().await;
 }
 
-pub async fn finished_jobs_of_many_topics_delay_no_other(bench: Bench) {
+pub async fn finished_jobs_of_many_topics_do_not_delay_other_jobs(bench: Bench) {
     let (bucket, ids) = ids(&bench, 602);
     let [reserved, later, finished @ ..] = &ids[..] else { unreachable!("two ids") };
     for (number, name) in finished.iter().enumerate() {
@@ -132,7 +132,7 @@ pub async fn finished_jobs_of_many_topics_delay_no_other(bench: Bench) {
         let retention = Millis::new(90 * SECOND.get());
         bench.finished(kept(job(name.as_str(), &topic), retention), None).await;
     }
-    // These retentions end before the TTR and the delay of the jobs that follow.
+    // These retentions end before the TTR and the delay of the next two jobs.
     forget_ended_reservations(&bench).await;
     bench.put(job(reserved.as_str(), "u")).await.expect("put");
     bench.pop_one("u").await;
@@ -156,7 +156,7 @@ pub async fn forgetting_takes_no_budget_from_delayed_jobs(bench: Bench) {
     assert_eq!(counts(&bench, "b").await, Counts { ready: 8, ..Counts::default() });
 }
 
-pub async fn restored_jobs_are_finished_as_they_were(bench: Bench) {
+pub async fn restored_finished_jobs_keep_their_endings(bench: Bench) {
     let outcomes = [Outcome::Finished, Outcome::ResultDropped, Outcome::Deleted];
     let mut restored = Vec::new();
     for (number, outcome) in outcomes.into_iter().enumerate() {

@@ -3,12 +3,15 @@
 use std::collections::BTreeMap;
 
 use delay_queue::{
-    job::{Bucket, JobId, NewJob, Outcome, PoppedJob, Refusal, State, Topics},
+    job::{
+        Bucket, JobId, Millis, NewJob, OnConflict, Outcome, PoppedJob, Refusal, Reservation, State,
+        Topics,
+    },
     store::{Finish, JobRef, Location as _, Options, redis::RedisOptions},
 };
 
 use crate::store::{
-    bench::{Bench, HOUR, Home, MINUTE, finishing, id, job, kept, verb},
+    bench::{Backend, Bench, HOUR, MINUTE, SECOND, finishing, id, job, kept, verb},
     finished::text,
     redis_only::{command, key},
 };
@@ -29,7 +32,7 @@ async fn a_full_redis_drops_a_result_and_finishes_the_job() {
     }
     bench.finish_with(&id("short"), held[0], Some("1".into())).await.expect("finished");
     command(&bench, "CONFIG SET maxmemory 1");
-    // The first result stays.
+    // The first result is kept.
     bench.finish_with(&id("short"), held[0], Some("2".into())).await.expect("finished");
     bench.finish_with(&id("long"), held[1], Some(text(60_000))).await.expect("finished");
     bench.finish(&id("none"), held[2]).await.expect("finished");
@@ -47,7 +50,7 @@ async fn a_full_redis_drops_a_result_and_finishes_the_job() {
     for name in ["long", "other", "late"] {
         assert_eq!(outcome(&bench, name).await, Some((Outcome::ResultDropped, false)), "{name}");
     }
-    // The answer was lost; Redis has room again.
+    // The client repeats the finish because the answer was lost. Redis has room again.
     bench.finish_with(&id("long"), held[1], Some("4".into())).await.expect("finished");
     assert_eq!(outcome(&bench, "long").await, Some((Outcome::ResultDropped, false)));
     bench.advance(HOUR);
@@ -55,7 +58,8 @@ async fn a_full_redis_drops_a_result_and_finishes_the_job() {
     assert_eq!(bench.records().await, 0);
 }
 
-/// Once a script has written, Redis has room for anything: the first bucket asks for all of them.
+/// Redis checks its memory only before the first write of a script, so a call checks it once for
+/// all its buckets.
 #[tokio::test]
 async fn a_full_redis_drops_the_results_of_later_buckets_too() {
     let bench = Bench::redis().await;
@@ -101,7 +105,11 @@ async fn a_full_redis_remembers_and_forgets_ids() {
 async fn a_damaged_finished_job_is_shown_as_damaged_and_deleted() {
     let bench = Bench::one_bucket_redis().await;
     for name in ["a", "b", "c"] {
-        bench.finished(kept(job(name, "t"), HOUR), Some(text(5_000))).await;
+        bench.put(kept(job(name, "t"), HOUR)).await.expect("put");
+        let first = bench.pop_one("t").await;
+        bench.release(&first.id, None, Some(Millis::ZERO)).await.expect("released");
+        let second = bench.pop_one("t").await;
+        bench.finish_with(&second.id, None, Some(text(5_000))).await.expect("finished");
     }
     let pool = key(&bench, "a", "pool");
     assert_eq!(command(&bench, &format!("HSET {pool} a nonsense")), ":0\r\n");
@@ -122,9 +130,9 @@ async fn a_damaged_finished_job_is_shown_as_damaged_and_deleted() {
     assert_eq!(command(&bench, &format!("HKEYS {histories}")), "*1\r\n$1\r\nc\r\n");
 }
 
-/// Repairs the store of a bench, and returns the report.
+/// Runs the doctor's repair on the store of a bench. Returns its report.
 async fn repaired(bench: &Bench) -> String {
-    let Home::Redis(redis) = &bench.home else { unreachable!("this store is on Redis") };
+    let Backend::Redis(redis) = &bench.backend else { unreachable!("this store is on Redis") };
     let keys = command(bench, "KEYS *:incarnation");
     let tag = keys.lines().filter_map(|key| key.strip_prefix("{fresh:")).next().expect("a key");
     let number = tag.split(':').next().expect("a number");
@@ -136,7 +144,7 @@ async fn repaired(bench: &Bench) -> String {
 }
 
 #[tokio::test]
-async fn the_doctor_puts_a_finished_job_back_and_never_makes_it_ready() {
+async fn the_doctor_repairs_a_finished_job_without_making_it_ready() {
     let bench = Bench::one_bucket_redis().await;
     let names: Vec<JobId> = ["lost", "twice"].map(id).to_vec();
     for name in &names {
@@ -160,7 +168,7 @@ async fn the_doctor_puts_a_finished_job_back_and_never_makes_it_ready() {
     assert!(bench.pop("t", 9).await.is_empty());
     bench.advance(HOUR);
     bench.promote().await;
-    assert_eq!(bench.records().await, 0, "its retention begins anew");
+    assert_eq!(bench.records().await, 0, "the repaired job was not removed after a new retention");
 }
 
 #[tokio::test]
@@ -189,7 +197,119 @@ async fn a_finished_record_in_another_set_is_never_delivered() {
 }
 
 #[tokio::test]
-async fn a_batch_that_fails_keeps_no_job() {
+async fn the_only_attempt_of_a_finished_job_is_in_its_record() {
+    let bench = Bench::one_bucket_redis().await;
+    let histories = key_of_histories(&bench).await;
+    let consumers = [("plain", None), ("named", Some("w/1")), ("touched", None), ("late", None)];
+    for (name, consumer) in consumers {
+        let began = bench.now();
+        bench.put(kept(job(name, "t"), HOUR)).await.expect("put");
+        let popped = bench.pop_as("t", 1, None, consumer).await.remove(0);
+        let hold = Some(popped.reservation);
+        bench.advance(SECOND);
+        if name == "touched" {
+            bench.touch(&popped.id, hold, Some(HOUR)).await.expect("touched");
+        }
+        if name == "late" {
+            bench.advance(HOUR);
+            bench.promote().await;
+        }
+        bench.finish(&popped.id, hold).await.expect("finished");
+        let found = bench.get(&popped.id).await.expect("the job is kept");
+        let [past] = &found.history[..] else { panic!("{found:?}") };
+        assert_eq!((past.attempt, past.started_at, past.ended_at), (1, began, bench.now()));
+        assert_eq!(past.consumer.as_ref().map(|name| name.as_str()), consumer);
+        assert_eq!(command(&bench, &format!("EXISTS {histories}")), ":0\r\n", "{name}");
+        // The remembered job has the times of the delete.
+        bench.advance(SECOND);
+        bench.delete_remembered(&popped.id, HOUR).await.expect("remembered");
+        let remembered = bench.get(&popped.id).await.expect("the job is kept");
+        assert_eq!(remembered.history, found.history, "{name}");
+        bench.delete(&popped.id).await.expect("deleted");
+        assert_eq!(bench.records().await, 0);
+    }
+}
+
+async fn key_of_histories(bench: &Bench) -> String {
+    bench.put(job("first", "t")).await.expect("put");
+    let key = key(bench, "first", "pool").replace(":pool", ":history");
+    bench.delete(&id("first")).await.expect("deleted");
+    key
+}
+
+/// Returns the beginning of a SHA-1, the checksum of records.
+fn sum(text: &str) -> String {
+    sha1_smol::Sha1::from(text).digest().to_string()[..8].to_owned()
+}
+
+/// Writes the record and the history of a finished job in the format of versions before 6.
+fn write_version_5(bench: &Bench, hold: Reservation) {
+    let (now, pool) = (bench.now().get(), key(bench, "a", "pool"));
+    let rules = format!("0 0 f=3600000 t 1 0 {hold} f");
+    let created = format!("{now:011x}{:04x}", now % 65_521);
+    let record = format!("5 {created} {}{rules}\\n", sum(&format!("a {rules}")));
+    let history = format!("- - !\n1 {now} {now} f w 0 \n");
+    let history = format!("1 {} {}", sum(&format!("a {history}")), history.replace('\n', "\\n"));
+    let histories = pool.replace(":pool", ":history");
+    assert_eq!(command(bench, &format!("HSET {pool} a \"{record}\"")), ":0\r\n");
+    assert_eq!(command(bench, &format!("HSET {histories} a \"{history}\"")), ":1\r\n");
+}
+
+#[tokio::test]
+async fn a_finished_record_of_version_5_is_read_with_its_history() {
+    for act in ["finish", "keep", "remember", "replace", "delete", "promote"] {
+        let bench = Bench::one_bucket_redis().await;
+        bench.put(kept(job("a", "t"), HOUR)).await.expect("put");
+        let popped = bench.pop_as("t", 1, None, Some("w")).await.remove(0);
+        let hold = popped.reservation;
+        bench.finish(&popped.id, Some(hold)).await.expect("finished");
+        let before = bench.get(&id("a")).await.expect("the job is kept");
+        write_version_5(&bench, hold);
+        assert_eq!(
+            bench.get(&id("a")).await.as_ref(),
+            Some(&before),
+            "a repeated read has changed the history"
+        );
+        let again = |on_conflict| NewJob { on_conflict, ..kept(job("a", "t"), HOUR) };
+        match act {
+            "finish" => {
+                let other = Some(Reservation::from_bits(7));
+                assert_eq!(bench.finish(&id("a"), Some(hold)).await, Ok(()));
+                assert_eq!(bench.finish(&id("a"), other).await, Err(Refusal::Finished));
+                assert_eq!(bench.get(&id("a")).await, Some(before));
+            }
+            "keep" => {
+                let placed = bench.put(again(OnConflict::Keep)).await.expect("kept");
+                assert_eq!((placed.state, placed.due_at), (State::Finished, before.due_at));
+            }
+            "remember" => {
+                bench.advance(SECOND);
+                bench.delete_remembered(&id("a"), MINUTE).await.expect("remembered");
+                let found = bench.get(&id("a")).await.expect("the job is kept");
+                assert_eq!((found.attempt, found.reservation), (1, Some(hold)));
+                assert_eq!(found.history, before.history);
+            }
+            "replace" => {
+                bench.put(again(OnConflict::Replace)).await.expect("replaced");
+                assert_eq!(bench.pop_one("t").await.attempt, 1);
+                bench.delete(&id("a")).await.expect("deleted");
+                assert_eq!(bench.records().await, 0);
+            }
+            "delete" => {
+                bench.delete(&id("a")).await.expect("deleted");
+                assert_eq!(bench.records().await, 0);
+            }
+            _ => {
+                bench.advance(HOUR);
+                bench.promote().await;
+                assert_eq!(bench.records().await, 0);
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_failed_batch_of_finishes_changes_no_job() {
     let bench = Bench::one_bucket_redis().await;
     bench.put(kept(job("a", "t"), HOUR)).await.expect("put");
     bench.put(job("b", "u")).await.expect("put");
@@ -207,7 +327,11 @@ async fn a_batch_that_fails_keeps_no_job() {
     failed.expect_err("a key has another type");
     command(&bench, &format!("DEL {reserved}"));
     assert_eq!(command(&bench, &format!("RENAME elsewhere {reserved}")), "+OK\r\n");
-    assert_eq!(bench.state(&id("a")).await, Some(State::Reserved), "nothing was applied");
+    assert_eq!(
+        bench.state(&id("a")).await,
+        Some(State::Reserved),
+        "the failed batch has changed a job"
+    );
     let replies = bench.store.call_in::<verb::Finish>(bucket, finish()).await;
     assert!(replies.expect("finish").iter().all(Result::is_ok));
     assert_eq!((bench.state(&id("a")).await, bench.records().await), (Some(State::Finished), 1));

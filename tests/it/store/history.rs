@@ -1,4 +1,4 @@
-//! The last attempts of a job, which every store keeps in the same way.
+//! The history of a job, which contains its last attempts. Every store keeps it in the same way.
 
 use delay_queue::{
     job::{
@@ -11,7 +11,7 @@ use delay_queue::{
 
 use crate::store::bench::{Bench, HOUR, MINUTE, SECOND, START, deletion, id, job, kept, one, with};
 
-/// Returns the attempts that have ended as a job shows them.
+/// Returns the ended attempts in the history of a job.
 async fn history(bench: &Bench, name: &str) -> Vec<PastAttempt> {
     bench.get(&id(name)).await.expect("a job").history
 }
@@ -36,14 +36,15 @@ fn failed(error: &str, past: PastAttempt) -> PastAttempt {
     PastAttempt { error: Some(error.to_owned()), ..past }
 }
 
-/// Returns a job with a TTR of a minute and attempts without an end.
+/// Returns a job with a TTR of a minute and an unlimited number of attempts.
 fn retried(name: &str) -> NewJob {
     with(job(name, "t"), |policy| (policy.ttr, policy.max_attempts) = (MINUTE, 0))
 }
 
 async fn release_with(bench: &Bench, name: &JobId, hold: Reservation, error: &str) {
     let held = JobRef { id: name.clone(), reservation: Some(hold), topics: Topics::ALL };
-    let release = Release { held, delay: Some(Millis::ZERO), error: Some(error.to_owned()) };
+    let error = Some(error.to_owned());
+    let release = Release { delay: Some(Millis::ZERO), error, ..Release::of(held) };
     let released = bench.store.call_in::<verb::Release>(bench.bucket(name), vec![release]).await;
     one(released.expect("release")).expect("released");
 }
@@ -52,7 +53,7 @@ pub async fn each_end_of_an_attempt_is_in_the_history(bench: Bench) {
     bench.put(retried("a")).await.expect("put");
     assert_eq!(history(&bench, "a").await, []);
     let first = bench.pop_one("t").await;
-    assert_eq!(history(&bench, "a").await, [], "it runs");
+    assert_eq!(history(&bench, "a").await, [], "a running attempt is in the history");
     bench.advance(SECOND);
     bench.release(&first.id, Some(first.reservation), Some(SECOND)).await.expect("released");
     bench.advance(SECOND);
@@ -73,7 +74,7 @@ pub async fn each_end_of_an_attempt_is_in_the_history(bench: Bench) {
     assert_eq!(history(&bench, "a").await, expected);
 }
 
-pub async fn an_expired_ttr_shows_before_and_after_a_restart(bench: Bench) {
+pub async fn an_expired_ttr_is_in_the_history_after_a_restart_too(bench: Bench) {
     for name in ["retried", "dead"] {
         let spent = u32::from(name == "dead");
         bench.put(with(retried(name), |policy| policy.max_attempts = spent)).await.expect("put");
@@ -90,7 +91,11 @@ pub async fn an_expired_ttr_shows_before_and_after_a_restart(bench: Bench) {
     assert_eq!(history(&bench, "retried").await, expected);
     assert_eq!(history(&bench, "dead").await, expected);
     let popped = bench.pop_one("t").await;
-    assert_eq!(history(&bench, "retried").await, expected, "the next attempt runs");
+    assert_eq!(
+        history(&bench, "retried").await,
+        expected,
+        "the next attempt has changed the history"
+    );
     bench.finish(&popped.id, Some(popped.reservation)).await.expect("finished");
 }
 
@@ -110,7 +115,7 @@ pub async fn a_kept_job_shows_its_attempts_and_the_finish(bench: Bench) {
         PastAttempt { consumer: worker, ..past(2, [0, 1], Finished) },
     ];
     let bench = bench.reopen().await;
-    let found = bench.get(&id("a")).await.expect("it is kept");
+    let found = bench.get(&id("a")).await.expect("the job is kept");
     assert_eq!((found.history, found.consumer), (expected.to_vec(), None));
     assert_eq!(history(&bench, "never").await, []);
     bench.advance(HOUR);
@@ -168,7 +173,7 @@ pub async fn an_end_by_id_alone_leaves_the_entry_of_an_attempt_that_ended(bench:
     bench.bury(&popped.id, None).await.expect("buried");
     assert_eq!(history(&bench, "a").await, expected);
     bench.finish(&popped.id, None).await.expect("finished");
-    let found = bench.get(&id("a")).await.expect("it is kept");
+    let found = bench.get(&id("a")).await.expect("the job is kept");
     assert_eq!((found.state, &found.history[..]), (State::Finished, &expected[..]));
 }
 
@@ -186,12 +191,20 @@ pub async fn a_pop_that_is_given_back_leaves_no_entry(bench: Bench) {
     bench.unpop(&popped.id, popped.reservation).await.expect("given back");
     assert_eq!(outcomes(&bench, "a").await, [(1, Released)]);
     let popped = bench.pop_one("t").await;
-    assert_eq!(bench.get(&id("a")).await.expect("a job").consumer, None, "another one had a name");
+    assert_eq!(
+        bench.get(&id("a")).await.expect("a job").consumer,
+        None,
+        "the job shows the consumer of an earlier attempt"
+    );
     bench.bury(&popped.id, Some(popped.reservation)).await.expect("buried");
     bench.kick(&popped.id).await.expect("kicked");
     let popped = bench.pop_one("t").await;
     bench.unpop(&popped.id, popped.reservation).await.expect("given back");
-    assert_eq!(outcomes(&bench, "a").await, [(1, Released), (2, Buried)], "kicked before");
+    assert_eq!(
+        outcomes(&bench, "a").await,
+        [(1, Released), (2, Buried)],
+        "the history from before the kick has changed"
+    );
     bench.delete(&id("a")).await.expect("deleted");
     bench.put(retried("a")).await.expect("put");
     assert_eq!(history(&bench, "a").await, []);
@@ -235,7 +248,11 @@ pub async fn a_long_error_is_cut_between_characters(bench: Bench) {
         let popped = bench.pop_one("t").await;
         release_with(&bench, &popped.id, popped.reservation, &error).await;
         let found = bench.get(&id("a")).await.expect("a job");
-        assert_eq!(found.error.as_deref(), Some(&error[..]), "the whole error is in the job");
+        assert_eq!(
+            found.error.as_deref(),
+            Some(&error[..]),
+            "the job does not have the whole error"
+        );
         assert_eq!(found.history[0].error.as_deref(), Some(&error[..length]));
         let popped = bench.pop_one("t").await;
         let held =
@@ -271,7 +288,11 @@ pub async fn a_touch_keeps_the_start_of_the_attempt(bench: Bench) {
     bench.touch(&popped.id, Some(popped.reservation), None).await.expect("touched");
     bench.finish(&popped.id, Some(popped.reservation)).await.expect("finished");
     bench.put(retried("a")).await.expect("put");
-    assert_eq!(history(&bench, "a").await, [], "another job of this id");
+    assert_eq!(
+        history(&bench, "a").await,
+        [],
+        "a new job has the history of an earlier job with the same id"
+    );
 }
 
 pub async fn a_kick_keeps_the_history_and_a_replace_empties_it(bench: Bench) {
@@ -283,13 +304,14 @@ pub async fn a_kick_keeps_the_history_and_a_replace_empties_it(bench: Bench) {
     let popped = bench.pop_one("t").await;
     bench.finish(&popped.id, Some(popped.reservation)).await.expect("finished");
     assert_eq!(outcomes(&bench, "a").await, [(1, Finished)]);
-    bench.put(replace).await.expect("put in its place");
+    bench.put(replace).await.expect("the put replaces the job");
     assert_eq!(history(&bench, "a").await, []);
     bench.delete(&id("a")).await.expect("deleted");
     assert_eq!(bench.records().await, 0);
 }
 
-/// Buries and kicks a job twice, each time in another way, and reschedules it.
+/// Buries and kicks a job twice, in two ways, and reschedules it. Checks after each call that the
+/// history is kept.
 async fn each_change_keeps(mut bench: Bench) -> Bench {
     for (round, expected) in [(0, vec![(1, Buried)]), (1, vec![(1, Buried), (1, Buried)])] {
         let popped = bench.pop_one("t").await;
@@ -300,7 +322,7 @@ async fn each_change_keeps(mut bench: Bench) -> Bench {
             let kick = delay_queue::store::KickDead { topic: popped.topic, limit: 9 };
             let bucket = bench.bucket(&popped.id);
             let kicked = bench.store.call_in::<verb::KickDead>(bucket, kick).await;
-            assert_eq!(kicked.expect("kick"), 1);
+            assert_eq!(kicked.expect("kick").count, 1);
         }
         let found = bench.get(&id("a")).await.expect("a job");
         assert_eq!((found.state, found.attempt, found.error), (State::Ready, 0, None));
@@ -317,7 +339,7 @@ async fn each_change_keeps(mut bench: Bench) -> Bench {
     bench
 }
 
-pub async fn a_named_consumer_shows_while_it_holds_the_job(mut bench: Bench) {
+pub async fn a_named_consumer_is_shown_while_it_holds_the_job(mut bench: Bench) {
     bench.put(retried("a")).await.expect("put");
     bench.put(retried("b")).await.expect("put");
     let longest = "x".repeat(64);
@@ -336,7 +358,7 @@ pub async fn a_named_consumer_shows_while_it_holds_the_job(mut bench: Bench) {
     }
 }
 
-/// Checks the consumer of both jobs, also after a restart.
+/// Checks the consumer of both jobs, before and after a restart.
 async fn with_consumer(bench: Bench, consumer: &Option<delay_queue::job::Consumer>) -> Bench {
     let bench = bench.reopen().await;
     for name in ["a", "b"] {
@@ -345,7 +367,7 @@ async fn with_consumer(bench: Bench, consumer: &Option<delay_queue::job::Consume
     bench
 }
 
-/// Returns a job with a history, in a state.
+/// Returns a job in this state that has a history.
 fn with_history(name: &str, state: State) -> Job {
     let now = START;
     let job = crate::store::restore::stored_at(now, name, "t", state);
@@ -376,7 +398,7 @@ pub async fn a_restored_job_has_the_history_that_it_had(bench: Bench) {
     for job in &jobs {
         assert_eq!(bench.get(&job.id).await.as_ref(), Some(job), "{:?}", job.state);
     }
-    // A history without an attempt is one of a job that was kicked.
+    // A job with a history and no attempt was kicked.
     let popped = bench.pop_one("t").await;
     assert_eq!((popped.id.as_str(), popped.attempt), ("ready", 1));
     release_with(&bench, &popped.id, popped.reservation, "x").await;

@@ -1,16 +1,19 @@
-//! A delay queue in its plainest form: a map of jobs, and the meaning of each call. Stores are
-//! compared with it; it shares with them only the types of calls and answers.
+//! A simple model of a delay queue: a map of jobs, and the effect of each call. Tests compare
+//! stores with it. It shares only the types of calls and answers with them.
 
-use std::collections::BTreeMap;
+use std::{cmp::Reverse, collections::BTreeMap};
 
 use bytes::Bytes;
 use delay_queue::{
     job::{
         self, AttemptOutcome, Backoff, Change, Consumer, Ending, Job, JobId, Millis, NewJob,
-        OnConflict, Outcome, PastAttempt, PoppedJob, Refusal, Reservation, Schedule, State, States,
-        Topic, UnixMillis,
+        OnConflict, Outcome, PastAttempt, Policy, PoppedJob, Priority, Refusal, Reservation,
+        Schedule, State, States, Topic, UnixMillis,
     },
-    store::{Counts, Placed, PutOutcome, Reply, Transitioned},
+    store::{
+        Counts, JobFilter, Period, Placed, PutOutcome, Readied, ReadyJobs, Release, Reply,
+        Transitioned,
+    },
 };
 
 #[derive(Debug, Clone)]
@@ -27,7 +30,7 @@ struct Living {
 }
 
 impl Living {
-    /// Returns the time by which jobs of its state are ordered.
+    /// Returns the time that determines the order among jobs of the same state.
     fn at(&self) -> UnixMillis {
         match self.job.state {
             State::Delayed | State::Ready => self.job.due_at,
@@ -42,33 +45,50 @@ impl Living {
         }
     }
 
-    /// Returns the job as any store shows it: whether it has a reservation counts, its value is the
-    /// store's own.
+    /// Returns the job in a form that can be compared with a store's. Every reservation has the
+    /// same value, since each store chooses its own.
     fn shown(&self) -> Job {
         let reservation = self.reservation.map(|_| Reservation::NONE);
         Job { reservation, ..self.job.clone() }
+    }
+
+    fn has_expired_by(&self, time: UnixMillis) -> bool {
+        self.job.policy.expires_at.is_some_and(|at| at <= time)
+    }
+
+    fn expire_from(&mut self, due_at: UnixMillis) {
+        let policy = &mut self.job.policy;
+        policy.expires_at = policy.expires_after.map(|after| due_at.after(after));
+    }
+
+    /// Ends a delayed or ready job at its expiry. Returns whether it moves.
+    fn expire(&mut self, now: UnixMillis) -> bool {
+        let at = self.job.policy.expires_at.expect("the job has an expiry");
+        self.job.error = Some("expired".to_owned());
+        self.become_dead(at, now).is_some()
     }
 
     fn is_spent(&self) -> bool {
         self.job.policy.max_attempts > 0 && self.job.attempt >= self.job.policy.max_attempts
     }
 
-    fn backoff(&self) -> Millis {
+    /// Returns the wait after attempt number `attempt`; zero for attempt 0.
+    fn backoff(&self, attempt: u32) -> Millis {
         match &self.job.policy.backoff {
+            _ if attempt == 0 => Millis::ZERO,
             None => Millis::ZERO,
             Some(Backoff::List(values)) => {
-                let nth = values.get(self.job.attempt as usize - 1);
+                let nth = values.get(attempt as usize - 1);
                 *nth.or(values.last()).expect("a list has values")
             }
             Some(Backoff::Exponential { initial, factor, max, .. }) => {
-                let grown =
-                    (1..self.job.attempt).fold(initial.get() as f64, |wait, _| wait * factor);
+                let grown = (1..attempt).fold(initial.get() as f64, |wait, _| wait * factor);
                 Millis::new((grown as u64).min(max.get()))
             }
         }
     }
 
-    /// Moves a job that no consumer holds any more.
+    /// Sets state and due time of a job whose reservation has ended.
     fn settle(&mut self, state: State, due_at: UnixMillis) {
         self.job.state = state;
         self.job.due_at = due_at;
@@ -78,11 +98,12 @@ impl Living {
         (self.job.consumer, self.job.started_at) = (None, None);
     }
 
-    /// Notes how the last attempt ended, in place of its expired TTR; an attempt ends but once.
+    /// Records how the last attempt ended. Replaces the entry of its expired TTR, since an attempt
+    /// has only one entry.
     fn end_attempt(&mut self, outcome: AttemptOutcome, at: UnixMillis, error: Option<&str>) {
         let attempt = self.job.attempt;
         let (started_at, consumer) = if self.job.state == State::Reserved {
-            (self.job.running_since().expect("it runs"), self.job.consumer.clone())
+            (self.job.running_since().expect("the attempt is running"), self.job.consumer.clone())
         } else {
             let has_expired = |last: &mut PastAttempt| {
                 (last.attempt, last.outcome) == (attempt, AttemptOutcome::Expired)
@@ -91,6 +112,10 @@ impl Living {
             (last.started_at, last.consumer)
         };
         let (ended_at, error) = (at.max(started_at), error.map(str::to_owned));
+        let is_uncounted = |past: &PastAttempt| past.outcome == AttemptOutcome::ReleasedUncounted;
+        if outcome == AttemptOutcome::ReleasedUncounted {
+            self.job.history.pop_if(|last| is_uncounted(last));
+        }
         self.job.history.push(PastAttempt {
             attempt,
             started_at,
@@ -104,17 +129,33 @@ impl Living {
         }
     }
 
-    fn die(&mut self, at: UnixMillis) {
+    /// Ends a job. If it moves, returns the topic that it leaves: it is ready in another one now.
+    fn become_dead(&mut self, at: UnixMillis, now: UnixMillis) -> Option<Topic> {
         let due_at = self.job.due_at;
-        self.settle(State::Dead, due_at);
-        self.job.died_at = Some(at);
+        match self.job.policy.dead_to.clone().filter(|target| *target != self.job.topic) {
+            None => {
+                self.settle(State::Dead, due_at);
+                self.job.died_at = Some(at);
+                None
+            }
+            Some(target) => {
+                let left = std::mem::replace(&mut self.job.topic, target);
+                self.settle(State::Ready, now);
+                (self.job.attempt, self.job.is_snoozed, self.reservation) = (0, false, None);
+                let policy = &mut self.job.policy;
+                (policy.dead_to, policy.dead_from) = (None, Some(left.clone()));
+                (policy.expires_after, policy.expires_at) = (None, None);
+                Some(left)
+            }
+        }
     }
 
-    /// Keeps the job after its end, without its body.
+    /// Makes the job a finished one, without its body.
     fn end(&mut self, at: UnixMillis, outcome: Outcome, result: Option<Bytes>) {
         let due_at = self.job.due_at;
         self.settle(State::Finished, due_at);
         self.job.body = Bytes::new();
+        self.job.is_snoozed = false;
         self.job.error = None;
         self.job.ending = Some(Ending { at, outcome, result });
     }
@@ -123,9 +164,16 @@ impl Living {
         self.job.state == State::Finished
     }
 
-    fn moved(&self, died: bool) -> Transitioned {
+    fn moved(&self, died: bool, dead_from: Option<Topic>) -> Transitioned {
         let Job { topic, state, due_at, .. } = &self.job;
-        Transitioned { topic: topic.clone(), state: *state, due_at: *due_at, died }
+        let priority = self.job.policy.priority;
+        let (topic, state, due_at) = (topic.clone(), *state, *due_at);
+        Transitioned { topic, state, due_at, died, priority, dead_from }
+    }
+
+    fn readied(&self) -> Readied {
+        let Policy { priority, expires_at, .. } = self.job.policy;
+        Readied { topic: self.job.topic.clone(), priority, expires_at }
     }
 }
 
@@ -141,13 +189,13 @@ impl Model {
         }
     }
 
-    fn by_due(&self, due_at: UnixMillis) -> State {
+    fn state_by_due_time(&self, due_at: UnixMillis) -> State {
         if due_at <= self.now { State::Ready } else { State::Delayed }
     }
 
     pub fn put(&mut self, new: NewJob) -> Reply<Placed> {
         let due_at = self.due(new.schedule);
-        let state = self.by_due(due_at);
+        let state = self.state_by_due_time(due_at);
         let how = match (self.jobs.get(&new.id), new.on_conflict) {
             (None, _) => PutOutcome::Created,
             (Some(Living { job, .. }), how)
@@ -171,6 +219,7 @@ impl Model {
             body: new.body,
             state,
             attempt: 0,
+            is_snoozed: false,
             due_at,
             created_at: self.now,
             ttr: new.policy.ttr,
@@ -184,11 +233,13 @@ impl Model {
             started_at: None,
             history: Vec::new(),
         };
-        self.jobs.insert(new.id, Living { job, reservation: None });
+        let mut living = Living { job, reservation: None };
+        living.expire_from(due_at);
+        self.jobs.insert(new.id, living);
         Ok(Placed { how, state, due_at })
     }
 
-    /// Restores a job from another store; its reservation is none of the model's.
+    /// Restores a job from another store. The model has no number for its reservation.
     pub fn restore(&mut self, job: Job) -> Reply<()> {
         if self.jobs.contains_key(&job.id) {
             return Err(Refusal::Exists(None));
@@ -198,14 +249,22 @@ impl Model {
         Ok(())
     }
 
-    /// Reserves the first ready job, and returns it with its reservation.
+    /// Reserves the first ready job. Returns it with the number of its reservation.
     pub fn pop(
         &mut self,
         topic: &Topic,
         ttr: Option<Millis>,
         consumer: Option<Consumer>,
     ) -> Option<(PoppedJob, u64)> {
-        let id = self.in_order(topic, State::Ready).into_iter().next()?;
+        let now = self.now;
+        let id = self.in_order(topic, State::Ready).into_iter().find(|id| {
+            let living = self.jobs.get_mut(id).expect("the job is ready");
+            let has_expired = living.has_expired_by(now);
+            if has_expired {
+                living.expire(now);
+            }
+            !has_expired
+        })?;
         self.reservations += 1;
         let (now, reservation) = (self.now, self.reservations);
         let living = self.jobs.get_mut(&id)?;
@@ -236,13 +295,13 @@ impl Model {
         let living = self.jobs.get_mut(id).ok_or(Refusal::NotFound)?;
         match reservation {
             _ if living.is_finished() => Err(Refusal::Finished),
-            None if living.job.attempt == 0 => Err(Refusal::NeverPopped),
+            None if !living.job.was_popped() => Err(Refusal::NeverPopped),
             Some(_) if reservation != living.reservation => Err(Refusal::ReservationLost),
             _ => Ok(living),
         }
     }
 
-    pub fn unpop(&mut self, id: &JobId, reservation: Option<u64>) -> Reply<Topic> {
+    pub fn unpop(&mut self, id: &JobId, reservation: Option<u64>) -> Reply<Readied> {
         let lost = |why| if why == Refusal::Finished { Refusal::ReservationLost } else { why };
         let living = self.held(id, reservation.or(Some(0))).map_err(lost)?;
         if living.job.state != State::Reserved {
@@ -252,10 +311,7 @@ impl Model {
         living.settle(State::Ready, due_at);
         living.reservation = None;
         living.job.attempt -= 1;
-        if living.job.attempt == 0 {
-            living.job.error = None;
-        }
-        Ok(living.job.topic.clone())
+        Ok(living.readied())
     }
 
     pub fn finish(
@@ -289,7 +345,7 @@ impl Model {
         &mut self,
         id: &JobId,
         reservation: Option<u64>,
-        delay: Option<Millis>,
+        release: Release,
     ) -> Reply<Transitioned> {
         let now = self.now;
         let living = self.held(id, reservation)?;
@@ -298,19 +354,32 @@ impl Model {
         }
         living.reservation = None;
         living.job.error = Some("released".to_owned());
-        living.end_attempt(AttemptOutcome::Released, now, Some("released"));
-        let mut died = false;
+        let outcome = match release.is_uncounted {
+            true => AttemptOutcome::ReleasedUncounted,
+            false => AttemptOutcome::Released,
+        };
+        living.end_attempt(outcome, now, Some("released"));
+        let is_spent = living.is_spent() && !release.is_uncounted;
+        if release.is_uncounted {
+            living.job.attempt -= 1;
+            living.job.is_snoozed |= living.job.attempt == 0;
+        }
+        living.job.body = release.body.unwrap_or_else(|| living.job.body.clone());
+        let (mut died, mut dead_from) = (false, None);
         if living.job.state != State::Dead {
-            if living.is_spent() {
-                living.die(now);
-                died = true;
+            let delay = release.delay.unwrap_or_else(|| living.backoff(living.job.attempt));
+            if is_spent || living.has_expired_by(now.after(delay)) {
+                if !is_spent {
+                    living.job.error = Some("expired".to_owned());
+                }
+                dead_from = living.become_dead(now, now);
+                died = dead_from.is_none();
             } else {
-                let delay = delay.unwrap_or_else(|| living.backoff());
                 let state = if delay == Millis::ZERO { State::Ready } else { State::Delayed };
                 living.settle(state, now.after(delay));
             }
         }
-        Ok(living.moved(died))
+        Ok(living.moved(died, dead_from))
     }
 
     pub fn touch(
@@ -339,12 +408,12 @@ impl Model {
         living.job.error = Some("buried".to_owned());
         living.end_attempt(AttemptOutcome::Buried, now, Some("buried"));
         if living.job.state != State::Dead {
-            living.die(now);
+            living.become_dead(now, now);
         }
         Ok(())
     }
 
-    pub fn kick(&mut self, id: &JobId) -> Reply<Topic> {
+    pub fn kick(&mut self, id: &JobId) -> Reply<Readied> {
         let now = self.now;
         let living = self.jobs.get_mut(id).ok_or(Refusal::NotFound)?;
         match living.job.state {
@@ -355,9 +424,11 @@ impl Model {
             State::Dead => {
                 living.settle(State::Ready, now);
                 (living.job.attempt, living.job.error, living.reservation) = (0, None, None);
+                living.job.is_snoozed = false;
+                living.expire_from(now);
             }
         }
-        Ok(living.job.topic.clone())
+        Ok(living.readied())
     }
 
     pub fn delete(
@@ -403,22 +474,28 @@ impl Model {
         }
         policy.max_attempts = change.policy.max_attempts.unwrap_or(policy.max_attempts);
         policy.backoff = change.policy.backoff.unwrap_or(policy.backoff.take());
-        // Without a new time the job keeps its place.
+        policy.priority = change.policy.priority.unwrap_or(policy.priority);
+        policy.expires_after = change.policy.expires_after.unwrap_or(policy.expires_after);
+        let expires_anew = due_at.is_some() || change.policy.expires_after.is_some();
+        // Without a new time, the job keeps its state and due time.
         let (state, due_at) = match due_at {
             None => (living.job.state, living.job.due_at),
             Some(due_at) if due_at <= now => (State::Ready, due_at),
             Some(due_at) => (State::Delayed, due_at),
         };
         living.settle(state, due_at);
+        if expires_anew {
+            living.expire_from(due_at);
+        }
         living.reservation = None;
         Ok(living.shown())
     }
 
-    /// Promotes everything due. Returns how many jobs became ready, expired and died, and how many
-    /// dead jobs were removed.
-    pub fn promote(&mut self) -> (u64, u64, u64, u64) {
+    /// Promotes all due jobs. Returns the numbers of jobs that became ready, expired and died, of
+    /// dead jobs that were removed, and of jobs that moved.
+    pub fn promote(&mut self) -> (u64, u64, u64, u64, u64) {
         let now = self.now;
-        let mut sum = (0, 0, 0, 0);
+        let mut sum = (0, 0, 0, 0, 0);
         for living in self.jobs.values_mut().filter(|living| living.at() <= now) {
             match living.job.state {
                 State::Ready | State::Dead | State::Finished => {}
@@ -431,16 +508,25 @@ impl Model {
                     sum.1 += 1;
                     living.job.error = Some("ttr expired".to_owned());
                     living.end_attempt(AttemptOutcome::Expired, end, None);
-                    if living.is_spent() {
-                        living.die(end);
-                        sum.2 += 1;
+                    let due_at = end.after(living.backoff(living.job.attempt));
+                    if living.is_spent() || living.has_expired_by(due_at) {
+                        if living.has_expired_by(due_at) {
+                            living.job.error = Some("expired".to_owned());
+                        }
+                        let moves = u64::from(living.become_dead(end, now).is_some());
+                        sum = (sum.0 + moves, sum.1, sum.2 + 1 - moves, sum.3, sum.4 + moves);
                     } else {
-                        let due_at = end.after(living.backoff());
                         let state = if due_at <= now { State::Ready } else { State::Delayed };
                         living.settle(state, due_at);
                         sum.0 += u64::from(state == State::Ready);
                     }
                 }
+            }
+        }
+        for living in self.jobs.values_mut().filter(|living| living.has_expired_by(now)) {
+            if matches!(living.job.state, State::Delayed | State::Ready) {
+                let moves = u64::from(living.expire(now));
+                sum = (sum.0 + moves, sum.1, sum.2 + 1 - moves, sum.3, sum.4 + moves);
             }
         }
         self.jobs.retain(|_, living| {
@@ -457,16 +543,48 @@ impl Model {
         ids.len() as u64
     }
 
-    pub fn kick_dead(&mut self, topic: &Topic, limit: usize) -> u64 {
+    pub fn kick_dead(&mut self, topic: &Topic, limit: usize) -> ReadyJobs {
         let ids: Vec<JobId> = self.in_order(topic, State::Dead).into_iter().take(limit).collect();
-        ids.iter().for_each(|id| drop(self.kick(id)));
+        let kicked = ids.iter().map(|id| ReadyJobs::one(self.kick(id).expect("kicked").priority));
+        kicked.fold(ReadyJobs::NONE, ReadyJobs::plus)
+    }
+
+    pub fn kick_matching(&mut self, topic: &Topic, state: State, filter: &JobFilter) -> ReadyJobs {
+        let ids = self.matching(topic, state, filter).into_iter();
+        let kicked = ids.map(|id| ReadyJobs::one(self.kick(&id).expect("kicked").priority));
+        kicked.fold(ReadyJobs::NONE, ReadyJobs::plus)
+    }
+
+    pub fn purge_matching(&mut self, topic: &Topic, state: State, filter: &JobFilter) -> u64 {
+        let ids = self.matching(topic, state, filter);
+        ids.iter().for_each(|id| drop(self.jobs.remove(id)));
         ids.len() as u64
+    }
+
+    fn matching(&self, topic: &Topic, state: State, filter: &JobFilter) -> Vec<JobId> {
+        let JobFilter { error_contains, id_contains, died, due } = filter;
+        let is_within = |period: &Period, at: UnixMillis| {
+            period.from.is_none_or(|from| from <= at) && period.before.is_none_or(|end| at < end)
+        };
+        let matches = |id: &JobId| {
+            let job = &self.jobs[id].job;
+            let error = job.error.as_deref().unwrap_or_default();
+            error_contains.as_ref().is_none_or(|part| error.contains(part))
+                && id_contains.as_ref().is_none_or(|part| id.as_str().contains(part))
+                && job.died_at.is_none_or(|at| is_within(died, at))
+                && (state == State::Dead || is_within(due, job.due_at))
+        };
+        self.in_order(topic, state).into_iter().filter(matches).collect()
     }
 
     fn in_order(&self, topic: &Topic, state: State) -> Vec<JobId> {
         let mine = |living: &&Living| living.job.topic == *topic && living.job.state == state;
         let mut found: Vec<&Living> = self.jobs.values().filter(mine).collect();
-        found.sort_by_key(|living| living.at());
+        let rank = |living: &Living| match state {
+            State::Ready => Reverse(living.job.policy.priority),
+            _ => Reverse(Priority::STANDARD),
+        };
+        found.sort_by_key(|living| (rank(living), living.at()));
         found.into_iter().map(|living| living.job.id.clone()).collect()
     }
 

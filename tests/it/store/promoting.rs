@@ -1,4 +1,4 @@
-//! Promotes with more due jobs than their limit.
+//! Promotes while more jobs are due than their limit.
 
 use delay_queue::{
     job::{Bucket, Millis, NewJob},
@@ -9,9 +9,9 @@ use crate::store::bench::{
     Bench, MINUTE, SECOND, delayed, id, job, nonce, promote_in, promote_together, verb,
 };
 
-/// Makes a store on Redis where this many TTRs of topic `mass` have ended in each bucket, and one
-/// job of `other` is due in the last.
-async fn mass_of_expired(jobs: usize) -> Bench {
+/// Creates a store on Redis in which `jobs` TTRs of the topic `mass` have ended in each bucket, and
+/// one job of `other` is due in the last bucket.
+async fn many_expired_ttrs(jobs: usize) -> Bench {
     let bench = Bench::redis().await;
     let mut parts: Vec<(Bucket, Vec<NewJob>)> =
         bench.store.buckets().all().map(|bucket| (bucket, Vec::new())).collect();
@@ -41,24 +41,28 @@ async fn mass_of_expired(jobs: usize) -> Bench {
     let last = bench.store.buckets().all().last().expect("a bucket");
     let names = (0..).map(|number| format!("other-{number}"));
     let other = names.into_iter().find(|name| bench.bucket(&id(name)) == last).expect("one");
-    // The job falls due after the TTRs of the others have ended.
+    // This job falls due after the TTRs of the others have ended.
     bench.put(delayed(&other, "other", Millis::new(61_000))).await.expect("put");
     bench.advance(Millis::new(61_000));
     bench
 }
 
 #[tokio::test]
-async fn a_mass_of_expired_ttrs_leaves_room_for_what_else_is_due() {
+async fn many_expired_ttrs_do_not_delay_other_due_jobs() {
     for jobs in [300, 600] {
-        let bench = mass_of_expired(jobs).await;
+        let bench = many_expired_ttrs(jobs).await;
         let buckets: Vec<Bucket> = bench.store.buckets().all().collect();
         let mut promoted = promote_together(&*bench.store, buckets.clone(), 500).await;
         let first = promoted.remove(0).expect("promoted").total();
-        assert!((1..=125).contains(&first.expired), "at most half of its budget: {first:?}");
+        assert!(
+            (1..=125).contains(&first.expired),
+            "expired TTRs used more than half of the budget: {first:?}"
+        );
         let last = promoted.pop().expect("one").expect("promoted");
         let other = last.topics.iter().find(|(topic, _)| topic.as_str() == "other");
-        assert_eq!(other.map(|(_, moves)| moves.ready), Some(1), "{last:?}");
-        // In the last bucket the delayed job comes first too; and in the end no due job is left.
+        assert_eq!(other.map(|(_, moves)| moves.ready.count), Some(1), "{last:?}");
+        // In the last bucket, the delayed job is promoted early too. At the end, no due job is
+        // left.
         let mut expired = 0;
         for _ in 0..100 * buckets.len() {
             let promoted = promote_together(&*bench.store, buckets.clone(), 500).await;
@@ -67,17 +71,17 @@ async fn a_mass_of_expired_ttrs_leaves_room_for_what_else_is_due() {
             if moved == 0 {
                 break;
             }
-            assert!(moved <= 250, "{moved} in one call");
+            assert!(moved <= 250, "one call has promoted {moved} jobs; the limit is 250");
             expired += moved;
         }
         assert!(expired > 0 && bench.pop("mass", 1).await.len() == 1);
         let left = bench.promote().await.iter().map(|one| one.total().expired).sum::<u64>();
-        assert_eq!(left, 0, "all have come back");
+        assert_eq!(left, 0, "not all jobs with expired TTRs are ready again");
     }
 }
 
 #[tokio::test]
-async fn a_mass_of_due_jobs_leaves_room_for_other_topics() {
+async fn many_due_jobs_do_not_delay_other_topics() {
     let bench = Bench::one_bucket_redis().await;
     for batch in (0..1_000).collect::<Vec<_>>().chunks(250) {
         let jobs = batch.iter().map(|n| delayed(&format!("mass-{n}"), "mass", SECOND)).collect();
@@ -88,10 +92,10 @@ async fn a_mass_of_due_jobs_leaves_room_for_other_topics() {
     let promoted = promote_in(&*bench.store, Bucket::FIRST, 500).await.expect("promoted");
     let ready = |name: &str| {
         let of = promoted.topics.iter().find(|(topic, _)| topic.as_str() == name);
-        of.map_or(0, |(_, moves)| moves.ready)
+        of.map_or(0, |(_, moves)| moves.ready.count)
     };
     assert_eq!((ready("mass"), ready("other")), (250, 1));
-    // A single topic gets the whole budget.
+    // If only one topic has due jobs, it gets the whole budget.
     let promoted = promote_in(&*bench.store, Bucket::FIRST, 500).await.expect("promoted");
-    assert_eq!(promoted.total().ready, 500);
+    assert_eq!(promoted.total().ready.count, 500);
 }

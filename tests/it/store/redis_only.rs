@@ -1,4 +1,4 @@
-//! Properties of the store on Redis alone: scripts that are flushed, damage from outside, two
+//! Properties that only the store on Redis has: flushed scripts, damage by other programs, two
 //! servers.
 
 use crate::store::bench::{promote_together, verb};
@@ -18,28 +18,28 @@ use delay_queue::{
 };
 
 use crate::{
-    store::bench::{Bench, HOUR, Home, MINUTE, changing, delayed, id, job, nonce, target, with},
+    store::bench::{Backend, Bench, HOUR, MINUTE, changing, delayed, id, job, nonce, target, with},
     support::Redis,
 };
 
 pub fn command(bench: &Bench, line: &str) -> String {
-    match &bench.home {
-        Home::Redis(redis) => redis.command(line).expect("an answer"),
-        Home::Dir(_) | Home::Cluster(_) => unreachable!("this store is on Redis"),
+    match &bench.backend {
+        Backend::Redis(redis) => redis.command(line).expect("an answer"),
+        Backend::Dir(_) | Backend::Cluster(_) => unreachable!("this store is on Redis"),
     }
 }
 
-/// Returns the name of the key of this kind that holds the job.
+/// Returns the name of the key of this kind that contains the job.
 pub fn key(bench: &Bench, name: &str, kind: &str) -> String {
     let keys = command(bench, "KEYS *");
     let keys = keys.lines().filter(|line| line.ends_with(&format!(":{kind}")));
     let mut holding =
         keys.filter(|key| command(bench, &format!("HEXISTS {key} {name}")) == ":1\r\n");
-    holding.next().expect("a key that has the job").to_owned()
+    holding.next().expect("a key that contains the job").to_owned()
 }
 
 #[tokio::test]
-async fn scripts_that_redis_has_forgotten_are_sent_again() {
+async fn flushed_scripts_are_sent_again() {
     let bench = Bench::redis().await;
     bench.put(job("a", "t")).await.expect("put");
     assert_eq!(command(&bench, "SCRIPT FLUSH"), "+OK\r\n");
@@ -61,13 +61,13 @@ async fn a_damaged_job_is_quarantined_and_the_others_stay_usable() {
     assert_eq!(popped, ["b", "c"]);
     bench.advance(MINUTE);
     bench.promote().await;
-    assert_eq!(bench.pop("t", 3).await.len(), 2, "it stays quarantined");
+    assert_eq!(bench.pop("t", 3).await.len(), 2, "the quarantined job was delivered");
     assert_eq!(bench.damaged("t", State::Dead).await, [id("a")]);
     assert_eq!(bench.delete(&id("a")).await, Ok(State::Dead));
 }
 
 #[tokio::test]
-async fn an_id_without_a_record_does_not_hold_up_those_behind_it() {
+async fn an_id_without_a_record_does_not_block_later_jobs() {
     let bench = Bench::one_bucket_redis().await;
     for name in ["a", "b"] {
         bench.put(job(name, "t")).await.expect("put");
@@ -81,7 +81,7 @@ async fn an_id_without_a_record_does_not_hold_up_those_behind_it() {
 }
 
 #[tokio::test]
-async fn defaults_that_cannot_be_read_do_not_hide_what_else_is_set() {
+async fn unreadable_defaults_do_not_hide_other_settings() {
     let bench = Bench::redis().await;
     command(&bench, "HSET {dq:topics}:defaults bad nonsense");
     let topic = "t".parse().expect("a topic");
@@ -103,7 +103,7 @@ async fn a_full_redis_resumes_topics_but_pauses_none() {
 }
 
 #[tokio::test]
-async fn a_broken_attempt_record_costs_the_count_and_not_the_job() {
+async fn a_broken_attempt_record_loses_the_count_but_not_the_job() {
     let bench = Bench::redis().await;
     bench.put(with(job("a", "t"), |policy| policy.max_attempts = 2)).await.expect("put");
     bench.pop_one("t").await;
@@ -115,7 +115,7 @@ async fn a_broken_attempt_record_costs_the_count_and_not_the_job() {
 }
 
 #[tokio::test]
-async fn a_job_whose_record_names_another_topic_stays_in_one_place() {
+async fn a_job_whose_record_names_another_topic_stays_in_one_set() {
     let bench = Bench::one_bucket_redis().await;
     bench.put(job("a", "t")).await.expect("put");
     let pool = key(&bench, "a", "pool");
@@ -126,7 +126,7 @@ async fn a_job_whose_record_names_another_topic_stays_in_one_place() {
     let quoted = damaged.replace('"', "\\\"").replace('\n', "\\n");
     assert_eq!(command(&bench, &format!("HSET {pool} a \"{quoted}\"")), ":0\r\n");
 
-    assert!(bench.pop("t", 1).await.is_empty(), "it is quarantined");
+    assert!(bench.pop("t", 1).await.is_empty(), "the damaged job was delivered");
     assert_eq!(bench.damaged("t", State::Dead).await, [id("a")]);
     let count = |set: &str| command(&bench, &format!("ZCARD {}", pool.replace(":pool", set)));
     assert_eq!(
@@ -163,10 +163,11 @@ async fn nothing_is_left_in_redis_when_all_jobs_are_gone() {
     for popped in bench.pop("t", 20).await {
         bench.finish(&popped.id, Some(popped.reservation)).await.expect("finish");
     }
-    // The buckets' sets keep the deadlines of ended reservations until those times.
+    // The sets of buckets contain the deadlines of ended reservations until these times have
+    // passed.
     bench.advance(MINUTE);
     bench.promote().await;
-    // The remaining keys were made with the store.
+    // The remaining keys are those of an empty store.
     let keys = command(&bench, "KEYS *");
     let jobs = |key: &&str| {
         key.contains("dq") && !key.ends_with(":incarnation") && !key.contains("dq:layout")
@@ -176,11 +177,11 @@ async fn nothing_is_left_in_redis_when_all_jobs_are_gone() {
 }
 
 #[tokio::test]
-async fn ready_ids_whose_pool_is_elsewhere_are_not_thrown_away() {
+async fn ready_ids_without_their_pool_are_kept() {
     let bench = Bench::one_bucket_redis().await;
     bench.put(job("a", "t")).await.expect("put");
     let pool = key(&bench, "a", "pool");
-    // The state after an interrupted move of the slot.
+    // Simulates the interrupted move of a slot, which has left the pool on another node.
     assert_eq!(command(&bench, &format!("RENAME {pool} elsewhere")), "+OK\r\n");
     let bucket = bench.bucket(&id("a"));
     let want =
@@ -193,7 +194,7 @@ async fn ready_ids_whose_pool_is_elsewhere_are_not_thrown_away() {
 }
 
 #[tokio::test]
-async fn a_missing_long_body_holds_up_no_other_topic() {
+async fn a_missing_long_body_does_not_block_other_topics() {
     let bench = Bench::one_bucket_redis().await;
     let body = format!("\"{}\"", "x".repeat(5_000)).into();
     bench.put(NewJob { body, ..job("long", "t") }).await.expect("put");
@@ -212,15 +213,15 @@ async fn a_missing_long_body_holds_up_no_other_topic() {
         let wants = ["t", "u", "v"].map(want).to_vec();
         bench.store.call_in::<verb::Pop>(bucket, (nonce(), wants)).await
     };
-    let popped = pop().await.expect("the others go on");
+    let popped = pop().await.expect("pops from other topics succeed");
     let found: Vec<_> = popped.iter().map(|popped| (popped.jobs.len(), popped.left)).collect();
     assert_eq!(found, [(0, 1), (1, 0), (1, 0)]);
-    let error = pop().await.expect_err("there is nothing else");
+    let error = pop().await.expect_err("only the job without a body remains");
     assert_eq!(error.applied(), Applied::No, "{error}");
 }
 
 #[tokio::test]
-async fn an_unwritable_bucket_leaves_the_others_alone() {
+async fn an_unwritable_bucket_does_not_stop_the_others() {
     let bench = Bench::redis().await;
     let names: Vec<String> = (0..40).map(|n| format!("order-{n}")).collect();
     let broken = bench.bucket(&id(&names[0]));
@@ -241,7 +242,7 @@ async fn an_unwritable_bucket_leaves_the_others_alone() {
         let lives = bench.get(&id(name)).await.is_some();
         assert_eq!(lives, bench.bucket(&id(name)) != broken, "{name}");
     }
-    // Promotes and peeks return the answers of the other buckets as well.
+    // Promotes and peeks also return the answers of the other buckets.
     command(&bench, &format!("DEL {ready}"));
     let bucket = pool.replace(":pool", ":bucket");
     command(&bench, &format!("SET {bucket} text"));
@@ -251,7 +252,7 @@ async fn an_unwritable_bucket_leaves_the_others_alone() {
 }
 
 #[tokio::test]
-async fn writes_of_a_failed_bucket_reach_no_other() {
+async fn writes_of_a_failed_bucket_reach_no_other_bucket() {
     let bench = Bench::redis().await;
     let names: Vec<String> = (0..200).map(|n| format!("order-{n}")).collect();
     for name in &names {
@@ -262,7 +263,7 @@ async fn writes_of_a_failed_bucket_reach_no_other() {
     for name in &names {
         parts[bench.bucket(&id(name)).index()].1.push(target(&id(name)));
     }
-    // The script on the first bucket notices late that it cannot write.
+    // The script fails on the first bucket only after it has prepared writes.
     let broken = &parts[0].1[0].id;
     let deadlines = key(&bench, broken.as_str(), "pool").replace(":pool", ":bucket");
     command(&bench, &format!("SET {deadlines} text"));
@@ -278,7 +279,7 @@ async fn writes_of_a_failed_bucket_reach_no_other() {
 #[tokio::test]
 async fn a_lost_layout_is_not_taken_for_a_new_store() {
     let bench = Bench::redis().await;
-    let Home::Redis(redis) = &bench.home else { unreachable!("this store is on Redis") };
+    let Backend::Redis(redis) = &bench.backend else { unreachable!("this store is on Redis") };
     command(&bench, "DEL dq:layout");
     let open = |prefix: &str| {
         let options = RedisOptions::new(redis.url().parse().expect("a URL"), prefix);
@@ -287,12 +288,12 @@ async fn a_lost_layout_is_not_taken_for_a_new_store() {
     let error = open("dq").await.err().expect("refused").to_string();
     assert!(error.contains("dq:layout") && error.contains("lost"), "{error}");
     command(&bench, "SET dq:layout \"schema=5 hash=xxh3-64 buckets=16\"");
-    open("dq").await.expect("it is there again");
-    open("d").await.expect("another prefix");
+    open("dq").await.expect("the layout has returned");
+    open("d").await.expect("a store with another prefix opens");
 }
 
 #[tokio::test]
-async fn stores_in_two_databases_do_not_hear_each_other() {
+async fn stores_in_two_databases_exchange_no_hints() {
     let redis = Redis::start();
     let open = async |db: u8| {
         let url = format!("{}{db}", redis.url()).parse().expect("a URL");
@@ -302,40 +303,49 @@ async fn stores_in_two_databases_do_not_hear_each_other() {
     let [here, also_here, there, also_there] =
         [open(0).await, open(0).await, open(1).await, open(1).await];
     let all = [&here, &also_here, &there, &also_there];
-    let mut heard: Vec<Subscription> =
-        futures::future::join_all(all.map(async |store| store.join().await.expect("the first")))
-            .await;
+    let mut hints: Vec<Subscription> = futures::future::join_all(
+        all.map(async |store| store.join().await.expect("the first call of join")),
+    )
+    .await;
     let bucket = here.buckets().all().next().expect("a bucket");
-    assert_eq!(there.leases().await.expect("leases").len(), 2, "those of the other do not count");
+    assert_eq!(
+        there.leases().await.expect("leases").len(),
+        2,
+        "leases of the other database are counted"
+    );
     let end = Instant::now() + patience();
     for db in 0..2 {
         let ask = format!("PUBSUB SHARDNUMSUB {{dq:0fb}}:hints-5:{db}");
         while !redis.command(&ask).expect("an answer").ends_with(":2\r\n") {
-            assert!(Instant::now() < end, "they do not listen");
+            assert!(Instant::now() < end, "the servers have not subscribed to hints");
             tokio::time::sleep(Duration::from_millis(10)).await; // no event reports it
         }
     }
 
-    // A server that is alone publishes no polls.
-    until("it does not see the other", async || !here.is_alone()).await;
-    // In this order: if hints crossed databases, the one published first would come first there
-    // too.
+    // A server that knows no other server publishes no polls.
+    until("the server does not see the other one", async || !here.is_alone()).await;
+    // The order of the hints matters: if hints crossed databases, the hint published first would
+    // arrive first.
     here.publish(Hint::Polled(bucket));
-    assert_eq!(heard[1].recv().await, Some(Hint::Polled(bucket)));
+    assert_eq!(hints[1].recv().await, Some(Hint::Polled(bucket)));
     there.publish(Hint::Settings);
-    assert_eq!(heard[3].recv().await, Some(Hint::Settings), "not what was told elsewhere");
-    assert!(heard[1].try_recv().is_err(), "nor the other way round");
+    assert_eq!(
+        hints[3].recv().await,
+        Some(Hint::Settings),
+        "a hint of the other database has arrived"
+    );
+    assert!(hints[1].try_recv().is_err(), "a hint of the second database has arrived in the first");
 }
 
 #[tokio::test]
-async fn where_the_log_of_changes_has_a_gap_all_settings_are_read() {
+async fn all_settings_are_read_if_the_log_of_changes_has_a_gap() {
     let bench = Bench::redis().await;
     let topic = |name: &str| -> Topic { name.parse().expect("a topic") };
     let pause = async |name| bench.store.set_paused(topic(name), true).await.expect("pause");
     let read = async |known| bench.store.settings(known).await.expect("settings");
     let all = |news: Option<SettingsChanges>| match news {
         Some(SettingsChanges::All(settings)) => settings,
-        other => panic!("not all: {other:?}"),
+        other => panic!("not all settings were read: {other:?}"),
     };
     pause("a").await;
     let first = all(read(0).await);
@@ -344,25 +354,26 @@ async fn where_the_log_of_changes_has_a_gap_all_settings_are_read() {
     assert!(matches!(read(first.version).await, Some(SettingsChanges::Changed { .. })));
     second.apply(read(first.version).await.expect("a change"));
     pause("c").await;
-    // A failover has lost the second change, which this server knows; the third came after it.
+    // Simulates a failover that has lost the second change. The server knows this change, and the
+    // third one came later.
     let log = "{dq:topics}:changes";
     assert_eq!(command(&bench, &format!("ZREM {log} \"{} b\"", second.version)), ":1\r\n");
     assert_eq!(command(&bench, "HDEL {dq:topics}:paused b"), ":1\r\n");
     let third = all(read(second.version).await);
     assert_eq!(third.paused, ["a", "c"].map(|name| (topic(name), Pause::OPEN)).into());
-    // The last change is lost, and none has come since.
+    // Simulates a failover that has lost the last change.
     assert_eq!(command(&bench, &format!("SET {{dq:topics}}:version {}", first.version)), "+OK\r\n");
     assert_eq!(all(read(third.version).await).version, first.version);
-    // A change that the log does not have.
+    // Simulates a change that is missing in the log.
     assert_eq!(command(&bench, "SET {dq:topics}:version 9000000000000000"), "+OK\r\n");
     all(read(first.version).await);
-    // An emptied Redis.
+    // Simulates an emptied Redis.
     command(&bench, "FLUSHALL");
     assert_eq!(all(read(third.version).await), TopicSettings::default());
 }
 
 #[tokio::test]
-async fn a_reschedule_of_a_damaged_job_says_so_and_leaves_it_as_it_is() {
+async fn a_reschedule_reports_a_damaged_job_and_does_not_change_it() {
     let bench = Bench::one_bucket_redis().await;
     let body = format!("\"{}\"", "x".repeat(5_000)).into();
     bench.put(NewJob { body, ..delayed("long", "t", MINUTE) }).await.expect("put");
@@ -388,26 +399,26 @@ async fn a_reschedule_of_a_damaged_job_says_so_and_leaves_it_as_it_is() {
         [damaged.clone(), damaged, Ok(HOUR), Err(Refusal::NotFound)]
     );
     assert_eq!(records(), before);
-    // Another body repairs the job.
+    // A new body repairs the job.
     let change = Change { body: Some("1".into()), ..Change::default() };
     assert_eq!(bench.reschedule(&id("long"), change).await.map(|job| job.body), Ok("1".into()));
 }
 
-/// Opens a store in this Redis, and joins as a server that listens for hints.
+/// Opens a store in this Redis, and joins as a server that subscribes to hints.
 async fn join(redis: &Redis) -> (RedisStore, Subscription) {
     let options = RedisOptions::new(redis.url().parse().expect("a URL"), "dq");
     let options = (options, Options { buckets: None, clock: Clock::Own, create: true });
     let store = RedisStore::open(options.0, options.1).await.expect("opened");
-    let heard = store.join().await.expect("the first call");
-    (store, heard)
+    let hints = store.join().await.expect("the first call");
+    (store, hints)
 }
 
-async fn until(what: &str, is_so: impl AsyncFn() -> bool) {
-    eventually!(is_so().await, "{what}");
+async fn until(message: &str, holds: impl AsyncFn() -> bool) {
+    eventually!(holds().await, "{message}");
 }
 
 #[tokio::test]
-async fn servers_see_each_other_in_a_full_redis_too_until_they_leave() {
+async fn servers_see_each_other_in_a_full_redis_until_they_leave() {
     let redis = Redis::start();
     let (one, _heard) = join(&redis).await;
     assert!(one.is_alone() && one.servers().expect("read").ids.len() == 1);
@@ -415,20 +426,20 @@ async fn servers_see_each_other_in_a_full_redis_too_until_they_leave() {
     let (other, _heard_too) = join(&redis).await;
     let is_pair = |store: &RedisStore| store.servers().is_some_and(|all| all.ids.len() == 2);
     assert!(is_pair(&other) && !other.is_alone());
-    until("it does not see the other", async || is_pair(&one) && !one.is_alone()).await;
-    // For longer than a lease lasts.
+    until("the server does not see the other one", async || is_pair(&one) && !one.is_alone()).await;
+    // Checks for longer than a lease lasts.
     let begin = Instant::now();
     while begin.elapsed() < Duration::from_secs(4) {
         let leases = one.leases().await.expect("leases");
         assert!(leases.len() == 2 && is_pair(&one) && is_pair(&other), "{leases:?}");
-        tokio::time::sleep(Duration::from_millis(50)).await; // time itself is tested
+        tokio::time::sleep(Duration::from_millis(50)).await; // the test needs this time to pass
     }
     let (ours, theirs) = (one.servers().expect("read"), other.servers().expect("read"));
     assert!(ours.ids == theirs.ids && ours.ids.is_sorted() && ours.own + theirs.own == 1);
 
     other.close().await;
     assert_eq!(one.leases().await.expect("leases").len(), 1);
-    until("it is not alone", async || one.is_alone()).await;
+    until("the server still sees the other one", async || one.is_alone()).await;
 }
 
 #[tokio::test]
@@ -437,10 +448,13 @@ async fn a_server_that_cannot_read_the_leases_is_not_alone() {
     let (store, _heard) = join(&redis).await;
     assert!(store.is_alone());
     redis.command("SET {dq:topics}:servers x").expect("an answer");
-    until("it does not notice", async || !store.is_alone() && store.servers().is_none()).await;
-    store.leases().await.expect_err("it is not a sorted set");
+    until("the server does not notice that the leases are unreadable", async || {
+        !store.is_alone() && store.servers().is_none()
+    })
+    .await;
+    store.leases().await.expect_err("the key of leases is no sorted set");
     redis.command("DEL {dq:topics}:servers").expect("an answer");
-    until("it does not recover", async || store.is_alone()).await;
+    until("the server does not recover", async || store.is_alone()).await;
 }
 
 #[tokio::test]
@@ -450,7 +464,64 @@ async fn leases_of_another_clock_end_like_others() {
         redis.command(&format!("ZADD {{dq:topics}}:servers {score} {id}")).expect("an answer");
     }
     let (store, _heard) = join(&redis).await;
-    assert_eq!(store.servers().expect("read").ids.len(), 3, "those in the future may be renewed");
-    until("they do not end", async || store.is_alone()).await;
+    assert_eq!(
+        store.servers().expect("read").ids.len(),
+        3,
+        "leases in the future count, since they may be renewed"
+    );
+    until("the leases of the other clock do not end", async || store.is_alone()).await;
     assert_eq!(redis.command("ZCARD {dq:topics}:servers").as_deref(), Some(":1\r\n"));
+}
+
+/// Puts a job of topic `t` that moves to `dead` when it dies, which is at the end of its TTR.
+async fn put_moving(bench: &Bench, name: &str, length: usize) {
+    let body = format!("\"{}\"", "x".repeat(length)).into();
+    let new = with(job(name, "t"), |policy| {
+        (policy.max_attempts, policy.dead_to) = (1, Some("dead".parse().expect("a topic")));
+    });
+    bench.put(NewJob { body, ..new }).await.expect("put");
+}
+
+#[tokio::test]
+async fn a_damaged_job_does_not_move() {
+    let bench = Bench::one_bucket_redis().await;
+    for name in ["body", "rules"] {
+        put_moving(&bench, name, 5_000).await;
+        if name == "body" {
+            let bodies = key(&bench, name, "bodies");
+            command(&bench, &format!("HSET {bodies} {name} short"));
+            assert!(bench.pop("t", 1).await.is_empty(), "the damaged job is popped");
+        } else {
+            bench.pop_one("t").await;
+            for kind in ["pool", "attempts"] {
+                let hash = key(&bench, name, kind);
+                command(&bench, &format!("HSET {hash} {name} nonsense"));
+            }
+            bench.advance(MINUTE);
+            bench.promote().await;
+            bench.pop("t", 1).await;
+        }
+        assert_eq!(bench.damaged("t", State::Dead).await, [id(name)], "{name}");
+        assert_eq!(bench.ready("dead").await, 0, "{name}");
+        bench.delete(&id(name)).await.expect("deleted");
+    }
+}
+
+#[tokio::test]
+async fn a_job_stays_dead_if_the_set_of_the_other_topic_is_none() {
+    let bench = Bench::one_bucket_redis().await;
+    for name in ["a", "b"] {
+        put_moving(&bench, name, 10).await;
+    }
+    let popped = bench.pop("t", 2).await;
+    let pool = key(&bench, "a", "pool");
+    let ready = format!("{}ready:dead", pool.strip_suffix("pool").expect("a pool"));
+    assert_eq!(command(&bench, &format!("SET {ready} text")), "+OK\r\n");
+    bench.bury(&popped[0].id, Some(popped[0].reservation)).await.expect("buried");
+    bench.advance(MINUTE);
+    bench.promote().await;
+    for name in ["a", "b"] {
+        let dead = bench.get(&id(name)).await.expect("a job");
+        assert_eq!((dead.state, dead.topic.as_str()), (State::Dead, "t"));
+    }
 }

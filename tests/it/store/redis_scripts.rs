@@ -1,43 +1,44 @@
-//! Every script of the Redis store, called twice as when a reply is lost and the client retries,
-//! and cut off before its first write: the state is the model's before the call, or after exactly
-//! one.
+//! Every script of the Redis store is called twice, as after a lost reply, and is cut off before
+//! its first write. Afterwards the state must be the model's before the call or after exactly one
+//! call.
 //!
-//! The cut is a user who may not write: Redis then ends a script at its first command that writes.
-//! MONITOR shows the commands after that one: they touch no key that the script has not looked at
-//! before, so that no key of another type can end the script between two writes.
+//! To cut a script off, the test denies all writing commands: Redis then ends the script at its
+//! first write. MONITOR shows the commands of a complete call. After its first write, a script may
+//! use only keys that it has read before, so that no key of another type can end the script between
+//! two writes.
 
 use std::{collections::BTreeSet, fs, panic::AssertUnwindSafe, path::Path};
 
 use delay_queue::{
-    job::{Job, Millis, NewJob, OnConflict, Reservation, Schedule, State, Topics},
+    job::{Job, Millis, NewJob, OnConflict, Priority, Reservation, Schedule, State, Topics},
     store::{
-        Delete, JobRange, JobRef, Location as _, Options, Steps, Target, TokenChange, TopicPage,
-        redis::RedisOptions,
+        Delete, JobFilter, JobRange, JobRef, Location as _, Options, Selection, Steps, Target,
+        TokenChange, TopicPage, redis::RedisOptions,
     },
 };
 use futures::FutureExt as _;
 
 use crate::{
     store::{
-        bench::{Bench, Home, SECOND, changing, finishing, id, job, kept, peek_in, verb, with},
-        calls::{Call, Hold, STEP},
+        bench::{Backend, Bench, SECOND, changing, finishing, id, job, kept, peek_in, verb, with},
+        calls::{Call, ReservationChoice, STEP, released},
         damage::INVARIANTS,
-        equivalence::Side,
-        workload::{Found, Step, World, go, long, pass, pop, put, settle},
+        equivalence::StoreUnderTest,
+        workload::{Found, Step, World, long, pass, pop, put, run_step, settle},
     },
     support::resp::{Connection, Reply},
 };
 
-/// Call to send twice and to cut off.
+/// A call that the test makes twice and cuts off.
 #[derive(Debug, Clone)]
-enum Act {
+enum TestedCall {
     Step(Step),
-    /// The step, by a caller that may reach only some topics.
+    /// The step, made by a caller with access to only some topics.
     Limited(Step),
 }
 
-/// Returns the cases: the steps before, and then the call.
-fn cases() -> Vec<(Vec<Step>, Act)> {
+/// Returns the cases: preparing steps, and then the tested call.
+fn cases() -> Vec<(Vec<Step>, TestedCall)> {
     let call = Step::Call;
     let one = || Step::Puts(vec![put(0, "t0", 0)]);
     let held = || vec![one(), pop(0)];
@@ -49,26 +50,69 @@ fn cases() -> Vec<(Vec<Step>, Act)> {
     ]);
     let create =
         || TokenChange::Create { name: "alice".to_owned(), text: "{}".to_owned(), is_admin: true };
-    let finish = || call(Call::Finish { name: 0, hold: Hold::Last, result: None });
-    let finish_with =
-        |length| call(Call::Finish { name: 0, hold: Hold::Last, result: Some(length) });
+    let finish = || call(Call::Finish { name: 0, hold: ReservationChoice::Last, result: None });
+    let finish_with = |length| {
+        call(Call::Finish { name: 0, hold: ReservationChoice::Last, result: Some(length) })
+    };
     let retention = Millis::new(100 * STEP);
-    // Its body is long, and so is the result of the second.
+    // The body of the first job is long, and so is the result of the second.
     let held_kept = || {
         let long = NewJob { body: long('a'), ..put(0, "t0", 0) };
         vec![Step::Puts(vec![kept(long, retention), put(1, "t0", 5)]), pop(0)]
     };
     let finished = || [held_kept(), vec![finish_with(5_000)]].concat();
     let delete = |only, remember| call(Call::Delete { name: 0, only, remember });
-    let release = || call(Call::Release { name: 0, hold: Hold::Last, delay: Some(5 * STEP) });
-    let bury = || call(Call::Bury { name: 0, hold: Hold::Last });
+    let release = || call(released(0, ReservationChoice::Last, Some(5 * STEP)));
+    let bury = || call(Call::Bury { name: 0, hold: ReservationChoice::Last });
     let change = delay_queue::job::Change {
         schedule: Some(Schedule::In(Millis::new(9 * STEP))),
         body: Some(long('b')),
         ..changing(|policy| policy.ttr = Some(Millis::new(40 * STEP)))
     };
     let dead = || vec![one(), pop(0), bury()];
-    let step = Act::Step;
+    // Two jobs with a priority, an expiry, and a long body.
+    let expiring = |delay: u64| {
+        let with_rules = |job: NewJob| {
+            with(job, |policy| {
+                policy.priority = Priority::MAX;
+                policy.expires_after = Some(Millis::new(60 * STEP));
+            })
+        };
+        let first = NewJob { body: long('a'), ..put(0, "t0", delay) };
+        vec![Step::Puts(vec![with_rules(first), with_rules(put(1, "t0", delay))])]
+    };
+    // The jobs expire, have one attempt, and move to another topic when they die.
+    let moving = || {
+        let rules = |job: NewJob| {
+            with(job, |policy| {
+                policy.max_attempts = 1;
+                policy.expires_after = Some(Millis::new(60 * STEP));
+                policy.dead_to = Some("t1".parse().expect("a topic"));
+            })
+        };
+        vec![Step::Puts(vec![
+            rules(NewJob { body: long('a'), ..put(0, "t0", 0) }),
+            rules(put(1, "t0", 5)),
+        ])]
+    };
+    let moving_held = || [moving(), vec![pop(0)]].concat();
+    let moved = || [moving_held(), vec![bury()]].concat();
+    let expiring_held = || [expiring(0), vec![pop(0)]].concat();
+    let expired = || [expiring(0), vec![pass(70), call(Call::Promote)]].concat();
+    let snooze = |delay| Call::Release {
+        name: 0,
+        hold: ReservationChoice::Last,
+        delay,
+        is_uncounted: true,
+        body: Some(5_000),
+    };
+    let kick_matching =
+        |is_dead, filter| call(Call::KickMatching { topic: 0, is_dead, filter, limit: 9 });
+    let purge_matching = |state, filter| {
+        call(Call::PurgeMatching { topic: 0, state: state as usize, filter, limit: 9 })
+    };
+    let step = TestedCall::Step;
+    let changed = |change| step(Step::Change(0, Box::new(change)));
     vec![
         (vec![], step(two.clone())),
         (vec![one()], step(again(OnConflict::Keep))),
@@ -78,7 +122,7 @@ fn cases() -> Vec<(Vec<Step>, Act)> {
         (held(), step(call(Call::Unpop { name: 0 }))),
         (held(), step(finish())),
         (vec![two.clone(), pop(0)], step(finish())),
-        (held(), Act::Limited(finish())),
+        (held(), TestedCall::Limited(finish())),
         (held_kept(), step(finish())),
         (held_kept(), step(finish_with(20))),
         (held_kept(), step(finish_with(5_000))),
@@ -97,18 +141,58 @@ fn cases() -> Vec<(Vec<Step>, Act)> {
         ),
         (held_kept(), step(delete(None, Some(50 * STEP)))),
         (held(), step(release())),
-        (held(), step(call(Call::Release { name: 0, hold: Hold::ById, delay: None }))),
-        (held(), step(call(Call::Touch { name: 0, hold: Hold::Last, ttr: Some(50 * STEP) }))),
+        (held(), step(call(released(0, ReservationChoice::ById, None)))),
+        (
+            held(),
+            step(call(Call::Touch {
+                name: 0,
+                hold: ReservationChoice::Last,
+                ttr: Some(50 * STEP),
+            })),
+        ),
         (held(), step(bury())),
-        (held(), step(call(Call::Bury { name: 0, hold: Hold::ById }))),
+        (held(), step(call(Call::Bury { name: 0, hold: ReservationChoice::ById }))),
+        (vec![], step(expiring(5).remove(0))),
+        ([expiring(0), vec![pop(0)]].concat(), step(pop(0))),
+        ([expiring(0), vec![pass(70)]].concat(), step(pop(0))),
+        ([expiring(0), vec![pass(70)]].concat(), step(call(Call::Promote))),
+        ([expiring(5), vec![pass(70)]].concat(), step(call(Call::Promote))),
+        (expiring_held(), step(finish())),
+        (expiring_held(), step(bury())),
+        (expiring_held(), step(call(Call::Unpop { name: 0 }))),
+        (expiring_held(), step(release())),
+        (expiring_held(), step(call(snooze(Some(0))))),
+        (expiring_held(), step(call(snooze(Some(90 * STEP))))),
+        ([expiring_held(), vec![call(snooze(Some(0))), pop(0), pop(0)]].concat(), step(release())),
+        ([expiring_held(), vec![pass(40)]].concat(), step(call(Call::Promote))),
+        (moving_held(), step(bury())),
+        (moving_held(), step(release())),
+        ([moving_held(), vec![pass(40)]].concat(), step(call(Call::Promote))),
+        ([moving(), vec![pass(70)]].concat(), step(call(Call::Promote))),
+        ([moving(), vec![pass(70)]].concat(), step(pop(0))),
+        (moved(), step(pop(1))),
+        ([moved(), vec![pop(1)]].concat(), step(call(Call::Unpop { name: 0 }))),
+        (moved(), step(delete(None, None))),
+        (expired(), step(call(Call::Kick { name: 0 }))),
+        (expired(), step(call(Call::KickDead { topic: 0, limit: 9 }))),
+        (expired(), step(kick_matching(true, 2))),
+        (expiring(5), step(kick_matching(false, 3))),
+        (expired(), step(purge_matching(State::Dead, 2))),
+        (finished(), step(purge_matching(State::Finished, 5))),
+        (expired(), step(finish())),
+        (expiring(0), step(delete(None, None))),
+        (expiring(0), step(delete(None, Some(50 * STEP)))),
+        (expiring(0), step(call(Call::Purge { topic: 0, state: State::Ready as usize, limit: 9 }))),
+        (expiring(5), changed(changing(|policy| policy.expires_after = Some(None)))),
+        (expiring(5), changed(changing(|policy| policy.priority = Some(Priority::MIN)))),
         (dead(), step(call(Call::Kick { name: 0 }))),
         (dead(), step(call(Call::KickDead { topic: 0, limit: 9 }))),
         (dead(), step(call(Call::Purge { topic: 0, state: State::Dead as usize, limit: 9 }))),
         (vec![two.clone()], step(delete(None, None))),
         (vec![two.clone()], step(delete(Some(15), None))),
         (vec![two.clone()], step(delete(Some(15), Some(50 * STEP)))),
-        (vec![one()], Act::Limited(delete(None, None))),
-        (vec![one()], step(Step::Change(0, change))),
+        (vec![one()], TestedCall::Limited(delete(None, None))),
+        (vec![one()], changed(change)),
         (vec![two.clone(), pass(4)], step(call(Call::Promote))),
         (vec![two.clone(), pop(0), pass(40)], step(call(Call::Promote))),
         (vec![two, pass(4), call(Call::Promote), pop(1), pass(40)], step(call(Call::Promote))),
@@ -145,43 +229,44 @@ fn cases() -> Vec<(Vec<Step>, Act)> {
     ]
 }
 
-/// Redis whose commands are watched.
-struct Watched {
+/// A Redis with MONITOR, which shows all its commands.
+struct WatchedRedis {
     bench: Bench,
     port: u16,
     monitor: Connection,
     connection: Connection,
-    marks: u64,
+    markers: u64,
 }
 
-/// A command, and whether a script called it.
+/// Whether a script called a command, and the words of the command. Each character of a word stands
+/// for one byte.
 type Command = (bool, Vec<String>);
 
-impl Watched {
+impl WatchedRedis {
     async fn new() -> Self {
         let bench = Bench::one_bucket_redis().await;
-        let Home::Redis(redis) = &bench.home else { unreachable!("this store is on Redis") };
+        let Backend::Redis(redis) = &bench.backend else { unreachable!("this store is on Redis") };
         let port = redis.port();
         let to = || Connection::to(port).expect("a Redis that runs");
         let (mut monitor, connection) = (to(), to());
         monitor.ask(&["MONITOR"]).expect("an answer");
-        Self { bench, port, monitor, connection, marks: 0 }
+        Self { bench, port, monitor, connection, markers: 0 }
     }
 
     fn ask(&mut self, words: &[&str]) -> Reply {
         self.connection.ask(words).expect("an answer")
     }
 
-    /// Returns the commands that Redis received since the last time.
-    fn asked(&mut self) -> Vec<Command> {
-        self.marks += 1;
-        let mark = format!("mark {}", self.marks);
-        self.ask(&["ECHO", &mark]);
+    /// Returns the commands that Redis has received since the last call.
+    fn received_commands(&mut self) -> Vec<Command> {
+        self.markers += 1;
+        let marker = format!("mark {}", self.markers);
+        self.ask(&["ECHO", &marker]);
         let mut commands = Vec::new();
         loop {
             let line = self.monitor.next().expect("a line");
-            let command = parsed(line.text());
-            if command.1.get(1) == Some(&mark) {
+            let command = parse_command(line.text());
+            if command.1.get(1) == Some(&marker) {
                 return commands;
             }
             commands.push(command);
@@ -202,17 +287,21 @@ impl Watched {
         self.ask(&["EVAL", script, "0"]).texts()
     }
 
+    fn ask_again(&mut self, command: &[String]) -> Reply {
+        let words: Vec<Vec<u8>> = command.iter().map(|word| bytes_of(word)).collect();
+        self.connection.ask(&words).expect("an answer")
+    }
+
     /// Sends a command again, with the same arguments.
     fn send_again(&mut self, command: &[String]) {
-        let words: Vec<&str> = command.iter().map(String::as_str).collect();
-        let reply = self.ask(&words);
+        let reply = self.ask_again(command);
         let errors = |reply: &Reply| matches!(reply, Reply::Error(_));
         assert!(!errors(&reply) && !reply.list().iter().any(errors), "{reply:?}");
     }
 }
 
-fn parsed(line: &str) -> Command {
-    let (head, rest) = line.split_once("] ").expect("who asks");
+fn parse_command(line: &str) -> Command {
+    let (head, rest) = line.split_once("] ").expect("the client's address");
     let (mut words, mut letters) = (Vec::new(), rest.chars());
     while letters.next() == Some('"') {
         let mut word = Vec::new();
@@ -234,11 +323,15 @@ fn parsed(line: &str) -> Command {
                 other => word.push(u8::try_from(other).expect("ASCII")),
             }
         }
-        let word = String::from_utf8_lossy(&word).into_owned();
-        words.push(word);
+        words.push(word.into_iter().map(char::from).collect());
         letters.next(); // the blank between
     }
     (head.ends_with("lua"), words)
+}
+
+/// Returns the bytes of a word of a command.
+fn bytes_of(word: &str) -> Vec<u8> {
+    word.chars().map(|byte| u8::try_from(byte).expect("a byte")).collect()
 }
 
 fn is_script(command: &Command) -> bool {
@@ -248,30 +341,31 @@ fn is_script(command: &Command) -> bool {
 const WRITES: [&str; 10] =
     ["ZADD", "ZREM", "ZREMRANGEBYRANK", "HSET", "HSETNX", "HDEL", "SET", "DEL", "HINCRBY", "INCR"];
 
-/// Returns commands that are the first to touch a set of a topic, a bucket's set or the long bodies
-/// after a write. A key of another type there would end the script between two writes. (Without the
-/// pool and the attempts a bucket has no jobs, and the names of topics are written by `pcall`.)
-fn unproved(commands: &[Command]) -> Vec<String> {
-    let (mut seen, mut has_written, mut unproved) = (BTreeSet::new(), false, Vec::new());
+/// Returns commands that use a set of a topic, a bucket's set or the long bodies for the first time
+/// after a write. If such a key had another type, the script would end between two writes. Other
+/// keys are safe: without its pool and attempts a bucket has no jobs, and scripts write the names
+/// of topics with `pcall`.
+fn unchecked_keys(commands: &[Command]) -> Vec<String> {
+    let (mut seen, mut has_written, mut unchecked) = (BTreeSet::new(), false, Vec::new());
     for (_, words) in commands.iter().filter(|(by_script, _)| *by_script) {
         let verb = words[0].to_uppercase();
         let Some(key) = words.get(1).filter(|key| key.contains("}:")) else { continue };
         let kind = key.split("}:").nth(1).unwrap_or_default();
         let matters = kind == "bucket" || kind == "bodies" || kind.contains(':');
         if has_written && matters && verb != "EXISTS" && !seen.contains(key) {
-            unproved.push(format!("{verb} {kind}"));
+            unchecked.push(format!("{verb} {kind}"));
         }
-        // The member or field '' never exists: such a command changes nothing.
+        // The member or field '' never exists, so such a command only checks the key's type.
         let is_probe = words.last().is_some_and(String::is_empty);
         has_written |= WRITES.contains(&verb.as_str()) && !is_probe;
         seen.insert(key.clone());
     }
-    unproved
+    unchecked
 }
 
-/// Returns the keys that a script uses and its call does not declare, except sets of topics:
-/// callers do not know those in advance; and except histories, whose errors scripts ignore.
-fn undeclared(commands: &[Command]) -> Vec<String> {
+/// Returns the keys that a script uses although its call does not declare them. Leaves out sets of
+/// topics, which callers do not know in advance, and histories, whose errors scripts ignore.
+fn undeclared_keys(commands: &[Command]) -> Vec<String> {
     let (mut declared, mut undeclared) = (&[][..], Vec::new());
     for command @ (by_script, words) in commands {
         if is_script(command) {
@@ -291,14 +385,15 @@ fn undeclared(commands: &[Command]) -> Vec<String> {
     undeclared
 }
 
-/// Returns the files of which a script is made.
-fn files_of(text: &str) -> impl Iterator<Item = String> {
+/// Returns the files whose text a script includes.
+fn files_of(script: &str) -> impl Iterator<Item = String> {
+    let text = String::from_utf8(bytes_of(script)).expect("a script");
     let all = scripts().into_iter();
     all.filter(move |(_, own)| own_parts(own).iter().all(|part| text.contains(part)))
         .map(|(name, _)| name)
 }
 
-/// Returns the parts of a file without the lines that include others.
+/// Returns the parts of a file between the lines that include other files.
 fn own_parts(file: &str) -> Vec<String> {
     let mut parts = vec![String::new()];
     for line in file.lines() {
@@ -329,13 +424,13 @@ fn scripts() -> Vec<(String, String)> {
     scripts
 }
 
-async fn limited(side: &mut Side, number: u64, step: &Step) {
-    side.align(number);
-    let (store, bucket) = (&side.bench.store, side.bench.bucket(&id("job:0")));
+async fn run_limited_step(tested: &mut StoreUnderTest, number: u64, step: &Step) {
+    tested.advance_to_call(number);
+    let (store, bucket) = (&tested.bench.store, tested.bench.bucket(&id("job:0")));
     let topics = Topics::of(vec!["t*".parse().expect("a pattern")]);
     match step {
         Step::Call(Call::Finish { .. }) => {
-            let reservation = Some(side.given[0].1);
+            let reservation = Some(tested.given[0].1);
             let job = JobRef { id: id("job:0"), reservation, topics };
             drop(
                 store.call_in::<verb::Finish>(bucket, vec![finishing(job)]).await.expect("finish"),
@@ -350,23 +445,27 @@ async fn limited(side: &mut Side, number: u64, step: &Step) {
     }
 }
 
-/// Hides the values of reservations, which are random; whether a job has one still shows.
-fn hidden(mut found: Found) -> Found {
+/// Replaces all reservations, which are random, by the same value.
+fn without_reservations(mut found: Found) -> Found {
     for job in found.jobs.values_mut() {
         *job = Job { reservation: job.reservation.map(|_| Reservation::NONE), ..job.clone() };
     }
     found
 }
 
-/// Runs one case, and returns the files of the scripts that it has covered.
-async fn twice_and_cut_off(redis: &mut Watched, before: Vec<Step>, act: Act) -> Vec<String> {
-    let name: String = format!("{act:?}").chars().take(100).collect();
+/// Runs one case. Returns the files of the scripts that it has covered.
+async fn check_repeated_and_cut_off(
+    redis: &mut WatchedRedis,
+    before: Vec<Step>,
+    call: TestedCall,
+) -> Vec<String> {
+    let name: String = format!("{call:?}").chars().take(100).collect();
     let name = format!("{name} after {} steps", before.len());
-    let (Act::Step(step) | Act::Limited(step)) = &act;
+    let (TestedCall::Step(step) | TestedCall::Limited(step)) = &call;
     let worlds = World::all(&[before.clone(), vec![step.clone()]].concat());
-    let mut side = Side::new(redis.bench.fresh().await);
+    let mut tested = StoreUnderTest::new(redis.bench.fresh().await);
     for (number, step) in before.iter().enumerate() {
-        go(&mut side, number as u64, step).await;
+        run_step(&mut tested, number as u64, step).await;
     }
     let untouched = redis.contents();
     let [.., last, world] = &worlds[..] else { unreachable!("two worlds at least") };
@@ -374,48 +473,53 @@ async fn twice_and_cut_off(redis: &mut Watched, before: Vec<Step>, act: Act) -> 
     let is_repeated =
         matches!(step, Step::Call(Call::Finish { .. })) && found(last) == found(world);
     let is_kept = is_repeated || world.answer().contains("Kept");
-    let command = cut_off(redis, &mut side, before.len() as u64, &act, !is_kept).await;
-    assert_eq!(redis.contents(), untouched, "{name}: it was cut off before its first write");
+    let command = cut_off(redis, &mut tested, before.len() as u64, &call, !is_kept).await;
+    assert_eq!(
+        redis.contents(),
+        untouched,
+        "{name}: the call has written something before it was cut off"
+    );
 
     redis.send_again(&command);
-    // A put removes what it has created when it meets such a key; a promote checks each set by
-    // itself before it writes there.
-    let asked = redis.asked();
-    assert_eq!(undeclared(&asked), Vec::<String>::new(), "{name}");
+    // Puts and promotes need no check: a put removes the jobs that it has created if it fails at
+    // such a key, and a promote checks each set before it writes there.
+    let commands = redis.received_commands();
+    assert_eq!(undeclared_keys(&commands), Vec::<String>::new(), "{name}");
     if !matches!(step, Step::Puts(_) | Step::Call(Call::Promote)) {
-        assert_eq!(unproved(&asked), Vec::<String>::new(), "{name}");
+        assert_eq!(unchecked_keys(&commands), Vec::<String>::new(), "{name}");
     }
-    let verbs = asked.iter().filter(|command| command.0).map(|(_, words)| words[0].to_lowercase());
+    let verbs =
+        commands.iter().filter(|command| command.0).map(|(_, words)| words[0].to_lowercase());
     let used = verbs.filter(|verb| WRITES.contains(&verb.to_uppercase().as_str())).collect();
     let once = redis.contents();
     assert_eq!(once == untouched, is_kept, "{name}");
     redis.send_again(&command);
 
-    reconnected(&side.bench).await;
-    settle(&*side.bench.store).await;
-    let expected = hidden(found(world));
-    assert_eq!(hidden(Found::of(&*side.bench.store).await), expected, "{name}");
-    without_one_right(redis, &before, &act, &used, expected).await;
+    reconnect(&tested.bench).await;
+    settle(&*tested.bench.store).await;
+    let expected = without_reservations(found(world));
+    assert_eq!(without_reservations(Found::of(&*tested.bench.store).await), expected, "{name}");
+    check_without_each_right(redis, &before, &call, &used, expected).await;
     files_of(&command[1]).collect()
 }
 
-/// Makes the call on a new store and expects a refusal for want of each command that it writes
-/// with; then makes it with all rights and expects the model's result.
-async fn without_one_right(
-    redis: &mut Watched,
+/// Makes the call on a new store once for each writing command that it needs, without the right to
+/// this command. Each time expects a refusal. Then makes the call with all rights, and expects the
+/// model's result.
+async fn check_without_each_right(
+    redis: &mut WatchedRedis,
     before: &[Step],
-    act: &Act,
+    call: &TestedCall,
     used: &BTreeSet<String>,
     expected: Found,
 ) {
-    let mut side = Side::new(redis.bench.fresh().await);
+    let mut tested = StoreUnderTest::new(redis.bench.fresh().await);
     for (number, step) in before.iter().enumerate() {
-        go(&mut side, number as u64, step).await;
+        run_step(&mut tested, number as u64, step).await;
     }
-    let command = cut_off(redis, &mut side, before.len() as u64, act, !used.is_empty()).await;
-    let words: Vec<&str> = command.iter().map(String::as_str).collect();
+    let command = cut_off(redis, &mut tested, before.len() as u64, call, !used.is_empty()).await;
     let tag = command[3].strip_suffix(":pool").map(str::to_owned);
-    // Keys whose entries may be too early or may cause a needless read: see
+    // The other keys may change: their entries may be too early or cause a needless read. See
     // scripts/shared/prelude.lua and scripts/set_topic.lua.
     let matters = |line: &String| {
         let key = line.split(' ').next().expect("a key");
@@ -423,9 +527,9 @@ async fn without_one_right(
     };
     let untouched = redis.contents();
     for verb in used {
-        let name = format!("{act:?} without {verb}");
+        let name = format!("{call:?} without {verb}");
         redis.ask(&["ACL", "SETUSER", "default", &format!("-{verb}")]);
-        let reply = redis.ask(&words);
+        let reply = redis.ask_again(&command);
         redis.ask(&["ACL", "SETUSER", "default", &format!("+{verb}")]);
         let errors = |reply: &Reply| matches!(reply, Reply::Error(_));
         assert!(errors(&reply) || reply.list().iter().any(errors), "{name}: {reply:?}");
@@ -434,8 +538,8 @@ async fn without_one_right(
             let wrong = redis.ask(&["EVAL", INVARIANTS, "0", tag]);
             assert_eq!(wrong.texts(), Vec::<String>::new(), "{name}");
         }
-        // A promote goes from set to set, and its writes to the first ones are right.
-        if !matches!(act, Act::Step(Step::Call(Call::Promote))) {
+        // A promote completes one set after another, so its writes to the first sets are correct.
+        if !matches!(call, TestedCall::Step(Step::Call(Call::Promote))) {
             let left = |lines: &[String]| {
                 lines.iter().filter(|line| matters(line)).cloned().collect::<Vec<_>>()
             };
@@ -443,51 +547,59 @@ async fn without_one_right(
         }
     }
     redis.send_again(&command);
-    reconnected(&side.bench).await;
-    settle(&*side.bench.store).await;
-    assert_eq!(hidden(Found::of(&*side.bench.store).await), expected, "{act:?} once it may");
+    reconnect(&tested.bench).await;
+    settle(&*tested.bench.store).await;
+    assert_eq!(
+        without_reservations(Found::of(&*tested.bench.store).await),
+        expected,
+        "{call:?} with all rights"
+    );
 }
 
-async fn reconnected(bench: &Bench) {
+async fn reconnect(bench: &Bench) {
     while bench.store.check().await.is_err() {
-        tokio::time::sleep(std::time::Duration::from_millis(5)).await; // it reconnects by itself
+        tokio::time::sleep(std::time::Duration::from_millis(5)).await; // the store reconnects by itself
     }
 }
 
-/// Makes the call without the right to write, which must fail if the call would change something.
-/// Returns the script call with its text.
+/// Makes the call without the right to write. The call must fail if it would change something.
+/// Returns the command that calls the script, with the script's text.
 async fn cut_off(
-    redis: &mut Watched,
-    side: &mut Side,
+    redis: &mut WatchedRedis,
+    tested: &mut StoreUnderTest,
     number: u64,
-    act: &Act,
+    call: &TestedCall,
     changes: bool,
 ) -> Vec<String> {
-    // Redis gets the whole script, whose text identifies it.
+    // After the flush, Redis receives the whole text of the script, which identifies it.
     redis.ask(&["SCRIPT", "FLUSH"]);
-    redis.asked();
+    redis.received_commands();
     redis.may_write(false);
     let cut_off = AssertUnwindSafe(async {
-        match act {
-            Act::Step(step) => drop(go(side, number, step).await),
-            Act::Limited(step) => limited(side, number, step).await,
+        match call {
+            TestedCall::Step(step) => drop(run_step(tested, number, step).await),
+            TestedCall::Limited(step) => run_limited_step(tested, number, step).await,
         }
     });
-    assert_eq!(cut_off.catch_unwind().await.is_err(), changes, "{act:?}: its caller is told");
-    let asked = redis.asked();
+    assert_eq!(
+        cut_off.catch_unwind().await.is_err(),
+        changes,
+        "{call:?}: does the call fail without the right to write?"
+    );
+    let commands = redis.received_commands();
     redis.may_write(true);
-    // A new connection of the store sends other scripts meanwhile.
+    // Meanwhile, a new connection of the store may send other scripts.
     let own = |command: &&Command| is_script(command) && files_of(&command.1[1]).next().is_some();
-    asked.iter().rfind(own).expect("a script").1.clone()
+    commands.iter().rfind(own).expect("a script").1.clone()
 }
 
-/// Runs the scripts that only read, without the right to write. Returns their files.
-async fn only_reads(redis: &mut Watched) -> Vec<String> {
+/// Checks that scripts that only read need no right to write. Returns their files.
+async fn check_reading_scripts(redis: &mut WatchedRedis) -> Vec<String> {
     let bench = redis.bench.fresh().await;
     bench.put(job("a", "t")).await.expect("put");
     redis.ask(&["SCRIPT", "FLUSH"]);
     let untouched = redis.contents();
-    redis.asked();
+    redis.received_commands();
     redis.may_write(false);
     let (store, bucket, topic) =
         (&bench.store, bench.bucket(&id("a")), || "t".parse().expect("one"));
@@ -502,23 +614,27 @@ async fn only_reads(redis: &mut Watched) -> Vec<String> {
     store.usage().await.expect("usage");
     let range = JobRange { limit: 9, ..JobRange::default() };
     store.list(bucket, topic(), State::Ready, range).await.expect("a list");
+    let filter = JobFilter { id_contains: Some("a".to_owned()), ..JobFilter::default() };
+    let (state, after) = (State::Ready, None);
+    let counted = Selection { topic: topic(), state, filter, after, limit: 9 };
+    store.count_matching(bucket, counted).await.expect("a count");
     let steps = Steps { from: bench.now(), step: SECOND, count: 3 };
     store.due_counts(bucket, topic(), steps).await.expect("counts");
     redis.may_write(true);
-    let asked = redis.asked();
+    let commands = redis.received_commands();
     assert_eq!(redis.contents(), untouched);
-    let texts = asked.iter().filter(|command| is_script(command)).map(|(_, words)| &words[1]);
+    let texts = commands.iter().filter(|command| is_script(command)).map(|(_, words)| &words[1]);
     texts.flat_map(|text| files_of(text)).collect()
 }
 
-/// Runs the doctor's repairs twice. Returns the files of their scripts.
-async fn mends_once(redis: &mut Watched) -> Vec<String> {
+/// Checks that a second repair by the doctor changes nothing. Returns the files of its scripts.
+async fn check_repairs(redis: &mut WatchedRedis) -> Vec<String> {
     let bench = redis.bench.fresh().await;
     for name in ["lost", "unnamed"] {
         bench.put(job(name, name)).await.expect("put");
     }
     let keys = redis.ask(&["KEYS", "*ready:lost"]).texts();
-    let tag = keys[0].strip_suffix("ready:lost").expect("its tag").to_owned();
+    let tag = keys[0].strip_suffix("ready:lost").expect("the bucket's tag").to_owned();
     redis.ask(&["DEL", &keys[0]]);
     redis.ask(&["ZREM", &format!("{tag}topics"), "unnamed"]);
     let prefix = tag.trim_start_matches('{').rsplit_once(':').expect("a tag").0;
@@ -530,90 +646,93 @@ async fn mends_once(redis: &mut Watched) -> Vec<String> {
     let untouched = redis.contents();
     redis.may_write(false);
     let cut_off = doctor.examine(options(), true).await;
-    assert!(!cut_off.is_ok_and(|report| report.problems.is_empty()), "nothing can be mended");
+    assert!(
+        !cut_off.is_ok_and(|report| report.problems.is_empty()),
+        "the repair succeeded without the right to write"
+    );
     redis.may_write(true);
     assert_eq!(redis.contents(), untouched);
     redis.ask(&["SCRIPT", "FLUSH"]);
-    redis.asked();
+    redis.received_commands();
     let report = doctor.examine(options(), true).await.expect("mended");
     assert_eq!(report.problems, Vec::<String>::new(), "{}", report.text);
-    let (asked, once) = (redis.asked(), redis.contents());
+    let (commands, once) = (redis.received_commands(), redis.contents());
     assert_ne!(once, untouched);
-    let commands = asked.iter().filter(|command| is_script(command)).map(|(_, words)| words);
+    let commands = commands.iter().filter(|command| is_script(command)).map(|(_, words)| words);
     let mut files = Vec::new();
     for command in commands {
-        let words: Vec<&str> = command.iter().map(String::as_str).collect();
-        // This includes calls by hash that failed before Redis knew the script: now they must do
-        // nothing either.
-        redis.ask(&words);
+        // This includes calls by hash that failed before Redis had the script. Now they must change
+        // nothing.
+        redis.ask_again(command);
         files.extend(files_of(&command[1]));
     }
-    assert_eq!(redis.contents(), once, "what is mended stays so");
+    assert_eq!(redis.contents(), once, "a repeated repair has changed the store");
     files
 }
 
-/// Asserts that a server without the right to write has no lease. Returns the files of the script
-/// that would give it one.
-async fn takes_no_lease(redis: &mut Watched) -> Vec<String> {
+/// Checks that a server without the right to write gets no lease. Returns the files of the script
+/// that writes leases.
+async fn check_refused_lease(redis: &mut WatchedRedis) -> Vec<String> {
     let bench = redis.bench.fresh().await;
     let shared = bench.store.shared().expect("servers share this store");
     let untouched = redis.contents();
-    redis.asked();
+    redis.received_commands();
     redis.may_write(false);
     let _heard = shared.join().await.expect("the first call");
-    let (asked, contents) = (redis.asked(), redis.contents());
+    let (commands, contents) = (redis.received_commands(), redis.contents());
     assert!(shared.servers().is_none() && !shared.is_alone());
     redis.may_write(true);
     assert_eq!(contents, untouched);
     bench.store.close().await;
-    let texts = asked.iter().filter(|command| is_script(command)).map(|(_, words)| &words[1]);
+    let texts = commands.iter().filter(|command| is_script(command)).map(|(_, words)| &words[1]);
     texts.flat_map(|text| files_of(text)).collect()
 }
 
-/// Asserts that a loss is accepted once, and in one step or not at all. Returns the files of its
+/// Checks that a loss is accepted once, either completely or not at all. Returns the files of its
 /// scripts.
-async fn accepts_a_loss_once(redis: &mut Watched) -> Vec<String> {
+async fn check_accepted_loss(redis: &mut WatchedRedis) -> Vec<String> {
     let bench = redis.bench.fresh().await;
     bench.put(job("a", "accepted")).await.expect("put");
     let keys = redis.ask(&["KEYS", "*ready:accepted"]).texts();
-    let tag = keys[0].strip_suffix("ready:accepted").expect("its tag");
+    let tag = keys[0].strip_suffix("ready:accepted").expect("the bucket's tag");
     redis.ask(&["DEL", &format!("{tag}incarnation")]);
     redis.ask(&["SCRIPT", "FLUSH"]);
     let untouched = redis.contents();
     redis.may_write(false);
-    bench.store.accept_loss().await.expect_err("it may not write");
+    bench.store.accept_loss().await.expect_err("the user has no right to write");
     redis.may_write(true);
     assert_eq!(redis.contents(), untouched);
-    reconnected(&bench).await;
-    redis.asked();
-    // A connection that is made anew may still have found that the right to write is missing.
+    reconnect(&bench).await;
+    redis.received_commands();
+    // A new connection may have found the right to write missing shortly before.
     let mut accepted = bench.store.accept_loss().await;
     eventually!(
         {
             if accepted.is_err() {
-                redis.asked();
+                redis.received_commands();
                 accepted = bench.store.accept_loss().await;
             }
             accepted.is_ok()
         },
-        "the loss is never accepted: {accepted:?}"
+        "the loss was not accepted: {accepted:?}"
     );
     assert!(accepted.expect("accepted") > 0);
-    let (asked, once) = (redis.asked(), redis.contents());
+    let (commands, once) = (redis.received_commands(), redis.contents());
     assert_ne!(once, untouched);
     let mut files = Vec::new();
-    for (_, words) in asked.iter().filter(|command| is_script(command)) {
-        redis.ask(&words.iter().map(String::as_str).collect::<Vec<_>>());
+    for (_, words) in commands.iter().filter(|command| is_script(command)) {
+        redis.ask_again(words);
         files.extend(files_of(&words[1]));
     }
-    assert_eq!(redis.contents(), once, "what was accepted stays so");
+    assert_eq!(redis.contents(), once, "a repeated acceptance has changed the store");
     files
 }
 
-/// A command that fails after a script's writes must not make the script deny them.
+/// If a command fails after the writes of a script, the script must not claim that nothing was
+/// applied.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_right_missing_after_the_writes_denies_no_call() {
-    let mut redis = Watched::new().await;
+    let mut redis = WatchedRedis::new().await;
     let bench = redis.bench.fresh().await;
     for name in ["finished", "deleted"] {
         bench.put(job(name, "t")).await.expect("put");
@@ -632,24 +751,25 @@ async fn a_right_missing_after_the_writes_denies_no_call() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_script_changes_the_state_once_or_not_at_all() {
-    let mut redis = Watched::new().await;
+    let mut redis = WatchedRedis::new().await;
     let mut covered = BTreeSet::new();
     let cases = cases();
     println!("{} cases", cases.len());
     let mut failed = 0;
-    for (before, act) in cases {
-        let case = AssertUnwindSafe(twice_and_cut_off(&mut redis, before, act)).catch_unwind();
+    for (before, call) in cases {
+        let case =
+            AssertUnwindSafe(check_repeated_and_cut_off(&mut redis, before, call)).catch_unwind();
         match case.await {
             Ok(files) => covered.extend(files),
-            // The panic has printed the reason.
+            // The panic has already printed the reason.
             Err(_) => failed += 1,
         }
     }
-    assert_eq!(failed, 0, "cases failed");
-    covered.extend(only_reads(&mut redis).await);
-    covered.extend(mends_once(&mut redis).await);
-    covered.extend(takes_no_lease(&mut redis).await);
-    covered.extend(accepts_a_loss_once(&mut redis).await);
+    assert_eq!(failed, 0, "{failed} cases failed; see above");
+    covered.extend(check_reading_scripts(&mut redis).await);
+    covered.extend(check_repairs(&mut redis).await);
+    covered.extend(check_refused_lease(&mut redis).await);
+    covered.extend(check_accepted_loss(&mut redis).await);
     let all: BTreeSet<String> = scripts().into_iter().map(|(name, _)| name).collect();
     println!("{} scripts", all.len());
     let missing: Vec<&String> = all.difference(&covered).collect();

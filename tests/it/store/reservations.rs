@@ -1,4 +1,4 @@
-//! Rights of consumers to act on a job.
+//! Which reservations allow a consumer to act on a job.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use crate::store::bench::{
     Bench, HOUR, LOST, MINUTE, SECOND, changing, delayed, id, job, nonce, verb, with,
 };
 
-pub async fn going_by_id_alone_needs_a_job_that_was_popped(bench: Bench) {
+pub async fn actions_by_id_alone_need_a_popped_job(bench: Bench) {
     bench.put(job("a", "t")).await.expect("put");
     let a = id("a");
     assert_eq!(bench.finish(&a, None).await, Err(Refusal::NeverPopped));
@@ -26,7 +26,7 @@ pub async fn going_by_id_alone_needs_a_job_that_was_popped(bench: Bench) {
     assert_eq!(bench.finish(&a, None).await, Err(Refusal::NotFound));
 }
 
-pub async fn a_second_pop_ends_the_first_hold(bench: Bench) {
+pub async fn a_second_pop_ends_the_first_reservation(bench: Bench) {
     bench.put(job("a", "t")).await.expect("put");
     let first = bench.pop_one("t").await;
     bench.advance(MINUTE);
@@ -47,24 +47,24 @@ pub async fn a_reservation_survives_its_ttr_until_another_consumer_pops(bench: B
     let popped = bench.pop_one("t").await;
     bench.advance(MINUTE);
     bench.promote().await;
-    let job = bench.get(&popped.id).await.expect("it lives");
+    let job = bench.get(&popped.id).await.expect("the job exists");
     assert_eq!(job.state, State::Ready);
     assert_eq!(job.error.as_deref(), Some("ttr expired"));
     assert_eq!(bench.finish(&popped.id, Some(popped.reservation)).await, Ok(()));
     assert!(bench.pop("t", 1).await.is_empty());
 }
 
-pub async fn a_lapsed_hold_cannot_be_touched(bench: Bench) {
+pub async fn an_expired_reservation_cannot_be_touched(bench: Bench) {
     bench.put(job("a", "t")).await.expect("put");
     let popped = bench.pop_one("t").await;
     bench.advance(MINUTE);
-    // The reservation has ended, though no timer has noticed yet.
+    // The reservation has ended although no timer has promoted the job yet.
     assert_eq!(bench.touch(&popped.id, Some(popped.reservation), None).await, Err(LOST));
     bench.promote().await;
     assert_eq!(bench.touch(&popped.id, Some(popped.reservation), None).await, Err(LOST));
 }
 
-pub async fn a_token_of_another_job_or_of_an_earlier_life_holds_nothing(bench: Bench) {
+pub async fn a_reservation_of_another_or_an_earlier_job_is_refused(bench: Bench) {
     bench.put(job("a", "t")).await.expect("put");
     bench.put(job("b", "t")).await.expect("put");
     let both = bench.pop("t", 2).await;
@@ -77,18 +77,18 @@ pub async fn a_token_of_another_job_or_of_an_earlier_life_holds_nothing(bench: B
     assert_eq!(bench.finish(&one.id, Some(one.reservation)).await, Err(LOST));
 }
 
-pub async fn a_release_ends_the_hold(bench: Bench) {
+pub async fn a_release_ends_the_reservation(bench: Bench) {
     bench.put(job("a", "t")).await.expect("put");
     let popped = bench.pop_one("t").await;
     let moved = bench.release(&popped.id, Some(popped.reservation), Some(SECOND)).await;
     assert_eq!(moved.map(|moved| moved.due_at), Ok(bench.now().after(SECOND)));
     assert_eq!(bench.release(&popped.id, Some(popped.reservation), None).await, Err(LOST));
     assert_eq!(bench.finish(&popped.id, Some(popped.reservation)).await, Err(LOST));
-    let job = bench.get(&popped.id).await.expect("it lives");
+    let job = bench.get(&popped.id).await.expect("the job exists");
     assert_eq!((job.state, job.error.as_deref()), (State::Delayed, Some("released")));
 }
 
-pub async fn a_change_ends_the_hold_of_a_consumer_whose_ttr_expired(bench: Bench) {
+pub async fn a_change_ends_the_reservation_of_an_expired_ttr(bench: Bench) {
     let changes = [
         Change { body: Some("2".into()), ..Change::default() },
         Change { schedule: Some(Schedule::In(HOUR)), ..Change::default() },
@@ -103,7 +103,7 @@ pub async fn a_change_ends_the_hold_of_a_consumer_whose_ttr_expired(bench: Bench
             assert_eq!(bench.reschedule(&a, change.clone()).await, Err(Refusal::Reserved));
             bench.advance(MINUTE);
             bench.promote().await;
-            let changed = bench.reschedule(&a, change).await.expect("no consumer holds it");
+            let changed = bench.reschedule(&a, change).await.expect("the job has no consumer");
             assert_eq!((changed.attempt, changed.reservation), (1, None));
             assert_eq!(changed.error.as_deref(), Some("ttr expired"));
 
@@ -111,14 +111,14 @@ pub async fn a_change_ends_the_hold_of_a_consumer_whose_ttr_expired(bench: Bench
             assert_eq!(bench.release(&a, hold, None).await, Err(LOST));
             assert_eq!(bench.bury(&a, hold).await, Err(LOST));
             assert_eq!(bench.touch(&a, hold, None).await, Err(LOST));
-            assert_eq!(bench.get(&a).await, Some(changed), "a late consumer changed it");
+            assert_eq!(bench.get(&a).await, Some(changed), "a late consumer has changed the job");
             assert_eq!(bench.release(&a, None, None).await, Err(Refusal::NotReserved));
-            assert_eq!(bench.finish(&a, None).await, Ok(()), "by id alone the rules stay");
+            assert_eq!(bench.finish(&a, None).await, Ok(()), "a finish by id alone was refused");
         }
     }
 }
 
-pub async fn what_is_given_back_was_never_popped(bench: Bench) {
+pub async fn a_job_that_is_given_back_was_never_popped(bench: Bench) {
     bench.put(job("a", "t")).await.expect("put");
     bench.advance(Millis::new(5));
     bench.put(delayed("b", "t", Millis::ZERO)).await.expect("put");
@@ -131,7 +131,7 @@ pub async fn what_is_given_back_was_never_popped(bench: Bench) {
     assert_eq!(bench.finish(&popped.id, None).await, Err(Refusal::NeverPopped));
     assert_eq!(bench.pop_one("t").await.attempt, 1);
 
-    // Also a later attempt.
+    // The same holds for a later attempt.
     bench.advance(MINUTE);
     bench.promote().await;
     let again = bench.pop("t", 2).await.into_iter().find(|job| job.id == id("a")).expect("a");
@@ -157,7 +157,7 @@ pub async fn a_lapsed_job_that_dies_by_a_release_keeps_its_due_time(bench: Bench
 pub async fn every_reserved_job_is_listed_with_its_holder_in_steps(bench: Bench) {
     let buckets = bench.store.buckets();
     let mut jobs: Vec<Vec<NewJob>> = buckets.all().map(|_| Vec::new()).collect();
-    // In every bucket, more jobs than one step takes.
+    // Puts more jobs into every bucket than one step lists.
     for number in 0..(625 * usize::from(buckets.get())).max(2_500) {
         let new = job(&format!("job:{number}"), "t");
         jobs[buckets.of(&new.id).index()].push(new);
@@ -191,7 +191,7 @@ pub async fn every_reserved_job_is_listed_with_its_holder_in_steps(bench: Bench)
         for step in 0.. {
             let topic = "t".parse().expect("topic");
             let page = bench.store.held(bucket, topic, cursor).await.expect("read");
-            assert!(page.held.len() <= 1_000, "a bounded step");
+            assert!(page.held.len() <= 1_000, "a step lists more than 1,000 jobs");
             told.extend(
                 page.held.into_iter().map(|held| (held.id, held.reservation.expect("held"))),
             );
@@ -199,7 +199,7 @@ pub async fn every_reserved_job_is_listed_with_its_holder_in_steps(bench: Bench)
             if cursor.is_none() {
                 break;
             }
-            assert!(step < 100, "it comes to an end");
+            assert!(step < 100, "the list has no end after 100 steps");
         }
         assert_eq!(told, reserved);
     }

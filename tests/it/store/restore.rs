@@ -1,4 +1,4 @@
-//! Jobs from another store: they keep all fields, and go on as they would have there.
+//! Jobs from another store. They keep all fields, and behave as they would have in that store.
 
 use std::sync::LazyLock;
 
@@ -19,13 +19,13 @@ use crate::store::bench::{
 
 const RESERVATION: &str = "0123456789abcdef";
 
-/// Returns a job as a store may have it in a state; popped once if it is reserved, dead or
-/// finished.
+/// Returns a job as a store may have it in this state. Reserved, dead and finished jobs were popped
+/// once.
 pub fn stored(bench: &Bench, name: &str, topic: &str, state: State) -> Job {
     stored_at(bench.now(), name, topic, state)
 }
 
-/// Returns such a job of any store, at this time.
+/// Returns such a job at this time, without a store.
 pub fn stored_at(now: UnixMillis, name: &str, topic: &str, state: State) -> Job {
     let popped = matches!(state, State::Reserved | State::Dead | State::Finished);
     let is_finished = state == State::Finished;
@@ -36,6 +36,7 @@ pub fn stored_at(now: UnixMillis, name: &str, topic: &str, state: State) -> Job 
         body: if is_finished { Bytes::new() } else { body.into() },
         state,
         attempt: u32::from(popped),
+        is_snoozed: false,
         due_at: if state == State::Delayed { now.after(HOUR) } else { now },
         created_at: now,
         ttr: MINUTE,
@@ -44,6 +45,7 @@ pub fn stored_at(now: UnixMillis, name: &str, topic: &str, state: State) -> Job 
             max_attempts: 3,
             dead_retention: RETENTION,
             finished_retention: if is_finished { HOUR } else { Millis::ZERO },
+            dead_to: None,
             ..whole_policy()
         },
         reservation: popped.then(|| RESERVATION.parse().expect("a reservation")),
@@ -61,7 +63,8 @@ pub fn stored_at(now: UnixMillis, name: &str, topic: &str, state: State) -> Job 
     }
 }
 
-/// Returns every job of a store by id, read page by page; the counts of the topics must match.
+/// Reads all jobs of a store page by page, and sorts them by id. The counts of the topics must
+/// match.
 async fn all(bench: &Bench) -> Vec<Job> {
     let mut jobs = Vec::new();
     for bucket in bench.store.buckets().all() {
@@ -102,8 +105,8 @@ async fn move_all(from: &Bench, to: &Bench) {
     }
 }
 
-/// Makes jobs in every state and with every past, all of topic `t`.
-async fn every_past(bench: &Bench) {
+/// Puts jobs into topic `t` and brings them into every state in every way.
+async fn put_jobs_with_all_pasts(bench: &Bench) {
     let backoff: Option<_> = Some("list:1800000".parse().expect("a backoff"));
     for name in ["bury", "spent", "lapsed", "waits", "given-back"] {
         let max_attempts = if name == "spent" { 1 } else { 20 };
@@ -127,6 +130,19 @@ async fn every_past(bench: &Bench) {
     }
     bench.advance(MINUTE);
     bench.promote().await;
+    for name in ["moved", "moved-unpopped"] {
+        let new = with(job(name, "dying"), |policy| {
+            policy.dead_to = Some("moved".parse().expect("a topic"));
+            policy.expires_after = (name == "moved-unpopped").then_some(SECOND);
+        });
+        bench.put(new).await.expect("put");
+        if name == "moved" {
+            let popped = bench.pop_one("dying").await;
+            bench.bury(&popped.id, Some(popped.reservation)).await.expect("buried");
+        }
+    }
+    bench.advance(SECOND);
+    bench.promote().await;
     let held = with(job("held", "other"), |policy| policy.dead_retention = HOUR);
     bench.put(held).await.expect("put");
     assert_eq!(bench.pop_with("other", 1, Some(HOUR)).await.len(), 1);
@@ -140,8 +156,8 @@ async fn every_past(bench: &Bench) {
     bench.delete_remembered(&id("forgotten"), HOUR).await.expect("deleted");
 }
 
-pub async fn a_job_is_in_another_store_what_it_was_in_this(bench: Bench) {
-    every_past(&bench).await;
+pub async fn a_restored_job_equals_the_job_of_the_other_store(bench: Bench) {
+    put_jobs_with_all_pasts(&bench).await;
     let states: Vec<State> = all(&bench).await.iter().map(|job| job.state).collect();
     assert!(State::ALL.iter().all(|state| states.contains(state)), "{states:?}");
     for there in [Bench::file().await, Bench::redis().await] {
@@ -149,15 +165,15 @@ pub async fn a_job_is_in_another_store_what_it_was_in_this(bench: Bench) {
         move_all(&bench, &there).await;
         assert_eq!(all(&there).await, all(&bench).await);
         for job in all(&there).await {
-            assert_eq!(there.get(&job.id).await, Some(job), "a look and a list show the same");
+            assert_eq!(there.get(&job.id).await, Some(job), "a get and a list differ");
         }
-        // The jobs are on disk.
+        // After a restart, the jobs must be the same.
         let there = there.reopen().await;
         assert_eq!(all(&there).await, all(&bench).await);
     }
 }
 
-pub async fn a_restored_reservation_still_holds_and_its_ttr_runs_out(bench: Bench) {
+pub async fn a_restored_reservation_is_valid_and_its_ttr_expires(bench: Bench) {
     for name in ["a", "b", "c"] {
         bench.restore(stored(&bench, name, "t", State::Reserved)).await.expect("a free id");
     }
@@ -171,10 +187,18 @@ pub async fn a_restored_reservation_still_holds_and_its_ttr_runs_out(bench: Benc
     let deadline = bench.get(&id("c")).await.and_then(|job| job.reserved_until);
     bench.advance(MINUTE);
     bench.promote().await;
-    let lapsed = bench.get(&id("c")).await.expect("it lives");
+    let lapsed = bench.get(&id("c")).await.expect("the job exists");
     assert_eq!((lapsed.state, lapsed.error.as_deref()), (State::Ready, Some("ttr expired")));
-    assert_eq!(Some(lapsed.due_at), deadline.map(|at| at.after(SECOND)), "by its backoff");
-    assert_eq!(bench.finish(&id("c"), Some(reservation)).await, Ok(()), "until it is popped again");
+    assert_eq!(
+        Some(lapsed.due_at),
+        deadline.map(|at| at.after(SECOND)),
+        "the job is not due after its backoff"
+    );
+    assert_eq!(
+        bench.finish(&id("c"), Some(reservation)).await,
+        Ok(()),
+        "the last reservation is refused although the job was not popped again"
+    );
 }
 
 pub async fn a_lapsed_restored_job_is_finished_by_its_reservation(bench: Bench) {
@@ -194,14 +218,15 @@ pub async fn a_lapsed_restored_job_is_finished_by_its_reservation(bench: Bench) 
     assert_eq!((popped.id.as_str(), popped.attempt), ("c", 3));
     assert_eq!(bench.finish(&id("c"), Some(reservation)).await, Err(LOST));
     let moved = bench.release(&id("c"), Some(popped.reservation), None).await;
-    assert!(moved.expect("released").died, "three attempts are all it has");
+    assert!(moved.expect("released").died, "the job has more than three attempts");
 }
 
-pub async fn the_restored_dead_can_be_kicked_or_go_after_their_retention(bench: Bench) {
+pub async fn restored_dead_jobs_can_be_kicked_and_are_removed_in_time(bench: Bench) {
     for name in ["a", "b"] {
         bench.restore(stored(&bench, name, "t", State::Dead)).await.expect("a free id");
     }
-    assert_eq!(bench.kick(&id("a")).await.map(|topic| topic.to_string()), Ok("t".to_owned()));
+    let topic = bench.kick(&id("a")).await.map(|job| job.topic.to_string());
+    assert_eq!(topic, Ok("t".to_owned()));
     assert_eq!(bench.get(&id("a")).await.map(|job| job.attempt), Some(0));
     bench.advance(Millis::new(RETENTION.get() - 1));
     bench.promote().await;
@@ -211,7 +236,7 @@ pub async fn the_restored_dead_can_be_kicked_or_go_after_their_retention(bench: 
     assert_eq!(bench.state(&id("b")).await, None);
 }
 
-pub async fn a_living_id_is_not_restored_and_the_others_are(bench: Bench) {
+pub async fn an_existing_id_is_not_restored_and_the_others_are(bench: Bench) {
     let bucket = bench.store.buckets().all().next().expect("a bucket");
     let mine = |n: &u32| bench.bucket(&id(&format!("job:{n}"))) == bucket;
     let names: Vec<String> = (0..).filter(mine).take(3).map(|n| format!("job:{n}")).collect();
@@ -223,10 +248,10 @@ pub async fn a_living_id_is_not_restored_and_the_others_are(bench: Bench) {
     assert_eq!(replies, [Ok(()), Err(Refusal::Exists(None)), Ok(()), Err(Refusal::Exists(None))]);
     assert_eq!(bench.get(&id(&names[1])).await, living);
     assert_eq!(all(&bench).await.len(), 3);
-    // The timer learns of restored jobs: they fall due by themselves.
+    // The timer knows the deadlines of restored jobs.
     bench.advance(HOUR);
     let promoted = bench.promote().await;
-    assert_eq!(promoted.iter().map(|p| p.total().ready).sum::<u64>(), 2);
+    assert_eq!(promoted.iter().map(|p| p.total().ready.count).sum::<u64>(), 2);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -255,8 +280,8 @@ async fn jobs_of_one_due_time_keep_their_order_in_a_file() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_full_redis_restores_nothing() {
     let bench = Bench::redis().await;
-    let crate::store::bench::Home::Redis(redis) = &bench.home else {
-        unreachable!("it is on Redis")
+    let crate::store::bench::Backend::Redis(redis) = &bench.backend else {
+        unreachable!("this store is on Redis")
     };
     redis.command("CONFIG SET maxmemory 1").expect("an answer");
     let job = stored(&bench, "a", "t", State::Dead);
@@ -266,7 +291,7 @@ async fn a_full_redis_restores_nothing() {
     assert_eq!(all(&bench).await, []);
 }
 
-/// History of a job before it is moved.
+/// Calls on a job before it is restored in the other store.
 #[derive(Debug, Clone)]
 struct Past {
     body: Vec<u8>,
@@ -275,7 +300,7 @@ struct Past {
     backoff: Option<&'static str>,
     retention: u64,
     finished_retention: u64,
-    /// For each pop, the call that follows it, and the time until the next pop.
+    /// For each pop, the call after it, and the time until the next pop.
     attempts: Vec<(u8, u64)>,
 }
 
@@ -296,7 +321,7 @@ fn past() -> impl Strategy<Value = Past> {
     )
 }
 
-async fn live(bench: &Bench, pasts: &[Past]) {
+async fn make_calls(bench: &Bench, pasts: &[Past]) {
     for (number, past) in pasts.iter().enumerate() {
         let topic = format!("t{number}");
         let new = job(&format!("job:{number}"), &topic);
@@ -335,7 +360,7 @@ async fn live(bench: &Bench, pasts: &[Past]) {
 static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| Runtime::new().expect("a runtime"));
 
 thread_local! {
-    /// Dropped with the test's thread, and Redis with it.
+    /// Dropped at the end of the test's thread, which stops Redis.
     static REDIS: Bench = RUNTIME.block_on(Bench::redis());
 }
 
@@ -343,7 +368,7 @@ proptest! {
     #![proptest_config(Config { cases: 100, ..Config::default() })]
 
     #[test]
-    fn restored_jobs_go_on_as_in_the_store_they_came_from(
+    fn restored_jobs_behave_as_in_their_first_store(
         pasts in proptest::collection::vec(past(), 1..6),
         to_redis: bool,
         later in 0..200_000_u64,
@@ -352,7 +377,7 @@ proptest! {
         RUNTIME.block_on(async {
             let (file, redis) = (Bench::file().await, redis.fresh().await);
             let (from, to) = if to_redis { (file, redis) } else { (redis, file) };
-            live(&from, &pasts).await;
+            make_calls(&from, &pasts).await;
             to.advance(from.now().since(to.now()));
             move_all(&from, &to).await;
             assert_eq!(all(&to).await, all(&from).await);

@@ -1,8 +1,11 @@
-//! Due times, with the time passed in.
+//! Due times and deadlines, with the time passed in.
 
 use delay_queue::{
-    job::{Backoff, Change, MAX_DURATION, Millis, NewJob, Refusal, Schedule, State, UnixMillis},
-    store::{Clock, Next, PopRequest, PromoteCounts},
+    job::{
+        Backoff, Change, MAX_DURATION, Millis, NewJob, Priority, Refusal, Schedule, State,
+        UnixMillis,
+    },
+    store::{Clock, Next, PopRequest, PromoteCounts, ReadyJobs},
 };
 
 use crate::store::bench::{
@@ -17,10 +20,11 @@ pub async fn a_job_is_ready_at_its_due_time_and_not_before(bench: Bench) {
     bench.promote().await;
     assert!(bench.pop("t", 1).await.is_empty());
     bench.advance(Millis::new(1));
-    assert!(bench.pop("t", 1).await.is_empty(), "promoting is what makes a job ready");
+    assert!(bench.pop("t", 1).await.is_empty(), "the job is ready before it was promoted");
     let promoted = bench.promote().await;
     let moved: Vec<_> = promoted.into_iter().flat_map(|promoted| promoted.topics).collect();
-    let ready = PromoteCounts { ready: 1, ..PromoteCounts::default() };
+    let ready =
+        PromoteCounts { ready: ReadyJobs::one(Priority::STANDARD), ..PromoteCounts::default() };
     assert_eq!(moved, [("t".parse().expect("a topic"), ready)]);
     assert_eq!(bench.pop_one("t").await.due_at, START.after(SECOND));
 }
@@ -37,7 +41,7 @@ pub async fn a_past_due_time_is_now_and_one_too_far_is_refused(bench: Bench) {
 }
 
 pub async fn jobs_come_in_the_order_of_their_due_times(bench: Bench) {
-    // One bucket, as order holds only within one.
+    // All jobs are in one bucket, since only jobs of the same bucket have an order.
     let bucket = bench.bucket(&id("0"));
     let names: Vec<String> = (0..)
         .map(|n: u32| n.to_string())
@@ -54,7 +58,7 @@ pub async fn jobs_come_in_the_order_of_their_due_times(bench: Bench) {
     assert_eq!(popped, [10, 20, 30, 40, 50]);
 }
 
-/// Backoffs of all forms, some with factors and jitters of many digits.
+/// Backoffs of all kinds, some of them with factors and jitters of many digits.
 const BACKOFFS: [&str; 9] = [
     "list:0,120000,600000",
     "exp:1000:2:60000:0.5",
@@ -76,12 +80,12 @@ pub async fn an_expired_ttr_waits_its_backoff_counted_from_the_deadline(bench: B
         for attempt in 1..=5 {
             let popped = bench.pop_one(&topic).await;
             assert_eq!(popped.attempt, attempt);
-            // A late timer does not change later due times.
+            // A late promote must not change later due times.
             bench.advance(MINUTE);
             bench.advance(Millis::new(777));
             bench.promote().await;
             let delay = backoff.delay(&popped.id, attempt);
-            let job = bench.get(&popped.id).await.expect("it lives");
+            let job = bench.get(&popped.id).await.expect("the job exists");
             assert_eq!(job.due_at, popped.reserved_until.after(delay), "{text} {attempt}");
             let state = if delay.get() <= 777 { State::Ready } else { State::Delayed };
             assert_eq!(job.state, state, "{text} {attempt}");
@@ -120,7 +124,7 @@ pub async fn attempts_are_counted_and_spent(bench: Bench) {
         bench.advance(MINUTE);
         bench.promote().await;
     }
-    let dead = bench.get(&id("a")).await.expect("it is kept");
+    let dead = bench.get(&id("a")).await.expect("the job is kept");
     assert_eq!((dead.state, dead.attempt), (State::Dead, 3));
     assert_eq!(dead.died_at, Some(bench.now()));
     assert_eq!(dead.error.as_deref(), Some("ttr expired"));
@@ -132,11 +136,11 @@ pub async fn attempts_are_counted_and_spent(bench: Bench) {
     assert_eq!((kicked.attempt, kicked.due_at), (1, bench.now()));
 }
 
-pub async fn the_dead_are_kept_for_their_retention_and_then_gone(bench: Bench) {
+pub async fn dead_jobs_are_kept_for_their_retention(bench: Bench) {
     bench.put(job("a", "t")).await.expect("put");
     let popped = bench.pop_one("t").await;
     bench.bury(&popped.id, Some(popped.reservation)).await.expect("bury");
-    let dead = bench.get(&popped.id).await.expect("it is kept");
+    let dead = bench.get(&popped.id).await.expect("the job is kept");
     assert_eq!((dead.died_at, dead.error.as_deref()), (Some(START), Some("buried")));
     bench.advance(Millis::new(RETENTION.get() - 1));
     bench.promote().await;
@@ -158,7 +162,7 @@ pub async fn a_touch_moves_the_deadline(bench: Bench) {
     bench.advance(Millis::new(59_999));
     bench.promote().await;
     assert_eq!(bench.state(&popped.id).await, Some(State::Reserved));
-    // A touch may also shorten the hold, and its TTR then stays in force.
+    // A touch may also shorten the TTR. Later touches without a TTR use the shorter one.
     let until = bench.touch(&popped.id, hold, Some(SECOND)).await;
     assert_eq!(until, Ok(bench.now().after(SECOND)));
     assert_eq!(bench.touch(&popped.id, hold, None).await, until);
@@ -167,7 +171,7 @@ pub async fn a_touch_moves_the_deadline(bench: Bench) {
     assert_eq!(bench.state(&popped.id).await, Some(State::Ready));
 }
 
-pub async fn a_pop_can_set_another_ttr_for_itself_alone(bench: Bench) {
+pub async fn a_pop_can_set_another_ttr_for_its_attempt(bench: Bench) {
     bench.put(job("a", "t")).await.expect("put");
     let popped = bench.pop_with("t", 1, Some(HOUR)).await.remove(0);
     assert_eq!((popped.ttr, popped.reserved_until), (HOUR, bench.now().after(HOUR)));
@@ -190,16 +194,16 @@ pub async fn the_next_deadline_is_never_reported_too_late(bench: Bench) {
     bench.reschedule(&name, sooner).await.expect("reschedule");
     assert_eq!(next().await, Some(MINUTE.into()));
     bench.delete(&name).await.expect("delete");
-    assert_eq!(next().await, None, "nothing is left behind for a timer");
+    assert_eq!(next().await, None, "a deadline remains after all jobs were removed");
     bench.put(job("a", "t")).await.expect("put");
-    assert_eq!(next().await, None, "a ready job has no deadline");
+    assert_eq!(next().await, None, "a ready job has left a deadline");
     bench.pop_one("t").await;
     assert_eq!(next().await, Some(MINUTE.into()));
     bench.advance(HOUR);
     assert_eq!(next().await, Some(std::time::Duration::ZERO));
     let promoted = promote_in(&*bench.store, bucket, 10).await.expect("promote");
     assert_eq!((promoted.total().expired, promoted.next), (1, None));
-    // A job that is rescheduled leaves the earlier deadline of another job in place.
+    // A reschedule must not remove the earlier deadline of another job.
     let mut names =
         (0..).map(|n: u32| n.to_string()).filter(|name| bench.bucket(&id(name)) == bucket);
     let [first, moved] = [names.next(), names.next()].map(|name| name.expect("one of many"));
@@ -221,7 +225,8 @@ pub async fn the_next_deadline_after_a_batch_is_its_earliest(bench: Bench) {
         let delays = seconds.map(|delay| Millis::new(delay * 1000));
         names.iter().zip(delays).map(|(name, delay)| delayed(name, "t", delay)).collect()
     };
-    // The earliest in the middle; then none earlier; then an earlier one.
+    // The first batch has its earliest deadline in the middle. The second has no earlier deadline,
+    // and the third has one.
     for (names, seconds, earliest) in [
         (&names[..3], [70, 50, 90], 50),
         (&names[3..6], [60, 80, 100], 50),
@@ -234,27 +239,31 @@ pub async fn the_next_deadline_after_a_batch_is_its_earliest(bench: Bench) {
     }
     bench.advance(Millis::new(10_000));
     let promoted = promote_in(&*bench.store, bucket, 100).await.expect("promote");
-    assert_eq!(promoted.total().ready, 1);
+    assert_eq!(promoted.total().ready.count, 1);
     let wait = promoted.next.map(|next| next.wait);
-    assert_eq!(wait, Some(std::time::Duration::from_secs(10)), "to the one that is due at 20 s");
+    assert_eq!(
+        wait,
+        Some(std::time::Duration::from_secs(10)),
+        "the wait does not end at the deadline at 20 s"
+    );
 }
 
-/// Returns the store's own time in microseconds; a test's clock has only milliseconds. All servers
-/// of the test run on this machine and use this clock.
+/// Returns the time of this machine in microseconds, since a test's clock has only milliseconds.
+/// The Redis processes of the test use the same clock.
 #[expect(clippy::disallowed_methods, reason = "compares with the store's own clock")]
 fn micros() -> u64 {
     let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-    u64::try_from(since.expect("after 1970").as_micros()).expect("it fits")
+    u64::try_from(since.expect("after 1970").as_micros()).expect("the microseconds fit")
 }
 
-pub async fn no_time_is_shorter_than_asked_by_a_part_of_a_millisecond(bench: Bench) {
+pub async fn no_wait_is_shorter_by_a_part_of_a_millisecond(bench: Bench) {
     let bench = bench.reopen_by(Clock::Own).await;
     let span = Millis::new(3_000);
     let within = |before: u64, time: UnixMillis, what: &str| {
         let least = before + span.get() * 1_000;
-        assert!(time.get() * 1_000 >= least, "{what}: until {time:?}, asked at {before} µs");
+        assert!(time.get() * 1_000 >= least, "{what}: called at {before} µs, but ends at {time:?}");
     };
-    // Each call begins at another part of a millisecond.
+    // Each call begins at another fraction of a millisecond.
     for number in 0..50 {
         let (name, topic) = (format!("delayed:{number}"), format!("t{number}"));
         let before = micros();
@@ -300,11 +309,11 @@ pub async fn promoting_goes_in_bounded_steps(bench: Bench) {
     let mut steps = Vec::new();
     loop {
         let promoted = promote_in(&*bench.store, bucket, 10).await.expect("promote");
-        steps.push(promoted.total().ready);
+        steps.push(promoted.total().ready.count);
         if promoted.next.is_none() {
             break;
         }
-        assert!(promoted.next.is_some_and(Next::has_come));
+        assert!(promoted.next.is_some_and(Next::has_passed));
     }
     assert_eq!(steps, [10, 10, 5]);
     assert_eq!(bench.ready("even").await + bench.ready("odd").await, 25);

@@ -1,4 +1,4 @@
-//! Every event in every state, against the state table.
+//! Every event in every state, compared with the state table.
 
 use delay_queue::{
     job::{
@@ -9,7 +9,7 @@ use delay_queue::{
 };
 
 use crate::store::{
-    bench::{Bench, HOUR, MINUTE, RETENTION, deletion, id, job, states},
+    bench::{Bench, HOUR, MINUTE, RETENTION, SECOND, deletion, id, job, states},
     restore::stored,
 };
 
@@ -28,10 +28,16 @@ pub async fn every_event_in_every_state_does_what_the_table_says(bench: Bench) {
             assert_eq!(happened, expected, "{state:?} {event:?}");
             if expected.is_err() {
                 let after = bench.get(&name).await;
-                assert_eq!(after, before, "refused and yet changed: {state:?} {event:?}");
+                assert_eq!(
+                    after, before,
+                    "a refused event has changed the job: {state:?} {event:?}"
+                );
             }
             let _ = bench.delete(&name).await;
-            assert!(bench.pop(TOPIC, 1).await.is_empty(), "left behind: {state:?} {event:?}");
+            assert!(
+                bench.pop(TOPIC, 1).await.is_empty(),
+                "a removed job is still ready: {state:?} {event:?}"
+            );
         }
     }
 }
@@ -61,8 +67,8 @@ pub async fn every_event_without_a_job_does_what_the_table_says(bench: Bench) {
         let name = id("job");
         let happened = apply(&bench, &name, event, Reservation::from_bits(0x1000)).await;
         let expected = match (event, next(None, event)) {
-            // These two act on any job that is there; without a job they refuse nothing.
-            (Event::Pop | Event::Promote(_), _) => Ok(None),
+            // These events act on all jobs of a topic, so without a job they are not refused.
+            (Event::Pop | Event::Promote(_) | Event::Expire { .. }, _) => Ok(None),
             (_, expected) => expected,
         };
         assert_eq!(happened, expected, "{event:?}");
@@ -70,35 +76,63 @@ pub async fn every_event_without_a_job_does_what_the_table_says(bench: Bench) {
     }
 }
 
-/// Puts a job in this state that was popped once and is in the circumstances that the event names.
+/// Puts a job, pops it once, and brings it into this state and into the circumstances of the event.
 /// Returns its last reservation.
 async fn arrange(bench: &Bench, state: State, event: Event) -> Reservation {
-    let spent = matches!(event, Event::Promote(After::Spent) | Event::Release(After::Spent));
+    let spent = match event {
+        Event::Promote(after) | Event::Release(after) => after.dies(),
+        _ => false,
+    };
+    let expires = matches!(event, Event::Expire { .. });
+    let moves = matches!(
+        event,
+        Event::Promote(After::Moved)
+            | Event::Release(After::Moved)
+            | Event::Expire { moves: true }
+            | Event::Bury { moves: true }
+    );
     let lapses_later = state == State::Reserved && event == Event::Promote(After::Later);
     let waits = state == State::Delayed || lapses_later;
     let mut new = job("job", TOPIC);
-    new.policy.backoff = waits.then(|| "list:3600000".parse().expect("a backoff"));
+    let wait = if expires { "list:30000" } else { "list:3600000" };
+    new.policy.backoff = waits.then(|| wait.parse().expect("a backoff"));
     if state == State::Dead || (spent && state == State::Reserved) {
         new.policy.max_attempts = 1;
     }
     if state == State::Finished || event == (Event::Finish { kept: true }) {
         new.policy.finished_retention = HOUR;
     }
+    let target = moves.then(|| "other".parse().expect("a topic"));
+    if state != State::Dead {
+        new.policy.dead_to = target.clone();
+    }
+    if expires {
+        // The job expires after its TTR, and before any other deadline.
+        new.policy.ttr = SECOND;
+        new.policy.expires_after = Some(MINUTE);
+    }
     bench.put(new).await.expect("put");
     let popped = bench.pop_one(TOPIC).await;
+    if expires && state == State::Reserved {
+        bench.touch(&popped.id, Some(popped.reservation), Some(HOUR)).await.expect("touched");
+    }
     match state {
         State::Reserved => {}
         State::Finished => {
             bench.finish(&popped.id, Some(popped.reservation)).await.expect("finished");
         }
         _ => {
-            bench.advance(MINUTE);
+            bench.advance(if expires { SECOND } else { MINUTE });
             bench.promote().await;
         }
     }
     if spent && matches!(state, State::Delayed | State::Ready) {
-        // A reschedule would end the hold; a restore keeps it.
+        // A restore keeps the reservation, which a reschedule would end.
         bench.restored_with(&popped.id, |job| job.policy.max_attempts = 1).await;
+    }
+    if moves && state == State::Dead {
+        // Only a job from another store can be dead with this policy.
+        bench.restored_with(&popped.id, |job| job.policy.dead_to = target).await;
     }
     popped.reservation
 }
@@ -122,14 +156,18 @@ async fn apply(
                 new.on_conflict = OnConflict::Replace;
             }
             let placed = bench.put(new).await.map_err(|refusal| match refusal {
-                // The table has no topics.
+                // The table does not describe topics.
                 Refusal::Exists(Some(living)) => {
                     assert_eq!(living.topic.as_str(), TOPIC);
                     Refusal::Exists(None)
                 }
                 other => other,
             })?;
-            assert_eq!(Some(placed.state), bench.state(id).await, "the answer is the truth");
+            assert_eq!(
+                Some(placed.state),
+                bench.state(id).await,
+                "the answer differs from the stored job"
+            );
         }
         Event::Promote(_) => {
             let span = match bench.state(id).await {
@@ -139,6 +177,10 @@ async fn apply(
                 Some(State::Ready) | None => Millis::ZERO,
             };
             bench.advance(span);
+            bench.promote().await;
+        }
+        Event::Expire { .. } => {
+            bench.advance(MINUTE);
             bench.promote().await;
         }
         Event::Pop => {
@@ -152,10 +194,14 @@ async fn apply(
         Event::Release(after) => {
             let delay = if after == After::Later { HOUR } else { Millis::ZERO };
             let moved = bench.release(id, hold, Some(delay)).await?;
-            assert_eq!(Some(moved.state), bench.state(id).await, "the answer is the truth");
+            assert_eq!(
+                Some(moved.state),
+                bench.state(id).await,
+                "the answer differs from the stored job"
+            );
         }
         Event::Touch => drop(bench.touch(id, hold, None).await?),
-        Event::Bury => bench.bury(id, hold).await?,
+        Event::Bury { .. } => bench.bury(id, hold).await?,
         Event::Kick => drop(bench.kick(id).await?),
         Event::Delete { kept } => {
             let remember = kept.then_some(HOUR);
@@ -165,7 +211,7 @@ async fn apply(
         Event::Reschedule(due) => {
             let schedule = Some(Schedule::In(delay(due)));
             let job = bench.reschedule(id, Change { schedule, ..Change::default() }).await?;
-            assert_eq!(bench.get(id).await, Some(job), "the answer is the truth");
+            assert_eq!(bench.get(id).await, Some(job), "the answer differs from the stored job");
         }
     }
     Ok(bench.state(id).await)

@@ -1,5 +1,3 @@
-//! Access tokens in a store.
-
 use delay_queue::{
     job::{Topics, UnixMillis},
     store::{StoredToken, Target, TokenChange, TokenChanged},
@@ -47,31 +45,35 @@ pub async fn tokens_are_made_listed_and_revoked_each_by_its_name(bench: Bench) {
     let (first, none) = all(&bench).await;
     assert_eq!(none, []);
     assert!(create(&bench, "a", "one").await);
-    assert!(!create(&bench, "a", "another").await, "there is one of this name");
+    assert!(!create(&bench, "a", "another").await, "a second token with this name was created");
     assert!(create(&bench, "b.c_d-e", r#"{"put":["*"]}"#).await);
     let both = [token("a", "one", None), token("b.c_d-e", r#"{"put":["*"]}"#, None)];
     let (version, found) = all(&bench).await;
     assert!(version > first);
     assert_eq!(found, both);
     assert!(revoke(&bench, "a").await);
-    assert!(!revoke(&bench, "a").await, "it is gone");
+    assert!(!revoke(&bench, "a").await, "a revoked token was revoked again");
     assert_eq!(all(&bench).await.1, both[1..]);
-    assert!(create(&bench, "a", "new").await, "the name is free again");
+    assert!(create(&bench, "a", "new").await, "the name of a revoked token is not free");
     assert_eq!(all(&bench).await.1[0], token("a", "new", None));
 }
 
-pub async fn the_first_token_is_one_of_an_administrator(bench: Bench) {
+pub async fn the_first_token_must_have_the_scope_admin(bench: Bench) {
     use TokenChanged::{Done, First, NameConflict, NeedsAdmin};
     let make = async |name: &str, is_admin| change(&bench, creation(name, "{}", is_admin)).await;
     let (empty, _) = all(&bench).await;
     assert_eq!(make("shop", false).await, NeedsAdmin);
-    assert_eq!(all(&bench).await, (empty, Vec::new()), "nothing has changed");
+    assert_eq!(all(&bench).await, (empty, Vec::new()), "a refused token has changed the store");
     assert_eq!(make("root", true).await, First);
     assert_eq!(make("shop", false).await, Done);
     assert_eq!(make("root", false).await, NameConflict);
     assert!(revoke(&bench, "root").await && revoke(&bench, "shop").await);
-    assert_eq!(make("shop", false).await, NeedsAdmin, "there is none again");
-    // Whichever comes first: a token without admin rights is never the only one.
+    assert_eq!(
+        make("shop", false).await,
+        NeedsAdmin,
+        "without any token, a token without admin rights was created"
+    );
+    // Whichever call is first, a token without admin rights must never be the only one.
     for _ in 0..20 {
         let (shop, root) = futures::join!(make("shop", false), make("root", true));
         assert!(root == First && [Done, NeedsAdmin].contains(&shop), "{shop:?} {root:?}");
@@ -90,20 +92,27 @@ pub async fn tokens_are_read_again_only_when_one_is_made_or_revoked(bench: Bench
         bench.store.note_token_uses(uses.collect()).await.expect("noted");
     };
     used(&[("a", 5)]).await;
-    assert_eq!(since(made).await, None, "a use changes nothing for others");
+    assert_eq!(since(made).await, None, "a recorded use has changed the version of the tokens");
     assert_eq!(all(&bench).await.1, [token("a", "one", Some(5))]);
     assert!(create(&bench, "c", "two").await);
     used(&[("a", 7), ("b", 5), ("c", 9)]).await;
     let both = [token("a", "one", Some(7)), token("c", "two", Some(9))];
-    assert_eq!(all(&bench).await.1, both, "there is no b");
+    assert_eq!(all(&bench).await.1, both, "the use of an unknown token was recorded");
     let (made, _) = all(&bench).await;
     assert!(revoke(&bench, "c").await);
     assert!(revoke(&bench, "a").await);
-    let news = since(made).await.expect("another version");
-    assert!(news.version > made && news.tokens.is_empty(), "{news:?}");
-    used(&[("a", 9)]).await; // it is gone
+    let changed_tokens = since(made).await.expect("another version");
+    assert!(
+        changed_tokens.version > made && changed_tokens.tokens.is_empty(),
+        "{changed_tokens:?}"
+    );
+    used(&[("a", 9)]).await; // this token was revoked
     assert!(create(&bench, "a", "new").await);
-    assert_eq!(all(&bench).await.1, [token("a", "new", None)], "without the uses of the other");
+    assert_eq!(
+        all(&bench).await.1,
+        [token("a", "new", None)],
+        "the new token has the uses of the old one"
+    );
 }
 
 pub async fn tokens_outlive_the_server(bench: Bench) {
@@ -113,20 +122,25 @@ pub async fn tokens_outlive_the_server(bench: Bench) {
     assert_eq!(all(&bench).await.1, [token("b", "two", None)]);
 }
 
-pub async fn a_revocation_whose_caller_has_gone_is_news_all_the_same(bench: Bench) {
+pub async fn a_revocation_is_seen_even_if_its_caller_has_gone(bench: Bench) {
     assert!(create(&bench, "a", "one").await);
     let (made, mut left) = all(&bench).await;
     while !left.is_empty() {
         let revoke = TokenChange::Revoke { name: "a".to_owned() };
-        // Begun, and dropped at once, as the handler of a client that hangs up.
+        // Drops the call at once after its start, like the handler of a client that has
+        // disconnected.
         drop(bench.store.change_token(revoke).now_or_never());
         left = all(&bench).await.1;
     }
-    let news = bench.store.tokens(Some(made)).await.expect("tokens").expect("another version");
-    assert!(news.version > made && news.tokens.is_empty(), "{news:?}");
+    let changed_tokens =
+        bench.store.tokens(Some(made)).await.expect("tokens").expect("another version");
+    assert!(
+        changed_tokens.version > made && changed_tokens.tokens.is_empty(),
+        "{changed_tokens:?}"
+    );
 }
 
-pub async fn a_job_of_a_topic_out_of_reach_is_not_read(bench: Bench) {
+pub async fn a_job_of_a_forbidden_topic_is_not_read(bench: Bench) {
     bench.put(job("a", "own.t")).await.expect("put");
     bench.put(job("b", "other")).await.expect("put");
     let read = async |name: &str, patterns: &[&str]| {

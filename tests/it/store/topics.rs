@@ -1,11 +1,14 @@
-//! Reads of topics, and calls on many of their jobs at once.
+//! Reads of topics, and calls on many jobs of a topic.
 
 use delay_queue::{
     job::{
-        JobId, Millis, NewJob, Pause, PolicyFields, Schedule, SettingsChanges, State, Topic,
-        TopicChange, TopicSettings,
+        JobId, Millis, NewJob, Pause, PolicyFields, Schedule, Setting, SettingKind,
+        SettingsChanges, State, Topic, TopicSettings,
     },
-    store::{Counts, JobPage, JobPosition, JobRange, KickDead, Purge, Steps, TopicPage},
+    store::{
+        Counts, JobFilter, JobPage, JobPosition, JobRange, KickDead, Period, Purge, Steps,
+        TopicPage,
+    },
 };
 
 use crate::store::bench::{
@@ -16,7 +19,7 @@ fn topic(name: &str) -> Topic {
     name.parse().expect("a topic")
 }
 
-/// Returns the counts of a topic over all buckets.
+/// Returns the counts of a topic in all buckets.
 async fn counts(bench: &Bench, name: &str) -> Counts {
     let mut sum = Counts::default();
     for bucket in bench.store.buckets().all() {
@@ -25,7 +28,7 @@ async fn counts(bench: &Bench, name: &str) -> Counts {
     sum
 }
 
-/// Returns the names of all topics, sorted, once each.
+/// Returns the sorted names of all topics, without repetitions.
 async fn names(bench: &Bench) -> Vec<String> {
     let mut names = std::collections::BTreeSet::new();
     for bucket in bench.store.buckets().all() {
@@ -36,9 +39,9 @@ async fn names(bench: &Bench) -> Vec<String> {
     names.into_iter().collect()
 }
 
-pub async fn a_topic_appears_with_its_first_job_and_goes_with_its_last(bench: Bench) {
+pub async fn a_topic_exists_from_its_first_to_its_last_job(bench: Bench) {
     assert!(names(&bench).await.is_empty());
-    // Every way in which a job can leave the store.
+    // Tries every way in which a job can leave the store.
     for way in 0..6 {
         bench.put(job("a", "t")).await.expect("put");
         assert_eq!(names(&bench).await, ["t"]);
@@ -76,7 +79,10 @@ pub async fn a_topic_appears_with_its_first_job_and_goes_with_its_last(bench: Be
                 bench.delete(&name).await.expect("delete");
             }
         }
-        assert!(names(&bench).await.is_empty(), "way {way}");
+        assert!(
+            names(&bench).await.is_empty(),
+            "the topic still exists after its last job was removed in way {way}"
+        );
     }
 }
 
@@ -86,11 +92,11 @@ pub async fn a_delayed_job_that_should_be_ready_is_reported_with_its_age(bench: 
     let overdue = async || bench.store.topic(bucket, topic("t")).await.expect("topic").overdue;
     assert_eq!(overdue().await, None);
     bench.advance(MINUTE);
-    assert_eq!(overdue().await, None, "it is due at this very moment");
+    assert_eq!(overdue().await, None, "a job that is due at this moment is reported");
     bench.advance(SECOND);
     assert_eq!(overdue().await, Some(SECOND));
     bench.promote().await;
-    assert_eq!(overdue().await, None, "it is ready");
+    assert_eq!(overdue().await, None, "a ready job is reported");
 }
 
 pub async fn counts_are_exact_in_every_state(bench: Bench) {
@@ -114,9 +120,9 @@ pub async fn counts_are_exact_in_every_state(bench: Bench) {
             by_name = by_name.plus(peek.counts);
             assert_eq!(bench.store.topic(bucket, name).await.expect("topic"), peek);
         }
-        let look = bench.store.topic(bucket, topic("t")).await.expect("topic");
-        next_due = next_due.max(look.next_due_at);
-        oldest = oldest.max(look.oldest_ready_age);
+        let shown = bench.store.topic(bucket, topic("t")).await.expect("topic");
+        next_due = next_due.max(shown.next_due_at);
+        oldest = oldest.max(shown.oldest_ready_age);
     }
     assert_eq!(by_name, expected);
     assert_eq!(next_due, Some(crate::store::bench::START.after(HOUR)));
@@ -160,9 +166,10 @@ pub async fn delayed_jobs_are_listed_and_counted_by_due_time(bench: Bench) {
     for bucket in bench.store.buckets().all() {
         let mut after = None;
         loop {
-            // From the third minute up to the sixth; two jobs per page.
+            // Lists the jobs from the third minute to the sixth, two per page.
             let (from, before) = (Some(due(3)), Some(due(6)));
-            let range = JobRange { from, before, after, limit: 2 };
+            let filter = JobFilter { due: Period { from, before }, ..JobFilter::default() };
+            let range = JobRange { filter, after, limit: 2 };
             let page = bench.store.list(bucket, topic("t"), State::Delayed, range).await;
             let page = page.expect("a page");
             listed.extend(page.jobs.into_iter().map(|job| job.due_at));
@@ -186,7 +193,7 @@ pub async fn delayed_jobs_are_listed_and_counted_by_due_time(bench: Bench) {
     assert_eq!(counts, [2 + 3, 4 + 5, 6 + 7, 8 + 9]);
 }
 
-/// Reads all pages of one state in every bucket, and calls `meanwhile` after each page.
+/// Reads all pages of one state in every bucket. Calls `meanwhile` after each page.
 async fn pages(
     bench: &Bench,
     state: State,
@@ -215,15 +222,15 @@ async fn pages(
     ids
 }
 
-pub async fn pages_of_jobs_neither_skip_nor_repeat_those_that_stay(bench: Bench) {
-    // Many jobs with the same time, and some with others.
+pub async fn pages_neither_skip_nor_repeat_remaining_jobs(bench: Bench) {
+    // Many jobs have the same time, and some have others.
     for number in 0..90 {
         let delay = if number % 3 == 0 { Millis::new(number * 1000 + 1000) } else { MINUTE };
         bench.put(delayed(&format!("job:{number}"), "t", delay)).await.expect("put");
     }
     let quiet = pages(&bench, State::Delayed, 4, async |_: &JobPage| {}).await;
     assert_eq!(quiet.len(), 90);
-    // The last job of each page, where the next one begins, is deleted at once.
+    // Deletes the last job of each page, at which the next page begins.
     let mut gone = Vec::new();
     let seen = pages(&bench, State::Delayed, 4, async |page: &JobPage| {
         if let Some(last) = page.jobs.last() {
@@ -232,7 +239,7 @@ pub async fn pages_of_jobs_neither_skip_nor_repeat_those_that_stay(bench: Bench)
         }
     })
     .await;
-    assert_eq!(seen, quiet, "in the same order, none twice, none missing");
+    assert_eq!(seen, quiet, "jobs are missing, repeated, or in another order");
     assert!(!gone.is_empty());
     let left = pages(&bench, State::Delayed, 1000, async |_: &JobPage| {}).await;
     assert_eq!(left.len(), 90 - gone.len());
@@ -243,7 +250,7 @@ pub async fn a_listed_job_is_shown_as_a_get_shows_it(bench: Bench) {
     bench.put(job("a", "t")).await.expect("put");
     let popped = bench.pop_one("t").await;
     for state in [State::Reserved, State::Dead] {
-        let look = bench.get(&popped.id).await.expect("it lives");
+        let shown = bench.get(&popped.id).await.expect("the job exists");
         let list = bench
             .store
             .list(
@@ -253,12 +260,12 @@ pub async fn a_listed_job_is_shown_as_a_get_shows_it(bench: Bench) {
                 JobRange { limit: 9, ..JobRange::default() },
             )
             .await;
-        assert_eq!(list.expect("list").jobs, [look]);
+        assert_eq!(list.expect("list").jobs, [shown]);
         let _ = bench.bury(&popped.id, Some(popped.reservation)).await;
     }
 }
 
-pub async fn a_purge_takes_one_state_in_bounded_steps(bench: Bench) {
+pub async fn a_purge_removes_one_state_in_bounded_steps(bench: Bench) {
     let bucket = bench.bucket(&id("0"));
     let mine = (0..).map(|n: u32| n.to_string()).filter(|name| bench.bucket(&id(name)) == bucket);
     for (number, name) in mine.take(30).enumerate() {
@@ -282,12 +289,12 @@ pub async fn a_purge_takes_one_state_in_bounded_steps(bench: Bench) {
     }
     assert_eq!(steps, [10, 10, 5, 0]);
     assert_eq!(counts(&bench, "t").await, Counts { ready: 5, ..Counts::default() });
-    let look = peek_in(&*bench.store, bucket, vec![]).await.expect("look");
-    assert_eq!(look.next, None, "no deadline is left behind");
+    let shown = peek_in(&*bench.store, bucket, vec![]).await.expect("look");
+    assert_eq!(shown.next, None, "a deadline remains after the purge");
     bench.put(delayed("0", "t", MINUTE)).await.expect("the id is free");
 }
 
-pub async fn kicking_the_dead_takes_those_that_died_first(bench: Bench) {
+pub async fn kicking_dead_jobs_starts_with_the_oldest(bench: Bench) {
     let bucket = bench.bucket(&id("0"));
     let mine = (0..).map(|n: u32| n.to_string()).filter(|name| bench.bucket(&id(name)) == bucket);
     let names: Vec<String> = mine.take(5).collect();
@@ -305,7 +312,7 @@ pub async fn kicking_the_dead_takes_those_that_died_first(bench: Bench) {
         .call_in::<verb::KickDead>(bucket, KickDead { topic: topic("t"), limit: 3 })
         .await
         .expect("kick");
-    assert_eq!(kicked, 3);
+    assert_eq!(kicked.count, 3);
     for (number, name) in dead.iter().enumerate() {
         let state = if number < 3 { State::Ready } else { State::Dead };
         assert_eq!(bench.state(name).await, Some(state), "{number}");
@@ -316,7 +323,8 @@ pub async fn kicking_the_dead_takes_those_that_died_first(bench: Bench) {
             .store
             .call_in::<verb::KickDead>(bucket, KickDead { topic: topic("t"), limit: 9 })
             .await
-            .expect("kick"),
+            .expect("kick")
+            .count,
         2
     );
     assert_eq!(
@@ -324,12 +332,13 @@ pub async fn kicking_the_dead_takes_those_that_died_first(bench: Bench) {
             .store
             .call_in::<verb::KickDead>(bucket, KickDead { topic: topic("t"), limit: 9 })
             .await
-            .expect("kick"),
+            .expect("kick")
+            .count,
         0
     );
 }
 
-pub async fn what_is_set_for_topics_is_kept_and_has_a_version(bench: Bench) {
+pub async fn topic_settings_are_kept_and_have_a_version(bench: Bench) {
     let first = changes_since(&bench, TopicSettings::default()).await;
     assert!(first.paused.is_empty() && first.defaults.is_empty());
     assert_eq!(bench.store.settings(first.version).await.expect("settings"), None);
@@ -345,12 +354,12 @@ pub async fn what_is_set_for_topics_is_kept_and_has_a_version(bench: Bench) {
     let bench = bench.reopen().await;
     let third = changes_since(&bench, TopicSettings::default()).await;
     assert_eq!((&third.paused, &third.defaults), (&second.paused, &second.defaults));
-    bench.store.set_defaults(topic("t"), None).await.expect("taken away");
+    bench.store.set_defaults(topic("t"), None).await.expect("the defaults are removed");
     let fourth = changes_since(&bench, third).await;
     assert!(fourth.defaults.is_empty() && fourth.paused.len() == 1);
 }
 
-pub async fn a_pause_ends_at_its_time_and_no_other_pause_with_it(bench: Bench) {
+pub async fn a_pause_ends_at_its_time_without_ending_others(bench: Bench) {
     let end = async |bench: &Bench, name, until| {
         bench.store.end_pause(topic(name), until).await.expect("an end")
     };
@@ -368,18 +377,22 @@ pub async fn a_pause_ends_at_its_time_and_no_other_pause_with_it(bench: Bench) {
     let bench = bench.reopen().await;
     bench.advance(Millis::new(MINUTE.get() - 1));
     let before = changes_since(&bench, TopicSettings::default()).await;
-    assert_eq!(end(&bench, "t", until).await, Millis::new(1), "not yet");
+    assert_eq!(
+        end(&bench, "t", until).await,
+        Millis::new(1),
+        "the pause does not end one millisecond later"
+    );
     assert_eq!(bench.store.settings(before.version).await.expect("settings"), None);
     assert_eq!(before.paused, [timed.clone()].into());
     bench.advance(Millis::new(1));
     end(&bench, "t", START).await;
-    assert_eq!(paused(&bench).await, [timed], "another end than its own");
+    assert_eq!(paused(&bench).await, [timed], "the pause was ended by the end of another pause");
     assert_eq!(end(&bench, "t", until).await, Millis::ZERO);
     assert!(changes_since(&bench, before).await.paused.is_empty());
 
-    // Meanwhile the topic was paused without an end, or resumed.
+    // Ending a pause does nothing if the topic was resumed, or paused without an end.
     let until = pause(&bench, "t", Schedule::At(START)).await;
-    assert_eq!(until, START, "as an import has it");
+    assert_eq!(until, START, "an imported pause has another end");
     bench.store.set_paused(topic("t"), true).await.expect("pause");
     end(&bench, "t", until).await;
     assert_eq!(paused(&bench).await, [(topic("t"), Pause::OPEN)]);
@@ -388,7 +401,7 @@ pub async fn a_pause_ends_at_its_time_and_no_other_pause_with_it(bench: Bench) {
     assert!(paused(&bench).await.is_empty());
 }
 
-/// Returns the current settings, as a server that knows `known` reads them.
+/// Returns the current settings, read by a server that has the settings `known`.
 async fn changes_since(bench: &Bench, mut known: TopicSettings) -> TopicSettings {
     let news = bench.store.settings(known.version).await.expect("settings");
     news.map(|news| known.apply(news));
@@ -411,29 +424,31 @@ pub async fn a_change_of_settings_names_exactly_its_topics(bench: Bench) {
         .expect("settings")
         .expect("a change")
     {
-        SettingsChanges::Changed { topics, .. } => topics,
-        SettingsChanges::All(_) => panic!("all were read"),
+        SettingsChanges::Changed { settings, .. } => settings,
+        SettingsChanges::All(_) => panic!("all settings were read, not only the changes"),
     };
     bench.store.set_paused(topic("t7"), true).await.expect("pause");
-    bench.store.set_defaults(topic("t8"), None).await.expect("taken away");
+    bench.store.set_defaults(topic("t8"), None).await.expect("the defaults are removed");
     bench.store.set_paused(topic("t7"), false).await.expect("resume");
     bench.store.set_paused(topic("t7"), true).await.expect("pause");
-    let change = |name, pause, defaults| TopicChange { topic: topic(name), pause, defaults };
-    assert_eq!(
-        changed(&known).await,
-        [change("t7", Some(Pause::OPEN), Some(own(7))), change("t8", None, None)]
-    );
+    let of = |name, pause, defaults: Option<PolicyFields>| {
+        let (name, other) = (topic(name), topic(name));
+        [Setting::pause(name, pause), Setting::defaults(other, defaults.as_ref())]
+    };
+    let mut found = changed(&known).await;
+    found.sort_by_key(|setting| (setting.topic.clone(), setting.kind != SettingKind::Pause));
+    assert_eq!(found, [of("t7", Some(Pause::OPEN), Some(own(7))), of("t8", None, None)].concat());
     let known = changes_since(&bench, known).await;
     assert_eq!((known.defaults.len(), known.paused.len()), (599, 1));
-    // More than one page of a log.
+    // These changes need more than one page of the log.
     for number in 0..600 {
         bench.store.set_paused(topic(&format!("t{number}")), true).await.expect("pause");
     }
-    assert_eq!(changed(&known).await.len(), 600);
+    assert_eq!(changed(&known).await.len(), 600 * SettingKind::ALL.len());
     assert_eq!(changes_since(&bench, known).await.paused.len(), 600);
 }
 
-pub async fn each_job_is_kept_dead_as_long_as_it_was_put_with(bench: Bench) {
+pub async fn each_dead_job_is_kept_for_its_own_retention(bench: Bench) {
     for (name, retention) in [("short", SECOND), ("long", HOUR)] {
         let new = with(job(name, "t"), |policy| {
             (policy.dead_retention, policy.max_attempts) = (retention, 1);

@@ -1,4 +1,4 @@
-//! Amounts of data, in a topic and in the whole store.
+//! Sizes of topics and of the whole store.
 
 use delay_queue::{
     job::{Change, NewJob, OnConflict, State, Topic},
@@ -11,7 +11,7 @@ fn topic(name: &str) -> Topic {
     name.parse().expect("a topic")
 }
 
-pub async fn a_page_of_large_jobs_ends_early_and_the_next_goes_on(bench: Bench) {
+pub async fn a_page_of_large_jobs_ends_early_and_the_next_continues(bench: Bench) {
     const BODY: usize = 100_000;
     let bucket = bench.store.buckets().all().next().expect("one");
     let names = (0..).map(|n| id(&n.to_string())).filter(|name| bench.bucket(name) == bucket);
@@ -53,10 +53,10 @@ pub async fn usage_of_a_topic_is_the_sum_of_its_bodies(bench: Bench) {
         bench.put(NewJob { body: body(bytes), ..job(name, of) }).await.expect("put");
     }
     let refused = bench.put(NewJob { body: body(LONG), ..job("a", "t") }).await;
-    refused.expect_err("it is there already");
+    refused.expect_err("the id is taken");
     assert_eq!(topic_usage(&bench).await, (3, 2 * SHORT + LONG));
     let change = Change { body: Some(body(LONG)), ..Change::default() };
-    bench.reschedule(&id("a"), change).await.expect("another body");
+    bench.reschedule(&id("a"), change).await.expect("the body is replaced");
     assert_eq!(topic_usage(&bench).await, (3, SHORT + 2 * LONG));
     let replace = OnConflict::Replace;
     let other = NewJob { on_conflict: replace, body: body(LONG), ..delayed("c", "t", HOUR) };
@@ -80,7 +80,7 @@ pub async fn usage_of_a_topic_is_the_sum_of_its_bodies(bench: Bench) {
     }
     assert_eq!(topic_usage(&bench).await, (0, 0));
 
-    // More jobs than the store examines one by one.
+    // With this number of jobs, the store estimates the size from a sample.
     for number in 0..1_200 {
         let job = NewJob { body: body(SHORT), ..job(&format!("many-{number}"), "many") };
         bench.put(job).await.expect("put");
@@ -89,11 +89,11 @@ pub async fn usage_of_a_topic_is_the_sum_of_its_bodies(bench: Bench) {
     assert_eq!((many.jobs, many.bytes), (1_200, 1_200 * SHORT as u64));
 }
 
-pub async fn the_store_tells_how_many_jobs_it_has_and_what_they_take(bench: Bench) {
-    let usage = async || bench.store.usage().await.expect("what there is");
+pub async fn the_store_reports_its_number_of_jobs_and_its_size(bench: Bench) {
+    let usage = async || bench.store.usage().await.expect("the usage of the store");
     let before = usage().await;
     assert_eq!(before.jobs, 0);
-    // A megabyte, which shows even while other tests write.
+    // A megabyte is noticeable even while other tests write.
     let body = bytes::Bytes::from(format!("\"{}\"", "x".repeat(100_000)));
     for number in 0..10 {
         let job = NewJob { body: body.clone(), ..job(&format!("{number}"), "t") };

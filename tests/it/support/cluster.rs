@@ -1,5 +1,5 @@
 //! A Redis Cluster of real processes: three masters with a third of the slots each, and three
-//! replicas. Nodes are numbered; the first three start as masters.
+//! replicas. Nodes have numbers from 0; nodes 0 to 2 start as masters.
 
 use std::{collections::BTreeSet, thread::sleep, time::Duration};
 
@@ -14,23 +14,24 @@ const SLOTS: usize = 16_384;
 
 pub struct Cluster {
     nodes: Vec<Redis>,
-    /// Node that is frozen, and would delay every client that asks it.
+    /// The frozen node, if any. This type sends it no commands, since they would wait.
     frozen: Option<usize>,
 }
 
-struct Line {
+struct NodeLine {
     port: u16,
     flags: String,
     slots: Vec<(u16, u16)>,
 }
 
 impl Cluster {
-    /// Starts the nodes and waits until the cluster serves and its replicas have all data.
+    /// Starts the nodes, and waits until the cluster accepts commands and its replicas have all
+    /// data.
     pub fn start() -> Self {
         let node = |_| {
             let bus = free_port().to_string();
             let cluster = ["--cluster-enabled", "yes", "--cluster-node-timeout", "2000"];
-            // A replica should get its data at once, not after the 5 s in which others may join.
+            // A replica gets its data at once. By default, the master waits 5 s for other replicas.
             let others = ["--cluster-port", &bus, "--repl-diskless-sync-delay", "0"];
             Redis::with(&[&["--appendonly", "yes"], &cluster[..], &others].concat())
         };
@@ -39,11 +40,11 @@ impl Cluster {
         cluster
     }
 
-    /// Forms the cluster without redis-cli, which may be in another package.
+    /// Forms the cluster without redis-cli, since the package of redis-server may not contain it.
     fn form(&self) {
         let port = |node: usize| self.nodes[node].port().to_string();
         for node in 0..NODES {
-            // Different epochs from the start, so that nodes need not settle them later.
+            // With different epochs from the start, the nodes have no conflict to resolve.
             self.ok(node, &["CLUSTER", "SET-CONFIG-EPOCH", &(node + 1).to_string()]);
         }
         for node in 0..MASTERS {
@@ -58,7 +59,9 @@ impl Cluster {
             let lines = cluster.lines(node);
             lines.len() == NODES && lines.iter().all(|line| !line.flags.contains("handshake"))
         };
-        self.wait("the nodes do not meet", |cluster| (0..NODES).all(|node| met(cluster, node)));
+        self.wait("the nodes have not joined one cluster", |cluster| {
+            (0..NODES).all(|node| met(cluster, node))
+        });
         for node in MASTERS..NODES {
             self.ok(node, &["CLUSTER", "REPLICATE", &self.id(node - MASTERS)]);
         }
@@ -75,8 +78,8 @@ impl Cluster {
         self.nodes[node].port()
     }
 
-    /// Notes the only frozen node, which this type then never asks.
-    pub fn note_frozen(&mut self, node: Option<usize>) {
+    /// Sets the frozen node, to which this type then sends no commands.
+    pub fn set_frozen(&mut self, node: Option<usize>) {
         self.frozen = node;
     }
 
@@ -85,7 +88,7 @@ impl Cluster {
         ask(port, words).unwrap_or_else(|| panic!("node {node} does not answer {words:?}"))
     }
 
-    /// Returns the node that has a slot, if all running nodes agree on it.
+    /// Returns the master of a slot, if all running nodes name the same one.
     pub fn master_of(&self, slot: u16) -> Option<usize> {
         let masters: BTreeSet<Option<usize>> =
             self.running().map(|node| self.master_as_seen_by(node, slot)).collect();
@@ -127,7 +130,7 @@ impl Cluster {
         }
     }
 
-    /// Counts the connections to a node, without the one that asks.
+    /// Counts the connections to a node, without the connection that sends this command.
     pub fn connections(&self, node: usize) -> usize {
         let list = self.command(node, &["CLIENT", "LIST", "TYPE", "normal"]);
         list.text().lines().count() - 1
@@ -145,20 +148,20 @@ impl Cluster {
         self.wait_until_whole();
     }
 
-    /// Waits until another node than `old` has the slot and the cluster serves again; returns that
-    /// node.
+    /// Waits until a node other than `old` is the master of the slot and the cluster accepts
+    /// commands again. Returns the new master.
     pub fn wait_for_failover(&self, slot: u16, old: usize) -> usize {
         let new = |cluster: &Self| cluster.master_of(slot).filter(|&node| node != old);
-        self.wait("no replica takes over", |cluster| {
+        self.wait("no replica was promoted", |cluster| {
             new(cluster).is_some() && cluster.running().all(|node| cluster.serves(node))
         });
-        new(self).expect("it was there a moment ago")
+        new(self).expect("the last check found a new master")
     }
 
-    /// Moves slots with all their keys to a master, as a reshard does. After half of each slot's
-    /// keys it stops for `pause`.
+    /// Moves slots with all their keys to a master, as a reshard does. Pauses for `pause` after
+    /// half of each slot's keys.
     pub fn move_slots(&self, slots: &[u16], to: usize, pause: Duration) {
-        let from = |slot| self.master_of(slot).expect("settled slots");
+        let from = |slot| self.master_of(slot).expect("all nodes name the same master");
         let moves: Vec<(u16, usize)> = slots.iter().map(|&slot| (slot, from(slot))).collect();
         for &(slot, from) in &moves {
             let number = slot.to_string();
@@ -168,15 +171,16 @@ impl Cluster {
         for &(slot, from) in &moves {
             let mut keys = self.keys_in(slot, from);
             keys.sort();
-            // The pool moves in the first half for some slots, and in the second for others.
+            // The pool of a bucket is among the first half of the keys in some slots, and among the
+            // second half in others.
             if slot % 2 == 1 {
                 keys.reverse();
             }
             self.migrate(&keys[..keys.len() / 2], from, to);
         }
-        sleep(pause); // a reshard of many large keys takes as long
+        sleep(pause); // a reshard of many large keys takes this long
         for &(slot, from) in &moves {
-            // The source makes no new keys in a slot that is migrating, so this ends.
+            // The source creates no new keys in a migrating slot, so this loop ends.
             loop {
                 let keys = self.keys_in(slot, from);
                 if keys.is_empty() {
@@ -184,7 +188,7 @@ impl Cluster {
                 }
                 self.migrate(&keys, from, to);
             }
-            // The new owner first: if this breaks off, no slot is without an owner.
+            // The new owner is set first, so that an interruption leaves no slot without an owner.
             let others = (0..NODES).filter(|&node| node != to && self.is_master(node));
             for node in std::iter::once(to).chain(others) {
                 self.ok(node, &["CLUSTER", "SETSLOT", &slot.to_string(), "NODE", &self.id(to)]);
@@ -204,28 +208,34 @@ impl Cluster {
         let mut words = vec!["MIGRATE", "127.0.0.1", &port, "", "0", "5000", "KEYS"];
         words.extend(keys.iter().map(String::as_str));
         if !keys.is_empty() {
-            // NOKEY if the last job of each has just been finished.
+            // MIGRATE answers NOKEY if all keys are gone because their last jobs were finished
+            // meanwhile.
             let moved = self.command(from, &words);
             assert!(["OK", "NOKEY"].contains(&moved.text()), "{words:?}: {moved:?}");
         }
     }
 
-    /// Waits until all nodes run and serve, and all replicas are in step.
+    /// Waits until all nodes run and accept commands, and all replicas are connected to their
+    /// masters.
     pub fn wait_until_whole(&self) {
-        self.wait("the cluster does not become whole", |cluster| {
-            let nodes = || cluster.running();
-            let in_step = |&node: &usize| {
-                let info = cluster.command(node, &["INFO", "replication"]);
-                info.text().contains("role:slave") && info.text().contains("master_link_status:up")
-            };
-            nodes().count() == NODES
-                && nodes().all(|node| cluster.serves(node))
-                && nodes().filter(in_step).count() == NODES - MASTERS
-        });
+        self.wait(
+            "the cluster does not become complete: a node is down or a replica is not connected",
+            |cluster| {
+                let nodes = || cluster.running();
+                let in_step = |&node: &usize| {
+                    let info = cluster.command(node, &["INFO", "replication"]);
+                    info.text().contains("role:slave")
+                        && info.text().contains("master_link_status:up")
+                };
+                nodes().count() == NODES
+                    && nodes().all(|node| cluster.serves(node))
+                    && nodes().filter(in_step).count() == NODES - MASTERS
+            },
+        );
     }
 
     fn wait(&self, what: &str, mut done: impl FnMut(&Self) -> bool) {
-        // An election takes two node timeouts; a busy machine takes longer.
+        // An election takes two node timeouts, and longer on a busy machine.
         eventually_blocking!(done(self), "{what}");
     }
 
@@ -251,27 +261,34 @@ impl Cluster {
     }
 
     fn master_as_seen_by(&self, node: usize, slot: u16) -> Option<usize> {
-        let has = |line: &&Line| line.slots.iter().any(|(from, to)| (*from..=*to).contains(&slot));
+        let has =
+            |line: &&NodeLine| line.slots.iter().any(|(from, to)| (*from..=*to).contains(&slot));
         let port = self.lines(node).iter().find(has)?.port;
         self.nodes.iter().position(|node| node.port() == port)
     }
 
-    fn lines(&self, node: usize) -> Vec<Line> {
-        self.command(node, &["CLUSTER", "NODES"]).text().lines().filter_map(line).collect()
+    fn lines(&self, node: usize) -> Vec<NodeLine> {
+        self.command(node, &["CLUSTER", "NODES"])
+            .text()
+            .lines()
+            .filter_map(parse_node_line)
+            .collect()
     }
 }
 
-/// `<id> <ip>:<port>@<bus> <flags> <master> <ping> <pong> <epoch> <link> <slots>…`
-fn line(text: &str) -> Option<Line> {
+/// Parses a line of CLUSTER NODES: `<id> <ip>:<port>@<bus> <flags> <master> <ping> <pong> <epoch>
+/// <link> <slots>…`.
+fn parse_node_line(text: &str) -> Option<NodeLine> {
     let fields: Vec<&str> = text.split(' ').collect();
     let [_, address, flags, _, _, _, _, _, slots @ ..] = &fields[..] else { return None };
     let (_, port) = address.split_once('@')?.0.rsplit_once(':')?;
     let range = |text: &&str| {
         let (from, to) = text.split_once('-').unwrap_or((text, text));
-        // A migrating slot is listed in brackets, and also among its source's slots.
+        // Skips the entry of a migrating slot in brackets: its source also lists it as an ordinary
+        // slot.
         Some((from.parse().ok()?, to.parse().ok()?))
     };
-    Some(Line {
+    Some(NodeLine {
         port: port.parse().ok()?,
         flags: (*flags).to_owned(),
         slots: slots.iter().filter_map(range).collect(),

@@ -1,7 +1,7 @@
-//! One suite for every store.
+//! Runs one suite of test cases on every store.
 
-/// Runs each case on each store: a test `on_redis::<case>` calls `<module>::<case>` with the value
-/// of the expression after `on_redis`.
+/// Generates a test for each case on each store. The test `on_redis::<case>` calls
+/// `<module>::<case>` with the value of the expression after `on_redis`.
 macro_rules! on_each_store {
     ({ $($store:ident: $open:expr),+ $(,)? } $cases:tt) => {
         $(mod $store {

@@ -1,5 +1,5 @@
-//! Waits for the begin of a server's work. An answer to one request does not prove that the server
-//! has begun an earlier one.
+//! Waits until a server has begun to handle a request. The answer to a request does not prove that
+//! the server has begun to handle an earlier one.
 
 use std::{
     fmt::Debug,
@@ -10,8 +10,8 @@ use std::{
 
 use crate::support::patience::patience;
 
-/// Waits until the number of pops that look for jobs or wait for them is in `count`, by the metrics
-/// of the server at `base`.
+/// Waits until the metrics of the server at `base` show a number of running pops within `count`:
+/// pops that search for jobs or wait for them.
 pub async fn until_pops_wait(base: &str, count: impl RangeBounds<usize> + Debug) {
     let end = Instant::now() + patience();
     loop {
@@ -20,25 +20,27 @@ pub async fn until_pops_wait(base: &str, count: impl RangeBounds<usize> + Debug)
         if count.contains(&pops) {
             return;
         }
-        assert!(Instant::now() < end, "{pops} pops wait, not {count:?}");
+        assert!(Instant::now() < end, "{pops} pops are running; expected {count:?}");
         tokio::time::sleep(Duration::from_millis(10)).await; // no event reports waiting pops
     }
 }
 
-/// Returns the number of pops that look for jobs or wait for them, from the text of `/metrics`.
+/// Reads the number of pops that search for jobs or wait for them from the text of `/metrics`.
 pub fn waiting_pops(metrics: &str) -> usize {
     let gauge = metrics.lines().find_map(|line| line.strip_prefix("delay_queue_waiting_pops "));
-    gauge.and_then(|value| value.parse().ok()).unwrap_or_else(|| panic!("no gauge: {metrics}"))
+    gauge
+        .and_then(|value| value.parse().ok())
+        .unwrap_or_else(|| panic!("the metrics have no gauge of waiting pops: {metrics}"))
 }
 
-/// Waits until the process at the other end has read all bytes sent to it, by the kernel's count.
+/// Waits until the process at the other end has read all bytes sent to it, according to the kernel.
 pub fn until_read(stream: &TcpStream) {
     let end = Instant::now() + patience();
     let [own, peer] =
-        [stream.local_addr(), stream.peer_addr()].map(|at| hex(at.expect("it is open")));
+        [stream.local_addr(), stream.peer_addr()].map(|at| hex(at.expect("the socket is open")));
     // local_address, rem_address, st, tx_queue:rx_queue
     let unread = || {
-        let sockets = std::fs::read_to_string("/proc/net/tcp").expect("Linux has it");
+        let sockets = std::fs::read_to_string("/proc/net/tcp").expect("Linux has /proc/net/tcp");
         let of_peer = sockets.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
         let mut of_peer = of_peer.filter(|fields| fields.get(1..3) == Some(&[&*peer, &*own]));
         of_peer.next().is_some_and(|fields| !fields[4].ends_with(":00000000"))
@@ -49,8 +51,8 @@ pub fn until_read(stream: &TcpStream) {
     }
 }
 
-/// Returns an address as `/proc/net/tcp` has it.
+/// Returns an address in the format of `/proc/net/tcp`.
 fn hex(address: SocketAddr) -> String {
-    let SocketAddr::V4(address) = address else { panic!("{address} is not of IPv4") };
+    let SocketAddr::V4(address) = address else { panic!("{address} is no IPv4 address") };
     format!("{:08X}:{:04X}", u32::from_ne_bytes(address.ip().octets()), address.port())
 }

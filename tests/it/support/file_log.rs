@@ -1,11 +1,11 @@
-//! Log file of a file store.
+//! The write-ahead log of a file store, read and damaged by tests.
 
 use std::{fs, path::Path};
 
 const HEADER: usize = 32;
 const FRAME: usize = 24 + 4096;
 
-/// Returns the written part of a log, without the reserved room after it.
+/// Returns the written part of a log, without the reserved space after it.
 pub fn written(log: &Path) -> Vec<u8> {
     let mut bytes = fs::read(log).unwrap_or_default();
     let last = bytes.iter().rposition(|byte| *byte != 0);
@@ -22,13 +22,13 @@ pub fn flip_the_middle(log: &Path) {
     fs::write(log, bytes).expect("written");
 }
 
-/// Returns where the log has versions of this page of the database.
+/// Returns the offsets of the log's versions of a database page.
 pub fn versions_of(log: &[u8], page: u32) -> Vec<usize> {
     let is_version = |frame: &usize| log[*frame..*frame + 4] == page.to_be_bytes();
     (HEADER..log.len()).step_by(FRAME).filter(is_version).collect()
 }
 
-/// Flips a bit in the middle one of the versions of this page.
+/// Flips a bit in the log's middle version of a database page.
 pub fn flip_in_page(log: &Path, page: u32) {
     let mut bytes = written(log);
     let versions = versions_of(&bytes, page);

@@ -4,13 +4,13 @@ use std::{sync::OnceLock, time::Duration};
 
 pub const PAUSE: Duration = Duration::from_millis(10);
 
-/// Returns how long a test waits for a condition: two minutes, times the factor in the environment
-/// variable `TEST_PATIENCE`, for machines that are slower or busier than most.
+/// Returns the time for which a test waits for a condition: two minutes, multiplied by the factor
+/// in the environment variable `TEST_PATIENCE`. Slow or busy machines need a factor above 1.
 pub fn patience() -> Duration {
     scaled(Duration::from_secs(120))
 }
 
-/// Returns a time that depends on the machine's speed, times the factor in `TEST_PATIENCE`.
+/// Multiplies a time limit that depends on the machine's speed by the factor in `TEST_PATIENCE`.
 pub fn scaled(span: Duration) -> Duration {
     static FACTOR: OnceLock<f64> = OnceLock::new();
     let factor = FACTOR.get_or_init(|| {
@@ -21,8 +21,8 @@ pub fn scaled(span: Duration) -> Duration {
     span.mul_f64(*factor)
 }
 
-/// Checks until a condition holds, which may await. The further arguments are a message as in
-/// `assert!`.
+/// Checks a condition, which may await, until it holds. The other arguments are a message as in
+/// `assert!`, for a failure after [`patience`](patience::patience).
 macro_rules! eventually {
     ($holds:expr, $($message:tt)+) => {
         eventually!(@ tokio::time::sleep($crate::support::patience::PAUSE).await, $holds, $($message)+)
@@ -36,7 +36,7 @@ macro_rules! eventually {
     }};
 }
 
-/// As `eventually!`, in a test that is not asynchronous.
+/// Like `eventually!`, for tests that are not asynchronous.
 macro_rules! eventually_blocking {
     ($holds:expr, $($message:tt)+) => {
         eventually!(@ std::thread::sleep($crate::support::patience::PAUSE), $holds, $($message)+)

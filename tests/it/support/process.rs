@@ -18,7 +18,8 @@ pub struct Process {
     client: reqwest::Client,
 }
 
-/// Returns the program: the one built with the tests, or the one that `PROGRAM_UNDER_TEST` names.
+/// Returns the path of the program under test: the value of `PROGRAM_UNDER_TEST`, or the program
+/// that Cargo built with the tests.
 fn delay_queue() -> OsString {
     std::env::var_os("PROGRAM_UNDER_TEST")
         .unwrap_or_else(|| env!("CARGO_BIN_EXE_delay-queue").into())
@@ -36,20 +37,20 @@ pub fn program(dir: &Path, arguments: &[&str]) -> Command {
 impl Process {
     /// Starts a server on a free port, and waits until it is ready.
     pub async fn start(dir: &Path, arguments: &[&str]) -> Self {
-        Self::on_port(free_port(), dir, arguments).await
+        Self::start_on_port(free_port(), dir, arguments).await
     }
 
-    pub async fn on_port(port: u16, dir: &Path, arguments: &[&str]) -> Self {
-        Self::spawned(port, program(dir, arguments)).await
+    pub async fn start_on_port(port: u16, dir: &Path, arguments: &[&str]) -> Self {
+        Self::spawn(port, program(dir, arguments)).await
     }
 
-    pub async fn spawned(port: u16, mut command: Command) -> Self {
+    pub async fn spawn(port: u16, mut command: Command) -> Self {
         command.stderr(Stdio::null());
-        Self::telling(port, command).await
+        Self::spawn_with_log(port, command).await
     }
 
-    /// Starts a server by a prepared command, whose log goes where the command says.
-    pub async fn telling(port: u16, mut command: Command) -> Self {
+    /// Starts a server with a prepared command, which also determines the destination of the log.
+    pub async fn spawn_with_log(port: u16, mut command: Command) -> Self {
         let address = format!("127.0.0.1:{port}");
         command.args(["--listen", address.as_str()]);
         let child = command.spawn().expect("the program runs");
@@ -57,10 +58,10 @@ impl Process {
         let mut process = Self { child: Some(child), base, client: reqwest::Client::new() };
         let end = Instant::now() + patience();
         while process.try_get("/readyz").await.is_none_or(|status| status != 200) {
-            let ended = process.child.as_mut().expect("it was started").try_wait();
+            let ended = process.child.as_mut().expect("the server was started").try_wait();
             assert!(matches!(ended, Ok(None)), "the server ended: {ended:?}");
             assert!(Instant::now() < end, "the server does not become ready");
-            tokio::time::sleep(Duration::from_millis(5)).await; // no event reports that it is up
+            tokio::time::sleep(Duration::from_millis(5)).await; // no event reports that the server is ready
         }
         process
     }
@@ -76,12 +77,12 @@ impl Process {
     }
 
     pub fn id(&self) -> u32 {
-        self.child.as_ref().expect("it runs").id()
+        self.child.as_ref().expect("the server runs").id()
     }
 
     pub fn wait(&mut self) -> Option<i32> {
-        let mut child = self.child.take().expect("it runs");
-        child.wait().expect("it ends").code()
+        let mut child = self.child.take().expect("the server runs");
+        child.wait().expect("the server ends").code()
     }
 
     pub fn kill(&mut self) {
@@ -89,20 +90,22 @@ impl Process {
         self.wait();
     }
 
-    /// Reports whether the server has ended by itself.
+    /// Returns whether the server has ended by itself.
     pub fn has_ended(&mut self) -> bool {
-        self.child.as_mut().is_none_or(|child| child.try_wait().expect("it is ours").is_some())
+        self.child.as_mut().is_none_or(|child| {
+            child.try_wait().expect("the process is a child of this test").is_some()
+        })
     }
 
     pub fn end(&mut self) {
         if let Some(mut child) = self.child.take() {
-            // A panic in here would hide the one with the reason.
+            // A panic here would hide the panic that made the test fail.
             let _ = child.kill();
             let _ = child.wait();
         }
     }
 
-    /// Sends a request. Returns status and JSON, or none if no answer came.
+    /// Sends a POST. Returns the status and the JSON, or `None` without an answer.
     pub async fn post(&self, path: &str, body: Value) -> Option<(u16, Value)> {
         let request = self.client.post(format!("{}{path}", self.base)).body(body.to_string());
         let answer = request.send().await.ok()?;
@@ -111,7 +114,13 @@ impl Process {
         Some((status, serde_json::from_str(&text).unwrap_or_default()))
     }
 
-    /// Sends a DELETE. Returns the status, or none if no answer came.
+    /// Sends a PUT. Returns the status, or `None` without an answer.
+    pub async fn put(&self, path: &str, body: Value) -> Option<u16> {
+        let request = self.client.put(format!("{}{path}", self.base)).body(body.to_string());
+        Some(request.send().await.ok()?.status().as_u16())
+    }
+
+    /// Sends a DELETE. Returns the status, or `None` without an answer.
     pub async fn delete(&self, path: &str) -> Option<u16> {
         let answer = self.client.delete(format!("{}{path}", self.base)).send().await.ok()?;
         Some(answer.status().as_u16())

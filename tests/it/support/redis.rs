@@ -1,5 +1,5 @@
-//! Real Redis processes for tests: private, on a free port of loopback, with AOF in a folder of
-//! their own. Each is stopped by its process id when its test ends, however it ends.
+//! Real Redis processes for tests, each on its own free port of loopback and with its AOF in its
+//! own folder. Each process is stopped by its id when its test ends, even by a panic.
 
 use std::{
     io::{Read, Write},
@@ -17,12 +17,12 @@ pub struct Redis {
     port: u16,
     pub dir: TempDir,
     arguments: Vec<String>,
-    /// Environment variables from the next start on.
+    /// Environment variables of the process, used from the next start on.
     pub variables: Vec<(&'static str, PathBuf)>,
 }
 
 impl Redis {
-    /// Starts a Redis that is fit for a queue.
+    /// Starts a Redis with the settings that a queue needs.
     ///
     /// # Panics
     /// If there is no redis-server: `./tests/setup` installs it.
@@ -34,7 +34,7 @@ impl Redis {
         Self::with_variables(arguments, Vec::new())
     }
 
-    /// Starts a Redis with further arguments and environment variables.
+    /// Starts a Redis with additional arguments and environment variables.
     pub fn with_variables(arguments: &[&str], variables: Vec<(&'static str, PathBuf)>) -> Self {
         let mut redis = Self::later(arguments);
         redis.variables = variables;
@@ -42,7 +42,7 @@ impl Redis {
         redis
     }
 
-    /// Prepares a Redis that does not run yet.
+    /// Prepares a Redis without starting it.
     pub fn later(arguments: &[&str]) -> Self {
         Self {
             child: None,
@@ -65,7 +65,7 @@ impl Redis {
     /// Kills Redis as `kill -9` does; its files stay.
     pub fn kill(&mut self) {
         if let Some(mut child) = self.child.take() {
-            child.kill().expect("the process is ours"); // also if it has ended
+            child.kill().expect("kill works on a child, even if it has ended");
             child.wait().expect("it was killed");
         }
     }
@@ -77,7 +77,7 @@ impl Redis {
         let end = Instant::now() + Duration::from_secs(60);
         while !self.command("PING").is_some_and(|answer| answer.starts_with("+PONG")) {
             assert!(Instant::now() < end, "redis-server does not answer");
-            std::thread::sleep(Duration::from_millis(10)); // no event reports that it is up
+            std::thread::sleep(Duration::from_millis(10)); // no event reports that Redis is ready
         }
     }
 
@@ -87,7 +87,7 @@ impl Redis {
         command.args(["--port", &self.port.to_string(), "--dir"]).arg(self.dir.path());
         command.envs(self.variables.iter().cloned());
         let child = command.args(&self.arguments).spawn();
-        self.child = Some(child.expect("redis-server is installed: ./tests/setup does that"));
+        self.child = Some(child.expect("redis-server is missing: install it with ./tests/setup"));
     }
 
     /// Sends an inline command, and returns the raw beginning of the answer.
@@ -114,18 +114,18 @@ pub fn redis_server() -> Command {
     let mut command = Command::new("setpriv");
     // setpriv: if this test process is killed, its Redis is killed too.
     command.args(["--pdeathsig", "KILL", &server]);
-    // The scripts must not depend on a sort order by bytes.
+    // Another locale than C proves that the scripts do not depend on the order of bytes.
     command.env("LC_ALL", "en_US.UTF-8").stdout(Stdio::null());
     command
 }
 
-/// Returns a port that no server listens on, below those of outgoing connections: none of them
-/// takes the port while its process is down.
+/// Returns a port on which no server listens. It is below the ports of outgoing connections, so
+/// that none of them takes the port while a process is restarted.
 pub fn free_port() -> u16 {
     const FIRST: u16 = 12_000;
     const PORTS: u16 = 20_000;
     static NEXT: AtomicU16 = AtomicU16::new(0);
-    // Concurrent test processes begin at different places.
+    // Concurrent test processes begin at different ports.
     let start = std::process::id().wrapping_mul(7_919) % u32::from(PORTS);
     (0..PORTS)
         .map(|_| u32::from(NEXT.fetch_add(1, Ordering::Relaxed)) + start)

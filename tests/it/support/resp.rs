@@ -1,4 +1,5 @@
-//! Redis' protocol, as far as tests need it: one command, one answer of any length.
+//! A client of Redis' protocol with the features that tests need: one command, one answer of any
+//! length.
 
 use std::{
     io::{BufRead, BufReader, Read, Write},
@@ -16,7 +17,7 @@ pub enum Reply {
 }
 
 impl Reply {
-    /// Returns the text, or an empty one for another kind of answer.
+    /// Returns the text, or an empty text for another kind of answer.
     pub fn text(&self) -> &str {
         match self {
             Self::Text(text) => text,
@@ -39,21 +40,22 @@ impl Reply {
 pub struct Connection(BufReader<TcpStream>);
 
 impl Connection {
-    /// Connects to a port of loopback; none if no server listens there.
+    /// Connects to a port of loopback; `None` if no server listens there.
     pub fn to(port: u16) -> Option<Self> {
         let stream = TcpStream::connect(("127.0.0.1", port)).ok()?;
-        // A process that hangs must fail its test, not hang it.
+        // With a timeout, a hanging process fails its test instead of blocking it.
         stream.set_read_timeout(Some(Duration::from_secs(10))).ok()?;
         Some(Self(BufReader::new(stream)))
     }
 
-    /// Sends a command and reads its answer; none if the connection breaks.
-    pub fn ask(&mut self, words: &[&str]) -> Option<Reply> {
-        let mut text = format!("*{}\r\n", words.len());
-        for word in words {
-            text += &format!("${}\r\n{word}\r\n", word.len());
+    /// Sends a command and reads its answer; `None` if the connection breaks.
+    pub fn ask<W: AsRef<[u8]>>(&mut self, words: &[W]) -> Option<Reply> {
+        let mut command = format!("*{}\r\n", words.len()).into_bytes();
+        for word in words.iter().map(AsRef::as_ref) {
+            command.extend(format!("${}\r\n", word.len()).bytes());
+            command.extend([word, b"\r\n"].concat());
         }
-        self.0.get_mut().write_all(text.as_bytes()).ok()?;
+        self.0.get_mut().write_all(&command).ok()?;
         self.read()
     }
 

@@ -1,5 +1,4 @@
-//! Contents of any store, as a server returns them: by the lists of jobs, and by the counts of
-//! topics.
+//! Contents of any store, read from a server's lists of jobs and counts of topics.
 
 use std::time::{Duration, Instant};
 
@@ -7,8 +6,8 @@ use serde_json::Value;
 
 use super::scan::{STATES, Scan};
 
-/// Time for which states may differ because jobs fall due and TTRs end meanwhile.
-const SETTLES: Duration = Duration::from_secs(20);
+/// Maximum time for which states may differ because jobs fall due and TTRs end meanwhile.
+const SETTLE_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Reads the jobs of these topics from the server's lists.
 pub async fn scan_api(base: &str, topics: &[&str]) -> Scan {
@@ -23,10 +22,12 @@ pub async fn scan_api(base: &str, topics: &[&str]) -> Scan {
                 for job in page["jobs"].as_array().expect("jobs") {
                     let id = job["id"].as_str().expect("an id").to_owned();
                     let stored = scan.entry(id).or_default();
-                    // As in the store: jobs have bodies without white space.
+                    // The load's bodies have no white space, so this text equals the stored one.
                     stored.bodies.push(job["body"].to_string());
                     stored.sets.push(format!(":{state}:{topic}"));
                     stored.attempts += usize::from(job["attempt"] != 0);
+                    // A job that has moved keeps its error.
+                    stored.is_expired |= state == "dead" && job["error"] == "expired";
                 }
                 cursor = page["cursor"].as_str().map(|cursor| format!("&cursor={cursor}"));
             }
@@ -52,7 +53,7 @@ pub async fn counters_equal(base: &str, scan: &Scan, topics: &[&str]) -> Result<
     Ok(())
 }
 
-/// Compares two scans, however their stores name the sets.
+/// Compares two scans of different stores, which may have different tags in the names of sets.
 pub fn scans_equal(one: &Scan, other: &Scan) -> Result<(), String> {
     let ids = one.keys().chain(other.keys());
     for id in ids {
@@ -74,13 +75,13 @@ pub fn scans_equal(one: &Scan, other: &Scan) -> Result<(), String> {
     Ok(())
 }
 
-/// Returns the scan that `read` makes of the store, once the server's lists and counts agree with
-/// it. No client may be calling.
+/// Waits until the server's lists and counts agree with the scan that `read` makes of the store,
+/// and returns this scan. No client may send requests meanwhile.
 ///
 /// # Panics
 /// If they still differ after all due jobs have been promoted.
 pub async fn scan_agreed(base: &str, topics: &[&str], read: impl Fn() -> Scan) -> Scan {
-    let end = Instant::now() + SETTLES;
+    let end = Instant::now() + SETTLE_TIMEOUT;
     loop {
         let scan = tokio::task::block_in_place(&read);
         let lists = scans_equal(&scan, &scan_api(base, topics).await);
@@ -89,7 +90,10 @@ pub async fn scan_agreed(base: &str, topics: &[&str], read: impl Fn() -> Scan) -
             differs => differs,
         };
         let Err(differs) = agreed else { return scan };
-        assert!(Instant::now() < end, "the store and the server differ: {differs}");
+        assert!(
+            Instant::now() < end,
+            "the store's contents and the server's lists differ: {differs}"
+        );
         tokio::time::sleep(Duration::from_millis(50)).await; // timers move jobs meanwhile
     }
 }

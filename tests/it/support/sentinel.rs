@@ -22,20 +22,21 @@ struct Watcher {
 }
 
 impl Sentinel {
-    /// Starts all and waits until the Sentinels know each other and the replica.
+    /// Starts all processes, and waits until the Sentinels know each other and the replica.
     pub fn start() -> Self {
-        // The replica should get its data at once, not after the 5 s in which others may join.
+        // The replica gets its data at once. By default, the master waits 5 s for other replicas.
         let arguments = ["--appendonly", "yes", "--repl-diskless-sync-delay", "0"];
         let master = Redis::with(&arguments);
         let follow = ["--replicaof", "127.0.0.1", &master.port().to_string()];
         let replica = Redis::with(&[&arguments[..], &follow].concat());
         let mut all = Self { redis: vec![master, replica], watchers: Vec::new(), killed: None };
-        // A Sentinel asks for replicas at once, then only every 10 s.
-        all.wait("the replica does not follow", |all| all.follows(1));
+        // A Sentinel asks its master for replicas at the start, and then only every 10 s.
+        all.wait("the replica is not connected to its master", |all| all.is_connected_replica(1));
         all.watchers = (0..3).map(|_| Watcher::start(all.redis[0].port())).collect();
-        all.wait("the sentinels do not find each other", |all| {
+        all.wait("the Sentinels have not found each other", |all| {
             all.watchers.iter().all(|watcher| {
-                watcher.tells("num-slaves", "1") && watcher.tells("num-other-sentinels", "2")
+                watcher.has_field("num-slaves", "1")
+                    && watcher.has_field("num-other-sentinels", "2")
             })
         });
         all
@@ -55,49 +56,53 @@ impl Sentinel {
 
     /// Kills the master as `kill -9` does, and returns its port.
     pub fn kill_master(&mut self) -> u16 {
-        let port = self.master().expect("a settled master");
+        let port = self.master().expect("all Sentinels name the same master");
         let node = self.node(port);
         self.redis[node].kill();
         self.killed = Some(node);
         port
     }
 
-    /// Waits until all Sentinels name another master than `old`, which has that role; returns its
-    /// port.
+    /// Waits until all Sentinels name the same master other than `old`, and this process is a
+    /// master. Returns its port.
     pub fn wait_for_failover(&self, old: u16) -> u16 {
         let new = |all: &Self| all.master().filter(|&port| port != old);
-        self.wait("no failover", |all| {
+        self.wait("the Sentinels have not promoted the replica", |all| {
             new(all).is_some_and(|port| {
                 let role = ask(port, &["ROLE"]).map(|role| role.texts());
                 role.is_some_and(|role| role.first().is_some_and(|role| role == "master"))
             })
         });
-        new(self).expect("it was there a moment ago")
+        new(self).expect("the last check found a new master")
     }
 
     /// Restarts the killed process, and waits until there are a master and a replica. The old
-    /// master believes to be the master for about ten seconds, until the Sentinels demote it.
+    /// master acts as a master for about ten seconds, until the Sentinels demote it.
     pub fn resume_killed(&mut self) {
-        let node = self.killed.take().expect("one was killed");
+        let node = self.killed.take().expect("a master was killed before");
         self.redis[node].resume();
         self.wait_until_settled();
     }
 
-    /// Waits until the master that all Sentinels name has a replica in step. On a busy machine they
-    /// may have gone back to the old master, which has not told them that it is no replica.
+    /// Waits until the master that all Sentinels name has a connected replica. On a busy machine,
+    /// the Sentinels may have returned to the old master, since it has not reported yet that it is
+    /// no replica.
     pub fn wait_until_settled(&self) {
-        self.wait("the old master does not follow", |all| {
+        self.wait("the old master has not become a replica", |all| {
             let master = all.master().map(|port| all.node(port));
-            master.is_some_and(|master| !all.follows(master) && all.follows(1 - master))
+            master.is_some_and(|master| {
+                !all.is_connected_replica(master) && all.is_connected_replica(1 - master)
+            })
         });
     }
 
-    /// Makes the Sentinels promote the replica while the old master is alive, and waits until that
-    /// follows. It goes on as a master for about ten seconds, until the Sentinels demote it.
+    /// Makes the Sentinels promote the replica while the old master is alive, and waits until the
+    /// old master has become a replica. It acts as a master for about ten seconds, until the
+    /// Sentinels demote it.
     pub fn force_failover(&self) {
-        let old = self.master().expect("a settled master");
-        self.wait("a failover cannot begin", |all| {
-            // Refused while the last failover is not over, or its end is not known yet.
+        let old = self.master().expect("all Sentinels name the same master");
+        self.wait("the Sentinels refuse to begin a failover", |all| {
+            // Sentinels refuse this until the end of the last failover is known to them.
             let begun = ask(all.watchers[0].port, &["SENTINEL", "FAILOVER", NAME]);
             begun.is_some_and(|reply| reply.text() == "OK")
         });
@@ -105,21 +110,24 @@ impl Sentinel {
         self.wait_until_settled();
     }
 
-    /// Counts the connections to the master, without the one that asks and those of Sentinels and
-    /// the replica.
+    /// Counts the connections to the master, without the connection that sends this command and the
+    /// connections of Sentinels and the replica.
     pub fn connections(&self) -> usize {
-        let master = self.master().expect("a settled master");
+        let master = self.master().expect("all Sentinels name the same master");
         let list = ask(master, &["CLIENT", "LIST", "TYPE", "normal"]).expect("an answer");
         let ours = |line: &&str| !line.contains("name=sentinel-");
         list.text().lines().filter(ours).count() - 1
     }
 
     fn node(&self, port: u16) -> usize {
-        self.redis.iter().position(|redis| redis.port() == port).expect("one of ours")
+        self.redis
+            .iter()
+            .position(|redis| redis.port() == port)
+            .expect("the port of one of the two processes")
     }
 
-    /// Reports whether this node is a replica and in step.
-    fn follows(&self, node: usize) -> bool {
+    /// Returns whether this node is a replica that is connected to its master.
+    fn is_connected_replica(&self, node: usize) -> bool {
         let info = ask(self.redis[node].port(), &["INFO", "replication"]);
         info.is_some_and(|info| {
             info.text().contains("role:slave") && info.text().contains("master_link_status:up")
@@ -127,8 +135,8 @@ impl Sentinel {
     }
 
     fn wait(&self, what: &str, mut done: impl FnMut(&Self) -> bool) {
-        // A Sentinel demotes an old master after about ten seconds; on a busy machine it may take a
-        // late turn of its own for a jump of the clock, and then does nothing for thirty.
+        // A Sentinel demotes an old master after about ten seconds. On a busy machine, it may
+        // mistake its own delay for a jump of the clock, and then does nothing for thirty seconds.
         eventually_blocking!(done(self), "{what}");
     }
 }
@@ -145,9 +153,10 @@ impl Watcher {
             dir.path().display()
         );
         fs::write(&file, text).expect("a file");
-        // Every package of Redis has this program; redis-sentinel may be in another one.
+        // Every package of Redis contains redis-server; redis-sentinel may be in a separate
+        // package.
         let child = redis_server().arg(file).arg("--sentinel").spawn();
-        let child = child.expect("redis-server is installed: ./tests/setup does that");
+        let child = child.expect("redis-server is missing: install it with ./tests/setup");
         Self { child, port, _dir: dir }
     }
 
@@ -156,8 +165,8 @@ impl Watcher {
         address.get(1)?.parse().ok()
     }
 
-    /// Reports whether this Sentinel has this value in a field of the master.
-    fn tells(&self, field: &str, value: &str) -> bool {
+    /// Returns whether this Sentinel reports `value` in a field of its master.
+    fn has_field(&self, field: &str, value: &str) -> bool {
         let known = ask(self.port, &["SENTINEL", "MASTER", NAME]).map(|reply| reply.texts());
         known.is_some_and(|known| known.chunks(2).any(|pair| pair == [field, value]))
     }
@@ -165,7 +174,7 @@ impl Watcher {
 
 impl Drop for Watcher {
     fn drop(&mut self) {
-        self.child.kill().expect("the process is ours");
+        self.child.kill().expect("the process is a child of this test");
         self.child.wait().expect("it was killed");
     }
 }

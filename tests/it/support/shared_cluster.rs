@@ -1,4 +1,4 @@
-//! One cluster for all tests of a process, each with its own prefix.
+//! One cluster for all tests of a process. Each test uses its own prefix.
 
 use std::sync::{
     Arc, OnceLock,
@@ -8,12 +8,13 @@ use std::sync::{
 
 use crate::support::cluster::Cluster;
 
-/// Returns the cluster; the first call starts it.
+/// Returns the cluster. The first call starts it.
 pub fn shared() -> Arc<Cluster> {
     static SHARED: OnceLock<Arc<Cluster>> = OnceLock::new();
     let start = || {
         let (send, receive) = mpsc::channel();
-        // Its processes end with the thread that started them, which must outlive all tests.
+        // The cluster's processes end with the thread that started them, so this thread must
+        // outlive all tests.
         std::thread::spawn(move || {
             send.send(Arc::new(Cluster::start())).expect("the caller waits");
             loop {
@@ -25,7 +26,7 @@ pub fn shared() -> Arc<Cluster> {
     Arc::clone(SHARED.get_or_init(start))
 }
 
-/// Returns a prefix that no other test of this process has.
+/// Returns a prefix that no other test of this process uses.
 pub fn prefix() -> String {
     static NEXT: AtomicU64 = AtomicU64::new(1);
     format!("test:{}", NEXT.fetch_add(1, Ordering::Relaxed))

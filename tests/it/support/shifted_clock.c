@@ -1,5 +1,5 @@
-// Moves the wall clock of a process by the seconds in the file CLOCK_OFFSET_FILE; loaded before the C library.
-// The monotonic clock stays.
+// Moves the wall clock of a process by the seconds in the file CLOCK_OFFSET_FILE. Preloaded before the C library.
+// The monotonic clock is unchanged.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <fcntl.h>

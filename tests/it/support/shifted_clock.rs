@@ -1,17 +1,18 @@
-//! A wall clock that a test moves, for a server or a Redis that is started with its variables.
+//! A wall clock that a test can move. A server or a Redis uses it if it is started with the clock's
+//! environment variables.
 
 use std::{fs, path::PathBuf, process::Command};
 
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// Clock of the processes that have its [variables](Self::variables).
+/// Clock of the processes that were started with its [variables](Self::variables).
 pub struct ShiftedClock {
     dir: TempDir,
 }
 
 impl ShiftedClock {
-    /// Builds the library for those processes; the clock is right at first.
+    /// Builds the library for these processes. At first, the clock shows the true time.
     pub fn new() -> Self {
         let clock = Self { dir: tempfile::tempdir().expect("a temporary folder") };
         let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/support/shifted_clock.c");
@@ -23,9 +24,9 @@ impl ShiftedClock {
         clock
     }
 
-    /// Moves the clock this many seconds away from the true one.
+    /// Sets the difference from the true time, in seconds.
     pub fn set(&self, seconds: i64) {
-        // Renamed, so that no process reads half of it.
+        // Renames the file into place, so that no process reads a half-written one.
         let new = self.dir.path().join("new");
         fs::write(&new, seconds.to_string()).expect("written");
         fs::rename(new, self.offset()).expect("renamed");
@@ -45,14 +46,14 @@ impl ShiftedClock {
     }
 }
 
-/// Returns the time in this many seconds by the true clock, as requests have it.
+/// Returns the true time plus `seconds`, in the format of requests.
 pub fn in_seconds(seconds: i64) -> String {
     #[expect(clippy::disallowed_methods, reason = "the true time, which no store here has")]
     let now = jiff::Timestamp::now();
     (now + jiff::SignedDuration::from_secs(seconds)).to_string()
 }
 
-/// Returns the seconds until a time of an answer, by the true clock.
+/// Returns the number of seconds from the true time until a time in an answer.
 pub fn seconds_until(time: &Value) -> i64 {
     let time: jiff::Timestamp = time.as_str().expect("a time").parse().expect("RFC 3339");
     #[expect(clippy::disallowed_methods, reason = "the true time, which no store here has")]

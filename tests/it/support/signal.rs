@@ -1,26 +1,26 @@
-//! Frozen processes: neither dead nor alive to a client that waits for their answer.
+//! Frozen processes, which keep their connections open but do not answer.
 
 use std::{fs, process::Command};
 
-/// Process that was stopped. It goes on when this value is dropped, however its test ends.
+/// A stopped process. It continues when this value is dropped, even by a panic.
 pub struct Frozen(u32);
 
 impl Frozen {
     /// Stops the process with this id, and waits until it has stopped.
     pub fn freeze(pid: u32) -> Self {
         let frozen = Self(pid);
-        assert!(frozen.send("-STOP"), "the process {pid} is not ours");
-        eventually_blocking!(frozen.stands_still(), "the process {pid} does not stand still");
+        assert!(frozen.send("-STOP"), "the process {pid} is no child of this test");
+        eventually_blocking!(frozen.is_stopped(), "the process {pid} has not stopped");
         frozen
     }
 
-    /// Lets the process go on. It must have been stopped until now.
+    /// Continues the process. Panics if another signal has continued it before.
     pub fn thaw(self) {
-        assert!(self.stands_still(), "the process {} did not stand still", self.0);
+        assert!(self.is_stopped(), "the process {} was not stopped until now", self.0);
     }
 
-    /// Reports whether the kernel says that the process is stopped.
-    fn stands_still(&self) -> bool {
+    /// Returns whether the kernel reports that the process is stopped.
+    fn is_stopped(&self) -> bool {
         let stat = fs::read_to_string(format!("/proc/{}/stat", self.0)).unwrap_or_default();
         // `<id> (<name>) <state> …`; names may have spaces and parentheses.
         stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('T'))

@@ -3,7 +3,7 @@
 /// A row of a table with rowids, as stored in a leaf.
 #[derive(Debug, Clone)]
 pub struct Cell {
-    /// Rowid.
+    /// Rowid of the row.
     pub serial: i64,
     /// Record: a header with the type of each field, then the fields.
     pub payload: Vec<u8>,
@@ -27,7 +27,7 @@ pub enum Field<'a> {
 }
 
 impl Cell {
-    /// Returns the fields; for a cut row, those before the cut. None if the record is malformed.
+    /// Returns the fields; of a cut row, only the complete ones. `None` if the record is malformed.
     pub fn fields(&self) -> Option<Vec<Field<'_>>> {
         let (header, mut at) = varint(&self.payload, 0)?;
         let header = usize::try_from(header).ok().filter(|end| *end <= self.payload.len())?;
@@ -45,7 +45,7 @@ impl Cell {
             };
             let Some(bytes) = data.checked_add(length).and_then(|end| self.payload.get(data..end))
             else {
-                // A cut row ends in this field.
+                // A cut row ends within this field.
                 return self.is_cut.then_some(fields);
             };
             fields.push(match kind {
@@ -61,7 +61,7 @@ impl Cell {
     }
 }
 
-/// Reads a varint of one to nine bytes. Returns the number and the offset behind it.
+/// Reads a varint of one to nine bytes. Returns the number and the offset of the next byte.
 pub(super) fn varint(bytes: &[u8], at: usize) -> Option<(i64, usize)> {
     let mut number = 0_u64;
     for (index, byte) in bytes.get(at..)?.iter().take(9).enumerate() {

@@ -1,25 +1,25 @@
 //! Consistency checks of the pages of a table.
 //!
-//! An application can put checksums into its rows, but a page's list of rows has none: with a
-//! flipped bit in the cell count or a cell pointer, SQLite leaves rows out or reads one twice, and
-//! reports nothing.
+//! An application can put checksums into its rows, but a page's list of rows has none. If a bit of
+//! the cell count or of a cell pointer flips, SQLite omits rows or reads one twice, without an
+//! error.
 
 use std::collections::HashSet;
 
 use super::{
-    INTERIOR, LEAF, Pages, cell::varint, half, interior, leaf::Leaf, local_part, pointers,
+    INTERIOR, LEAF, Pages, cell::varint, interior, leaf::Leaf, local_part, pointers, u16_at,
 };
 
 impl Pages {
     /// Finds an inconsistent page in the table with the root page `root`. Ignores pages that SQLite
-    /// refuses to read, since it reports them.
+    /// refuses to read, since SQLite reports them itself.
     pub fn unsound(&mut self, root: u32) -> Option<u32> {
         let mut open = vec![Leaf { page: root, range: (i64::MIN, i64::MAX) }];
         let mut seen = HashSet::from([root]);
         while let Some(Leaf { page: number, range }) = open.pop() {
             let Some(page) = self.page(number) else { continue };
             match page[0] {
-                LEAF if !leaf_adds_up(&page) => return Some(number),
+                LEAF if !is_leaf_consistent(&page) => return Some(number),
                 INTERIOR => {
                     let Some(children) = interior(&page, range) else { return Some(number) };
                     let mapped = self.children(number);
@@ -36,96 +36,98 @@ impl Pages {
         None
     }
 
-    /// Returns whether SQLite reads this page as the root of a table. True also for an unreadable
-    /// page, which SQLite reports.
+    /// Returns whether SQLite reads this page as the root of a table. Returns true for an
+    /// unreadable page too, since SQLite reports it itself.
     pub fn is_root(&self, number: u32) -> bool {
         self.page(number).is_none_or(|page| [INTERIOR, LEAF].contains(&page[0]))
     }
 }
 
 /// Returns whether the cells of a leaf do not overlap, and all bytes between them count as free.
-pub fn leaf_adds_up(page: &[u8]) -> bool {
-    pointers(page, 8, half(page, 3)).is_some_and(|places| all_adds_up(page, &places))
+pub fn is_leaf_consistent(page: &[u8]) -> bool {
+    pointers(page, 8, u16_at(page, 3))
+        .is_some_and(|cell_offsets| are_cells_consistent(page, &cell_offsets))
 }
 
-fn all_adds_up(page: &[u8], places: &[usize]) -> bool {
-    adds_up(page, 8, places, |place| length(page, place))
+fn are_cells_consistent(page: &[u8], cell_offsets: &[usize]) -> bool {
+    is_consistent(page, 8, cell_offsets, |place| length(page, place))
 }
 
-/// Returns the same for an interior page.
-pub fn interior_adds_up(page: &[u8]) -> bool {
-    let places = pointers(page, 12, half(page, 3)).unwrap_or_default();
-    adds_up(page, 12, &places, |place| Some(varint(page, place + 4)?.1 - place))
+/// Returns whether the cells of an interior page do not overlap, and all bytes between them count
+/// as free.
+pub fn is_interior_consistent(page: &[u8]) -> bool {
+    let cell_offsets = pointers(page, 12, u16_at(page, 3)).unwrap_or_default();
+    is_consistent(page, 12, &cell_offsets, |place| Some(varint(page, place + 4)?.1 - place))
 }
 
-/// Returns the offsets of a leaf's cells, how many of them are surely current rows, and whether the
-/// page is consistent, with the stored cell count or with another one. If the stored
-/// count is damaged, the pointers behind the last current one may lead to deleted rows, or to old
-/// versions of rows.
-pub fn places(page: &[u8]) -> (Vec<usize>, usize, bool) {
-    let most = (page.len() - 8) / 2;
-    let all = pointers(page, 8, most).unwrap_or_default();
-    let stated = half(page, 3);
-    let stated_cells = || all[..stated.min(most)].to_vec();
-    if leaf_adds_up(page) {
+/// Returns the offsets of a leaf's cells, the number of them that are certainly current rows, and
+/// whether the page is consistent, either with the stored cell count or with another one. If the
+/// stored count is damaged, the later cells may be deleted rows or old versions of rows.
+pub fn cell_offsets(page: &[u8]) -> (Vec<usize>, usize, bool) {
+    let max_cells = (page.len() - 8) / 2;
+    let all = pointers(page, 8, max_cells).unwrap_or_default();
+    let stated = u16_at(page, 3);
+    let stated_cells = || all[..stated.min(max_cells)].to_vec();
+    if is_leaf_consistent(page) {
         return (stated_cells(), stated, true);
     }
-    match count(page, &all) {
-        Some(count) => (all[..count.max(stated.min(most))].to_vec(), count.min(stated), true),
-        None => (stated_cells(), stated.min(most), false),
+    match consistent_count(page, &all) {
+        Some(count) => (all[..count.max(stated.min(max_cells))].to_vec(), count.min(stated), true),
+        None => (stated_cells(), stated.min(max_cells), false),
     }
 }
 
-/// Returns the cell count that makes a leaf consistent; none if there is none. `places` are the
-/// offsets of all cells that it may have.
-fn count(page: &[u8], places: &[usize]) -> Option<usize> {
-    let (begin, free) = (begin(page), free(page)?);
+/// Returns the cell count that makes a leaf consistent, if there is one. `cell_offsets` has the
+/// offsets of all cells that the leaf may have.
+fn consistent_count(page: &[u8], cell_offsets: &[usize]) -> Option<usize> {
+    let (begin, free) = (content_begin(page), free_bytes(page)?);
     let mut bytes = 0;
-    for (count, place) in places.iter().enumerate() {
-        if begin + bytes + free == page.len() && all_adds_up(page, &places[..count]) {
+    for (count, offset) in cell_offsets.iter().enumerate() {
+        if begin + bytes + free == page.len() && are_cells_consistent(page, &cell_offsets[..count])
+        {
             return Some(count);
         }
-        bytes += length(page, *place)?;
+        bytes += length(page, *offset)?;
     }
     None
 }
 
 /// Returns whether header, cells, free blocks and fragments account for all bytes of a page.
-fn adds_up(
+fn is_consistent(
     page: &[u8],
     header: usize,
-    places: &[usize],
+    cell_offsets: &[usize],
     length: impl Fn(usize) -> Option<usize>,
 ) -> bool {
-    let cell = |place: &usize| Some((*place, *place + length(*place)?));
-    let cells = places.iter().map(cell).collect::<Option<Vec<(usize, usize)>>>();
+    let cell = |offset: &usize| Some((*offset, *offset + length(*offset)?));
+    let cells = cell_offsets.iter().map(cell).collect::<Option<Vec<(usize, usize)>>>();
     let Some(mut cells) = cells else { return false };
     cells.sort_unstable();
     let apart = cells.windows(2).all(|pair| pair[0].1 <= pair[1].0);
     let bytes: usize = cells.iter().map(|(begin, end)| end - begin).sum();
-    let begin = begin(page);
+    let begin = content_begin(page);
     let is_behind = cells.first().is_none_or(|(first, _)| begin <= *first);
-    let is_sound = free(page).is_some_and(|free| begin + bytes + free == page.len());
+    let is_sound = free_bytes(page).is_some_and(|free| begin + bytes + free == page.len());
     apart && is_behind && begin >= header + 2 * cells.len() && is_sound
 }
 
 /// Returns the offset at which the cells of a page begin.
-fn begin(page: &[u8]) -> usize {
-    match half(page, 5) {
+fn content_begin(page: &[u8]) -> usize {
+    match u16_at(page, 5) {
         0 => 65_536,
         begin => begin,
     }
 }
 
-/// Counts the free bytes between the cells of a page; none if its list of free blocks is broken.
-fn free(page: &[u8]) -> Option<usize> {
-    let (mut free, mut block) = (usize::from(page[7]), half(page, 1));
+/// Counts the free bytes between the cells of a page; `None` if its list of free blocks is invalid.
+fn free_bytes(page: &[u8]) -> Option<usize> {
+    let (mut free, mut block) = (usize::from(page[7]), u16_at(page, 1));
     while block != 0 {
         if block + 4 > page.len() {
             return None;
         }
-        free += half(page, block + 2);
-        let next = half(page, block);
+        free += u16_at(page, block + 2);
+        let next = u16_at(page, block);
         if next != 0 && next <= block {
             return None;
         }

@@ -82,12 +82,12 @@ fn a_circular_overflow_chain_reads_no_more_than_the_file() {
         Pages::open(&path, PAGE).expect("opened").cells(2).expect("a leaf");
     let longest = cells.iter().map(|cell| cell.payload.len()).max().unwrap_or_default();
     assert!(longest <= bytes.len(), "{longest} bytes");
-    assert_eq!((cells.len(), unreadable), (0, Some(1)), "it is told as damaged");
+    assert_eq!((cells.len(), unreadable), (0, Some(1)), "the cell counts as unreadable");
 }
 
-/// Asserts that all 2,000 rows of a file with an interior root page are found after each change of
-/// some bytes.
-fn all_rows_are_there_after(changes: impl Fn(&[u8]) -> Vec<(usize, Vec<u8>)>) {
+/// Asserts that all 2,000 rows of a file with an interior root page are found, whichever of these
+/// changes is made.
+fn assert_all_rows_after(changes: impl Fn(&[u8]) -> Vec<(usize, Vec<u8>)>) {
     let (_dir, path) = file(2_000, 100);
     let sound = fs::read(&path).expect("the file");
     assert_eq!(sound[ROOT], INTERIOR);
@@ -110,14 +110,14 @@ fn all_rows_are_there_after(changes: impl Fn(&[u8]) -> Vec<(usize, Vec<u8>)>) {
 const ROOT: usize = 2 * PAGE;
 
 #[test]
-fn an_interior_page_that_is_damaged_costs_no_row() {
-    all_rows_are_there_after(|sound| {
+fn a_damaged_interior_page_loses_no_row() {
+    assert_all_rows_after(|sound| {
         let root = &sound[ROOT..ROOT + PAGE];
-        let [first, second] = [half(root, 12), half(root, 14)];
+        let [first, second] = [u16_at(root, 12), u16_at(root, 14)];
         let mut changes: Vec<(usize, Vec<u8>)> =
             [0, 3, 8, 13, 40].map(|at| (ROOT + at, vec![0x77])).into();
         changes.push((ROOT, vec![LEAF]));
-        // A child is named twice, or the count is one less.
+        // The page names a child twice, or its cell count is one too low.
         changes.push((ROOT + first, root[second..second + 4].to_vec()));
         changes.push((ROOT + 4, vec![root[4] - 1]));
         changes
@@ -125,9 +125,9 @@ fn an_interior_page_that_is_damaged_costs_no_row() {
 }
 
 #[test]
-fn a_pointer_map_that_is_damaged_costs_no_row() {
-    all_rows_are_there_after(|sound| {
-        let last_child = be(&sound[ROOT + 8..]) as usize;
+fn a_damaged_pointer_map_loses_no_row() {
+    assert_all_rows_after(|sound| {
+        let last_child = u32_be(&sound[ROOT + 8..]) as usize;
         let entry = PAGE + (last_child - 3) * 5;
         vec![
             (entry, vec![2]),
@@ -159,9 +159,9 @@ fn rows_beyond_the_count_of_a_leaf_are_old() {
     drop(file);
     let sound = fs::read(&path).expect("the file");
     assert_eq!(sound[ROOT + 3..ROOT + 5], [0, 30]);
-    for told in [20, 30, 40, 255] {
+    for stored_count in [20, 30, 40, 255] {
         let mut bytes = sound.clone();
-        bytes[ROOT + 4] = told;
+        bytes[ROOT + 4] = stored_count;
         fs::write(&path, &bytes).expect("written");
         let Cells { cells, unreadable } =
             Pages::open(&path, PAGE).expect("opened").cells(3).expect("a leaf");
@@ -169,18 +169,22 @@ fn rows_beyond_the_count_of_a_leaf_are_old() {
         let is_row = |cell: &&Cell| cell.fields().is_some_and(|fields| fields.len() == 3);
         let (old, now): (Vec<&Cell>, Vec<&Cell>) =
             cells.iter().filter(is_row).partition(|cell| cell.may_be_old);
-        let last = told.min(30).into();
+        let last = stored_count.min(30).into();
         assert_eq!(
             now.iter().map(|cell| cell.serial).collect::<Vec<_>>(),
             (1..=last).collect::<Vec<_>>()
         );
-        assert!(told > 30 || old.len() == usize::from(30 - told), "{told}: {}", old.len());
-        assert!(told != 40 || old.iter().any(|cell| cell.serial > 30), "{old:?}");
+        assert!(
+            stored_count > 30 || old.len() == usize::from(30 - stored_count),
+            "{stored_count}: {}",
+            old.len()
+        );
+        assert!(stored_count != 40 || old.iter().any(|cell| cell.serial > 30), "{old:?}");
     }
 }
 
 #[test]
-fn a_leaf_that_is_damaged_is_a_gap_with_its_numbers() {
+fn a_damaged_leaf_is_a_gap_with_its_rowids() {
     let (_dir, path) = file(2_000, 100);
     let mut bytes = fs::read(&path).expect("the file");
     let at = bytes.windows(6).position(|part| part == b"1000:x").expect("a row");
@@ -200,7 +204,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn no_bytes_panic(
+    fn no_bytes_cause_a_panic(
         flips in proptest::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..40),
         cut in any::<prop::sample::Index>(),
         noise in any::<bool>(),
@@ -233,7 +237,7 @@ proptest! {
     }
 
     #[test]
-    fn no_page_panics(page in proptest::collection::vec(any::<u8>(), PAGE), kind in 0..3_usize) {
+    fn no_page_causes_a_panic(page in proptest::collection::vec(any::<u8>(), PAGE), kind in 0..3_usize) {
         let dir = tempfile::tempdir().expect("a temporary folder");
         let path = dir.path().join("x.db");
         let mut bytes = [page.clone(), page.clone(), page].concat();

@@ -1,13 +1,14 @@
-//! Finds the leaves of a table even if pages above them are damaged. Links between pages have no
-//! checksum, but are stored twice: an interior page names its children, and the pointer map names
-//! the parent of every page.
+//! Search for the leaves of a table, even if pages above them are damaged. Links between pages have
+//! no checksum, but are stored twice: an interior page names its children, and the pointer map
+//! names the parent of every page.
 
 use std::collections::{HashMap, HashSet};
 
 use super::{
-    INTERIOR, Pages, be, interior,
+    INTERIOR, Pages, interior,
     leaf::{Leaf, Range},
-    structure::{interior_adds_up, leaf_adds_up},
+    structure::{is_interior_consistent, is_leaf_consistent},
+    u32_be,
 };
 
 /// Offset of SQLite's lock bytes. SQLite never uses their page.
@@ -34,7 +35,7 @@ pub struct Leaves {
 
 impl Pages {
     /// Finds the leaves of the table with the root page `root`. The result includes pages of
-    /// unknown kind: the caller can tell by their rows whether they belong to the table.
+    /// unknown kind; the caller can recognize by their rows whether they belong to the table.
     pub fn leaves(&mut self, root: u32) -> Leaves {
         let mut leaves = Leaves::default();
         let mut seen = HashSet::from([root]);
@@ -47,12 +48,12 @@ impl Pages {
             return leaves.gaps.push(at.range);
         }
         let page = self.page(at.page);
-        let below = self.below(at, page.as_deref());
+        let children = self.find_children(at, page.as_deref());
         match page {
-            Some(_) if below.is_empty() => leaves.leaves.push(at),
-            None if below.is_empty() => leaves.gaps.push(at.range),
+            Some(_) if children.is_empty() => leaves.leaves.push(at),
+            None if children.is_empty() => leaves.gaps.push(at.range),
             _ => {
-                for child in below {
+                for child in children {
                     if seen.insert(child.page) {
                         self.visit(child, depth + 1, seen, leaves);
                     }
@@ -61,16 +62,16 @@ impl Pages {
         }
     }
 
-    /// Returns the children of a page, none for a leaf. If the page and the pointer map differ, one
-    /// of them is damaged. It is the page, if that is inconsistent or names a wrong page in place
-    /// of a child.
-    fn below(&mut self, at: Leaf, page: Option<&[u8]>) -> Vec<Leaf> {
+    /// Returns the children of a page; none for a leaf. If the page and the pointer map differ, one
+    /// of them is damaged: the page, if it is inconsistent or names another page in place of a
+    /// child, otherwise the map.
+    fn find_children(&mut self, at: Leaf, page: Option<&[u8]>) -> Vec<Leaf> {
         let mapped = self.children(at.page);
         let mut children = match page {
             Some(page) if page[0] == INTERIOR => interior(page, at.range).unwrap_or_default(),
             // A consistent leaf has no children, even if a damaged map names some. An inconsistent
-            // one may be an interior page with a flipped bit.
-            Some(page) if leaf_adds_up(page) => return Vec::new(),
+            // page may be an interior page with a flipped bit.
+            Some(page) if is_leaf_consistent(page) => return Vec::new(),
             _ => Vec::new(),
         };
         let names: HashSet<u32> = children.iter().map(|child| child.page).collect();
@@ -79,7 +80,7 @@ impl Pages {
         let known: HashSet<u32> = mapped.into_iter().collect();
         let is_sound = !children.is_empty()
             && names.len() == children.len()
-            && page.is_some_and(interior_adds_up);
+            && page.is_some_and(is_interior_consistent);
         if is_sound && (unlisted.is_empty() || names.is_subset(&known)) {
             children.retain(|child| {
                 known.contains(&child.page) || self.may_be_child(child.page, at.page)
@@ -115,7 +116,7 @@ impl Pages {
                 let child = u32::try_from(index).ok().and_then(|n| map.checked_add(n + 1));
                 let Some(child) = child.filter(|child| *child <= self.count) else { break };
                 if entry[0] == BRANCH {
-                    children.entry(be(&entry[1..])).or_default().push(child);
+                    children.entry(u32_be(&entry[1..])).or_default().push(child);
                 }
             }
             let Some(next) = map.checked_add(self.map_distance()) else { break };
@@ -124,9 +125,9 @@ impl Pages {
         children
     }
 
-    /// Returns whether a page may be a child of `parent` although its entry in the pointer map does
-    /// not say so: one or both parts of the entry may be damaged. A free page, which may have old
-    /// rows, has a sound entry and is not a child.
+    /// Returns whether a page may be a child of `parent` although the pointer map says otherwise,
+    /// because its entry there may be damaged. A free page, which may have old rows, has an
+    /// undamaged entry and is not a child.
     fn may_be_child(&self, page: u32, parent: u32) -> bool {
         if page < 3 || page > self.count {
             return false;
@@ -136,7 +137,7 @@ impl Pages {
         let at = (page - map) as usize * ENTRY;
         match at.checked_sub(ENTRY).and_then(|at| map_page.get(at..at + ENTRY)) {
             Some(entry) => {
-                entry[0] == BRANCH || !KINDS.contains(&entry[0]) || be(&entry[1..]) == parent
+                entry[0] == BRANCH || !KINDS.contains(&entry[0]) || u32_be(&entry[1..]) == parent
             }
             None => false,
         }

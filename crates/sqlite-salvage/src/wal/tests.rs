@@ -38,9 +38,9 @@ fn a_whole_log_is_not_damaged() {
 }
 
 #[test]
-fn a_log_that_breaks_off_anywhere_is_torn_and_not_damaged() {
+fn a_truncated_log_is_torn_but_not_damaged() {
     let whole = log(12);
-    // Every byte of the last frames, and some before.
+    // Cuts at many bytes of the last frames, and at some bytes before them.
     let every = whole.len() - 3 * FRAME..whole.len();
     for end in (0..whole.len()).step_by(397).chain(every.step_by(7)) {
         if let Some(log) = Log::parse(&whole[..end], PAGE).expect("read") {
@@ -74,11 +74,10 @@ fn a_flipped_byte_before_the_last_transaction_is_damage() {
     let commits: Vec<usize> =
         (0..sound.frames.len()).filter(|&n| sound.frames[n].commit > 0).collect();
     let last = HEADER + (commits[commits.len() - 2] + 1) * FRAME;
-    // Every byte of headers, and some of each page.
+    // Flips every byte of the headers, and some bytes of each page.
     let headers =
         (0..HEADER).chain((HEADER..last).filter(|at| (at - HEADER) % FRAME < FRAME_HEADER));
     for at in headers.chain((HEADER..last).step_by(97)) {
-        // The number of the checkpoint and the version are under the checksum, and unused here.
         let mut bytes = whole.clone();
         bytes[at] ^= 0x10;
         let log = read(&bytes);
@@ -123,7 +122,7 @@ fn remains_of_failed_commits_are_not_damage() {
 
 proptest! {
     #[test]
-    fn no_bytes_panic(mut bytes in proptest::collection::vec(any::<u8>(), 0..20_000), sound in any::<bool>()) {
+    fn no_bytes_cause_a_panic(mut bytes in proptest::collection::vec(any::<u8>(), 0..20_000), sound in any::<bool>()) {
         if sound && bytes.len() > HEADER {
             bytes[..4].copy_from_slice(&MAGIC.to_be_bytes());
             bytes[8..12].copy_from_slice(&512_u32.to_be_bytes());
@@ -137,7 +136,7 @@ proptest! {
     }
 
     #[test]
-    fn a_torn_end_starts_well_at_every_byte(end in 0..FRAME * 3, zeros in any::<bool>()) {
+    fn a_log_that_is_torn_at_any_byte_is_not_damaged(end in 0..FRAME * 3, zeros in any::<bool>()) {
         let mut whole = log(6);
         let cut = whole.len() - end.min(whole.len());
         // The last transaction has at most three frames: a cut within them loses no synced commit.

@@ -2,7 +2,7 @@ use super::*;
 use crate::job::{Millis, Policy, State, UnixMillis};
 
 #[test]
-fn an_id_that_stands_there_twice_is_found_with_both_lines() {
+fn a_duplicate_id_is_reported_with_both_lines() {
     let id = |n: u64| format!("job:{n}").parse::<JobId>().expect("an id");
     let ids = |numbers: &[u64]| {
         let mut ids = Ids::default();
@@ -23,6 +23,7 @@ fn job(n: u64) -> Job {
         body: "null".into(),
         state: State::Ready,
         attempt: 0,
+        is_snoozed: false,
         due_at: time,
         created_at: time,
         ttr: span,

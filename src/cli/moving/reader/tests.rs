@@ -1,4 +1,4 @@
-//! Tests that written exports are read back, and damaged ones are refused.
+//! Tests that exports are read back unchanged, and that damaged ones are refused.
 
 use bytes::Bytes;
 use proptest::prelude::*;
@@ -42,6 +42,7 @@ fn job() -> impl Strategy<Value = Job> {
             body: if finished { Bytes::new() } else { texts.2.into() },
             state,
             attempt,
+            is_snoozed: false,
             due_at: t.0,
             created_at: t.1,
             ttr: if reserved { s.0 } else { s.1 },
@@ -80,7 +81,7 @@ fn whole() -> Policy {
 }
 
 /// Returns a complete export of these jobs.
-fn written(jobs: &[Job], buckets: u16) -> Vec<u8> {
+fn export_of(jobs: &[Job], buckets: u16) -> Vec<u8> {
     let (mut all, mut sums) = (Vec::new(), Sums::default());
     let mut write = |sums: &mut Sums, line: Line<'_>| {
         let text = [serde_json::to_vec(&line).expect("JSON"), b"\n".to_vec()].concat();
@@ -89,9 +90,9 @@ fn written(jobs: &[Job], buckets: u16) -> Vec<u8> {
     };
     let (format, store) = (FORMAT.to_owned(), "file:/data".to_owned());
     write(&mut sums, Line::Head(Head { format, version: VERSION, store, buckets }));
-    let of = Buckets::try_from(buckets).expect("a number of buckets");
-    for bucket in of.all() {
-        for job in jobs.iter().filter(|job| of.of(&job.id) == bucket) {
+    let buckets = Buckets::try_from(buckets).expect("a number of buckets");
+    for bucket in buckets.all() {
+        for job in jobs.iter().filter(|job| buckets.of(&job.id) == bucket) {
             write(&mut sums, Line::Job(JobLine::of(job).expect("a job")));
         }
         let section = sums.section();
@@ -113,44 +114,44 @@ fn written(jobs: &[Job], buckets: u16) -> Vec<u8> {
 fn read(text: &[u8]) -> Result<Vec<Job>, Damage> {
     let (mut reader, mut jobs, mut complete) = (Reader::open(text)?, Vec::new(), false);
     while let Some(item) = reader.next()? {
-        assert!(!complete, "something after the end");
+        assert!(!complete, "there is an item after the end");
         complete = matches!(item, Item::Total);
         if let Item::Job(job) = item {
             jobs.push(*job);
         }
     }
-    assert!(complete, "an end without a total");
+    assert!(complete, "the export ended without a total");
     Ok(jobs)
 }
 
 proptest! {
     #[test]
-    fn what_is_written_is_read(jobs in proptest::collection::vec(job(), 0..9), n in 1..5_u16) {
-        let text = written(&jobs, n);
-        let of = Buckets::try_from(n).expect("a number of buckets");
+    fn an_export_is_read_back_unchanged(jobs in proptest::collection::vec(job(), 0..9), n in 1..5_u16) {
+        let text = export_of(&jobs, n);
+        let buckets = Buckets::try_from(n).expect("a number of buckets");
         let mut jobs = jobs;
-        jobs.sort_by_key(|job| of.of(&job.id));
-        prop_assert_eq!(read(&text).expect("as it was written"), jobs);
+        jobs.sort_by_key(|job| buckets.of(&job.id));
+        prop_assert_eq!(read(&text).expect("a valid export"), jobs);
     }
 
     #[test]
-    fn a_flipped_bit_is_found(job in job(), at: prop::sample::Index, bit in 0..8_u8) {
-        let mut text = written(&[job], 2);
+    fn a_flipped_bit_is_detected(job in job(), at: prop::sample::Index, bit in 0..8_u8) {
+        let mut text = export_of(&[job], 2);
         let at = at.index(text.len());
         text[at] ^= 1 << bit;
         prop_assert!(read(&text).is_err(), "byte {} of {}", at, String::from_utf8_lossy(&text));
     }
 
     #[test]
-    fn a_cut_is_found(job in job(), at: prop::sample::Index) {
-        let text = written(&[job], 2);
+    fn a_truncated_export_is_refused(job in job(), at: prop::sample::Index) {
+        let text = export_of(&[job], 2);
         prop_assert!(read(&text[..at.index(text.len())]).is_err());
     }
 }
 
 #[test]
-fn the_format_never_changes_since_users_keep_export_files() {
-    let text = String::from_utf8(written(&[pinned()], 1)).expect("text");
+fn the_export_format_stays_compatible() {
+    let text = String::from_utf8(export_of(&[pinned()], 1)).expect("text");
     assert_eq!(text, PINNED);
     assert_eq!(
         read(OLDER.as_bytes()).expect("an older file"),
@@ -165,6 +166,7 @@ fn pinned() -> Job {
         body: "{\"order\":\n4711}".into(),
         state: State::Reserved,
         attempt: 2,
+        is_snoozed: false,
         due_at: UnixMillis::new(1_763_690_060_000),
         created_at: UnixMillis::new(1_763_690_000_000),
         ttr: Millis::new(90_000),

@@ -6,7 +6,7 @@ const TOKEN = "delay-queue token";
 export class Refused extends Error {
   constructor(status, problem) {
     super(problem.detail ?? `the server answered ${status}`);
-    Object.assign(this, { status, code: problem.code, applied: problem.applied });
+    Object.assign(this, { status, code: problem.code, field: problem.field, applied: problem.applied });
   }
 }
 
@@ -28,29 +28,29 @@ export const token = {
   },
 };
 
-// Relative to the page, so that the dashboard works behind a proxy that serves it under a path.
+// The URL is relative to the page, so that the dashboard works behind a proxy that serves it under a path.
 const address = (path) => new URL(path.slice(1), document.baseURI).href;
 
 /** Topics of each scope of the token; null until the server has sent them. */
 let scopes = null;
 
 /** Reads the scopes of the token. */
-export async function learn() {
+export async function loadScopes() {
   ({ scopes } = await get("/access"));
   dispatchEvent(new Event("scopes"));
 }
 
-export const learned = () => scopes !== null;
+export const hasScopes = () => scopes !== null;
 
 const allows = (pattern, topic) => (pattern.endsWith("*") ? topic.startsWith(pattern.slice(0, -1)) : topic === pattern);
 
-/** Returns whether the token has this scope for this topic or, if none is given, for any; false until it is known. */
+/** Returns whether the token has this scope for this topic or, without a topic, for any; false until the scopes are known. */
 export const may = (scope, topic) => Boolean(scopes?.[scope]?.some((pattern) => !topic || allows(pattern, topic)));
 
-export const readsAll = () => Boolean(scopes?.read?.includes("*"));
+export const canReadAllTopics = () => Boolean(scopes?.read?.includes("*"));
 
 /** Returns the patterns of the topics that the token may read. */
-export const readable = () => scopes?.read ?? [];
+export const readablePatterns = () => scopes?.read ?? [];
 
 async function send(method, path, body, timeout) {
   const headers = {};
@@ -77,8 +77,8 @@ export const read = (path) => send("GET", path, undefined, 20_000);
 export const get = async (path) => JSON.parse(await read(path));
 
 /**
- * Sends a change: `{ method, path, body }`, the body as JSON text. It has no time limit: a purge of
- * a million jobs takes a while. After 403 it reads the scopes of the token again.
+ * Sends a change: `{ method, path, body }`, the body as JSON text. It has no timeout, because a purge
+ * of a million jobs takes a while. After a 403, reads the scopes of the token again.
  */
 export async function change({ method, path, body }) {
   try {
@@ -86,7 +86,7 @@ export async function change({ method, path, body }) {
     return text ? JSON.parse(text) : {};
   } catch (error) {
     if (error.status === 403 && error.code === "forbidden") {
-      learn().catch(() => {});
+      loadScopes().catch(() => {});
     }
     throw error;
   }
@@ -104,6 +104,7 @@ export function curl({ method, path, body }) {
   return parts.join(" ");
 }
 
+/** Encodes a segment of a path. */
 export const part = encodeURIComponent;
 
 /** Returns a query of the parameters that have a value. */

@@ -1,12 +1,13 @@
-// A job's body or result as text: indented, or as it was given. A large one is cut until the user wants
-// all of it, and split into blocks that the browser draws only when they come into view.
+// A job's body or result as text, indented or unchanged. At first, only the beginning of a large text is
+// shown. The text is split into blocks, which the browser draws only when they come into view.
 
 import { choice, h, setText } from "./dom.js";
 import { count, visible } from "./format.js";
 import { pretty } from "./json.js";
 
-/** Characters shown at first, and at most. */
-const FIRST = 16_384;
+/** Number of characters shown at first. */
+const INITIAL_CHARACTERS = 16_384;
+/** Number of characters shown after "Show all". */
 const MAX_CHARACTERS = 4_194_304;
 const LINES_PER_BLOCK = 200;
 
@@ -20,12 +21,12 @@ const KINDS = {
 export function body() {
   let text = "";
   let form = "pretty";
-  let limit = FIRST;
+  let limit = INITIAL_CHARACTERS;
   const code = h("pre", { class: "body", tabindex: "0", role: "region", "aria-label": KINDS.body[1] });
   const heading = h("h2", { id: "body" }, KINDS.body[0]);
   const note = h("p", { class: "muted" });
   const all = h("button", { type: "button", onclick: () => { limit = MAX_CHARACTERS; show(); } }, "Show all");
-  const forms = choice("Form", [["pretty", "Indented"], ["raw", KINDS.body[2]]], form, (value) => { form = value; limit = FIRST; show(); });
+  const forms = choice("Form", [["pretty", "Indented"], ["raw", KINDS.body[2]]], form, (value) => { form = value; limit = INITIAL_CHARACTERS; show(); });
   const node = h("section", { class: "panel", "aria-labelledby": "body" },
     h("div", { class: "row" }, heading, forms), note, code, all);
 
@@ -46,7 +47,7 @@ export function body() {
       node.hidden = next === undefined;
       if (node.hidden) return;
       const [title, name, unchanged] = KINDS[kind];
-      // Unchanged text is not drawn again, so the scroll position and the selection stay.
+      // Unchanged text is not drawn again, which would lose the scroll position and the selection.
       if (next === text && heading.textContent === title) return;
       setText(heading, title);
       code.setAttribute("aria-label", name);

@@ -5,55 +5,55 @@ import { h, setText, svg } from "./dom.js";
 import { brief } from "./format.js";
 
 const HEIGHT = 180;
-/** Steps of an axis of counts, as whole numbers. */
-const WHOLE = Array.from({ length: 30 }, (_, n) => [1, 2, 5][n % 3] * 10 ** Math.floor(n / 3));
+/** Allowed steps of an axis of counts: only whole numbers. */
+const COUNT_STEPS = Array.from({ length: 30 }, (_, n) => [1, 2, 5][n % 3] * 10 ** Math.floor(n / 3));
 
 const color = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
 
 /**
  * Creates a chart over time. `series` are `{ label, color, kind: "bars" | "line" | "area", show }`:
  * `color` names a variable of the style sheet, `show` formats a value. `axis` formats the values of
- * the axis; default: counts. `days` returns whether times need their day. `past` is the time span up
- * to now in seconds; default: the span of the data. `set` takes the times in seconds with one list of
- * values per series, and a description in words.
+ * the axis; default: counts. `days` returns whether times are shown with their weekday. `past` is the
+ * length of the time axis, which ends now, in seconds; default: the span of the data. `set` takes the
+ * times in seconds, one list of values per series, and a description in words.
  */
 export function chart({ title, series, axis, days = () => false, past = null }) {
-  const place = h("div", { class: "plot", role: "img", "aria-label": title });
+  const container = h("div", { class: "plot", role: "img", "aria-label": title });
   const readout = h("figcaption", { class: "muted" });
-  const figure = h("figure", { class: "chart" }, place, readout);
+  const figure = h("figure", { class: "chart" }, container, readout);
   let plot = null;
   let data = [[], ...series.map(() => [])];
-  let words = "";
+  let summary = "";
 
-  /** Leaves room for the bar of the last step. */
+  /** Returns the ends of the time axis, with room for the bar of the last step. */
   const range = (_, first, last) => (past ? [Date.now() / 1000 - past, Date.now() / 1000] : [first, last + data[0][1] - data[0][0]]);
 
   function options() {
     const ticks = { stroke: color("muted"), font: "12px system-ui, sans-serif", grid: { stroke: color("line"), width: 1 }, ticks: { show: false } };
     return {
-      width: Math.max(place.clientWidth, 200),
+      width: Math.max(container.clientWidth, 200),
       height: HEIGHT,
       legend: { show: false },
       cursor: { y: false, drag: { x: false, y: false }, points: { size: 6 } },
       scales: { x: { time: true, range }, y: { range: (_, __, max) => [0, max > 0 ? max * 1.1 : 1] } },
       axes: [
         { ...ticks, size: 26, grid: { show: false }, values: (_, splits) => labels(splits) },
-        { ...ticks, size: 56, values: (_, splits) => splits.map(axis ?? brief), ...(axis ? {} : { incrs: WHOLE }) },
+        { ...ticks, size: 56, values: (_, splits) => splits.map(axis ?? brief), ...(axis ? {} : { incrs: COUNT_STEPS }) },
       ],
-      series: [{}, ...series.map(drawn)],
-      hooks: { setCursor: [read] },
+      series: [{}, ...series.map(seriesOptions)],
+      hooks: { setCursor: [showValues] },
     };
   }
 
-  function drawn({ label, color: name, kind }) {
+  function seriesOptions({ label, color: name, kind }) {
     const base = { label, stroke: color(name), width: 1.5, points: { show: (_, n) => kind !== "bars" && data[n].length < 3, size: 4 } };
     if (kind === "bars") return { ...base, width: 0, fill: color(name), paths: uPlot.paths.bars({ size: [0.8, 40], align: 1 }) };
     return kind === "area" ? { ...base, fill: `${color(name)}22` } : base;
   }
 
-  function read({ cursor: { idx } }) {
+  function showValues({ cursor: { idx } }) {
     const at = data[0][idx];
-    if (at === undefined || at === null) return setText(readout, words);
+    if (at === undefined || at === null) return setText(readout, summary);
     const values = series.map(({ label, show }, n) => `${label} ${show(data[n + 1][idx])}`);
     setText(readout, `${stamp(at, days())}: ${values.join(", ")}`);
   }
@@ -61,30 +61,30 @@ export function chart({ title, series, axis, days = () => false, past = null }) 
   function draw() {
     plot?.destroy();
     plot = null;
-    if (place.isConnected && place.clientWidth > 0) plot = new uPlot(options(), data, place);
+    if (container.isConnected && container.clientWidth > 0) plot = new uPlot(options(), data, container);
   }
 
   const resized = new ResizeObserver(() => {
-    if (plot && place.clientWidth > 0) plot.setSize({ width: place.clientWidth, height: HEIGHT });
+    if (plot && container.clientWidth > 0) plot.setSize({ width: container.clientWidth, height: HEIGHT });
     else draw();
   });
-  resized.observe(place);
+  resized.observe(container);
   addEventListener("themechange", draw);
 
   return {
     node: figure,
     set(next, description) {
       data = next;
-      words = description;
-      place.setAttribute("aria-label", `${title}. ${description}`);
+      summary = description;
+      container.setAttribute("aria-label", `${title}. ${description}`);
       if (plot) plot.setData(data);
       else draw();
-      if (!place.matches(":hover")) setText(readout, words);
+      if (!container.matches(":hover")) setText(readout, summary);
     },
-    /** Shows why there is no newer data. */
+    /** Shows the reason why the data is not updated. */
     fail(reason) {
-      words = reason;
-      setText(readout, words);
+      summary = reason;
+      setText(readout, summary);
     },
     close() {
       resized.disconnect();
@@ -94,12 +94,12 @@ export function chart({ title, series, axis, days = () => false, past = null }) 
   };
 }
 
-const two = (n) => String(n).padStart(2, "0");
+const pad = (n) => String(n).padStart(2, "0");
 const DAYS = ["Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"];
 
 function stamp(at, days) {
   const date = new Date(at * 1000);
-  const minute = `${two(date.getHours())}:${two(date.getMinutes())}`;
+  const minute = `${pad(date.getHours())}:${pad(date.getMinutes())}`;
   return days ? `${DAYS[date.getDay()]} ${minute}` : minute;
 }
 
@@ -119,9 +119,9 @@ export function spark() {
   return {
     node,
     set(values, label) {
-      const most = Math.max(...values, 1);
+      const highest = Math.max(...values, 1);
       const step = 60 / Math.max(values.length - 1, 1);
-      const points = values.map((value, n) => `${(n * step).toFixed(1)},${(19 - (value / most) * 18).toFixed(1)}`);
+      const points = values.map((value, n) => `${(n * step).toFixed(1)},${(19 - (value / highest) * 18).toFixed(1)}`);
       line.setAttribute("points", values.length > 1 ? points.join(" ") : "");
       node.setAttribute("aria-label", label);
     },

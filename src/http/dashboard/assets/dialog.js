@@ -1,11 +1,11 @@
-// The dialog of every change: description, fields, the curl line of the same call, and the refusal
-// if there is one.
+// The dialog of every change: description, fields, the curl line of the same call, and the error if
+// the call fails.
 
 import { change, curl, token } from "./api.js";
 import { h, setText } from "./dom.js";
 
 /** Shows a result in a corner for 8 seconds; screen readers announce it. */
-export function say(text) {
+export function showToast(text) {
   const toast = h("p", { class: "toast" }, text);
   document.getElementById("said").append(toast);
   setTimeout(() => toast.remove(), 8000);
@@ -15,112 +15,125 @@ export function say(text) {
  * Asks the user to confirm a change, and makes it.
  * - `title`, `text`: name and description of the change;
  * - `fields`: elements of the form;
- * - `request`: returns the call, or a list of calls, for the current fields, or throws an Error with
- *   the fault;
+ * - `request`: returns the call, or a list of calls, for the current fields; throws an Error if a
+ *   field is invalid. A refusal of a field is shown below the control with its name;
  * - `button`, `danger`: label of the button, and whether the change destroys data;
- * - `typed`: text that the user must type first;
- * - `left`: returns the number of remaining jobs, for the progress of a long call;
- * - `done`: returns the result in words for an answer; it may be async.
+ * - `confirmation`: text that the user must type first;
+ * - `remaining`: returns the number of remaining jobs, for the progress of a long call;
+ * - `done`: describes the result for the answer, or for the answers so far to a list of calls.
  */
-export function ask({ title, text, fields = [], request, button, danger = false, typed = null, left, done }) {
-  const problem = h("p", { class: "problem", role: "alert" });
+export function confirmChange({ title, text, fields = [], request, button, danger = false, confirmation = null, remaining, done }) {
+  const problem = h("p", { class: "problem", id: "refusal", role: "alert" });
   const progress = h("progress", { hidden: true, "aria-label": "Progress" });
   const line = h("code");
-  const confirm = typed && h("input", { id: "typed", autocomplete: "off", spellcheck: "false" });
-  const act = h("button", { type: "submit", class: danger ? "danger" : "primary" }, button);
+  const confirm = confirmation && h("input", { id: "typed", autocomplete: "off", spellcheck: "false" });
+  const submit = h("button", { type: "submit", class: danger ? "danger" : "primary" }, button);
   const cancel = h("button", { type: "button", onclick: () => dialog.close() }, "Cancel");
-  const copy = h("button", { type: "button", class: "small", onclick: () => copied(line.textContent, copy) }, "Copy");
+  const copy = h("button", { type: "button", class: "small", onclick: () => copyText(line.textContent, copy) }, "Copy");
   const form = h("form", { novalidate: true, onsubmit: (event) => { event.preventDefault(); run(); }, oninput: refresh },
     h("h2", { id: "asked" }, title),
     h("p", {}, text),
     fields,
-    confirm && h("div", { class: "field" }, h("label", { for: "typed" }, "Type ", h("strong", {}, typed), " to confirm"), confirm),
+    confirm && h("div", { class: "field" }, h("label", { for: "typed" }, "Type ", h("strong", {}, confirmation), " to confirm"), confirm),
     h("div", { class: "curl" },
       h("div", { class: "row" }, h("span", { class: "muted" }, "The same in a shell", token.get() ? ", with the token in $DELAY_QUEUE_TOKEN" : ""), copy),
       h("pre", { tabindex: "0", role: "region", "aria-label": "curl line" }, line)),
     problem, progress,
-    h("div", { class: "row end" }, cancel, act));
+    h("div", { class: "row end" }, cancel, submit));
   const dialog = h("dialog", { "aria-labelledby": "asked", onclose: () => dialog.remove() }, form);
 
   function refresh() {
-    act.disabled = Boolean(confirm && confirm.value !== typed);
+    submit.disabled = Boolean(confirm && confirm.value !== confirmation);
     try {
       setText(line, [request()].flat().map(curl).join("\n"));
-      setText(problem, "");
+      report("");
     } catch (error) {
       setText(line, error.message);
     }
   }
 
+  /** Shows a problem below the control with this name, or at the end of the form. */
+  function report(text, name) {
+    form.querySelector("[aria-invalid]")?.removeAttribute("aria-invalid");
+    const control = name && form.querySelector(`[name="${name}"]`);
+    if (control) {
+      control.setAttribute("aria-invalid", "true");
+      control.parentElement.append(problem);
+      control.focus();
+    } else {
+      progress.before(problem);
+    }
+    setText(problem, text);
+  }
+
   async function run() {
-    if (act.disabled) return;
+    if (submit.disabled) return;
     let call;
     try {
       call = request();
     } catch (error) {
-      return setText(problem, error.message);
+      return report(error.message, error.field);
     }
-    act.disabled = true;
+    submit.disabled = true;
     setText(problem, "");
-    const watched = watch();
+    const timer = watchProgress();
+    const answers = [];
     try {
-      const answer = Array.isArray(call) ? await each(call) : await change(call);
+      const answer = Array.isArray(call) ? await callEach(call, answers) : await change(call);
       dialog.close();
-      say(await done(answer));
+      showToast(done(answer));
       dispatchEvent(new Event("changed"));
     } catch (error) {
+      submit.disabled = false;
       const unknown = error.applied === "unknown" ? ". The change may have been made: check before you repeat it." : "";
-      setText(problem, `Failed: ${error.message}${unknown}`);
-      act.disabled = false;
+      const before = answers.length ? `${done(answers)} Then: ` : "";
+      // `backoff[1]` and `backoff.jitter` belong to the control `backoff`.
+      report(`Failed: ${before}${error.message}${unknown}`, error.field?.match(/^\w+/)[0]);
+      if (before) dispatchEvent(new Event("changed"));
     } finally {
-      clearInterval(watched);
+      clearInterval(timer);
       progress.hidden = true;
     }
   }
 
-  /** Makes one call after the other. Closing the dialog stops the sequence after the current call. */
-  async function each(calls) {
+  /** Makes one call after the other and adds their answers. Closing the dialog stops the sequence after the current call. */
+  async function callEach(calls, answers) {
     progress.max = calls.length;
-    progress.hidden = false;
-    const answers = [];
+    progress.hidden = calls.length === 1;
     for (const call of calls) {
       if (!dialog.open) break;
-      answers.push(await change(call).catch((error) => {
-        // A job that is gone or reserved by now does not stop the others.
-        if (error.status === 404 || error.status === 409) return null;
-        throw error;
-      }));
+      answers.push(await change(call));
       progress.value = answers.length;
     }
     return answers;
   }
 
   /** Shows the progress of one long call. */
-  function watch() {
-    if (!left) return null;
+  function watchProgress() {
+    if (!remaining) return null;
     let first = null;
     return setInterval(async () => {
-      const now = await left().catch(() => null);
+      const now = await remaining().catch(() => null);
       if (now === null || !dialog.open) return;
       first ??= Math.max(now, 1);
       progress.max = first;
       progress.value = Math.max(0, first - now);
-      progress.hidden = act.disabled === false;
+      progress.hidden = submit.disabled === false;
     }, 500);
   }
 
   document.body.append(dialog);
   refresh();
   dialog.showModal();
-  (form.querySelector("input, textarea, select") ?? (danger ? cancel : act)).focus();
+  (form.querySelector("input, textarea, select") ?? (danger ? cancel : submit)).focus();
 }
 
-async function copied(text, button) {
+async function copyText(text, button) {
   try {
     await navigator.clipboard.writeText(text);
     setText(button, "Copied");
   } catch {
-    // Pages without HTTPS get no clipboard access; the user can select the line.
+    // Over plain HTTP, browsers deny access to the clipboard, but the user can select the line.
     setText(button, "Select it");
   }
 }

@@ -1,8 +1,8 @@
-// Builds elements. Data only becomes text or attributes: nothing here parses HTML.
+// Creates elements. Data only becomes text or attributes and is never parsed as HTML.
 
 import { headline, visible } from "./format.js";
 
-/** Creates an element: `on…` properties are listeners, null and false omit an attribute. */
+/** Creates an element. Properties that begin with `on` are listeners; an attribute of null or false is omitted. */
 export function h(tag, properties = {}, ...children) {
   const element = document.createElement(tag);
   for (const [name, value] of Object.entries(properties)) {
@@ -24,14 +24,14 @@ export function svg(tag, attributes = {}, ...children) {
   return element;
 }
 
-/** Sets a text only if it differs: an unchanged node keeps selections and is not announced. */
+/** Sets a text only if it differs. Otherwise the user would lose a selection, and screen readers would announce the text. */
 export function setText(element, text) {
   if (element.textContent !== text) element.textContent = text;
 }
 
 /**
- * Sets the children of `parent` to one element for each item, in order. Items that stay keep their
- * elements, so focus and scrolling survive a poll.
+ * Sets the children of `parent` to one element for each item, in order. An item that was there before
+ * keeps its element, so focus and scroll position survive a poll.
  */
 export function keyed(parent, items, key, create, update) {
   const rows = (parent.rowsByKey ??= new Map());
@@ -59,19 +59,20 @@ export function table(columns, properties = {}) {
   return { node: h("table", properties, h("thead", {}, head), body), head, body };
 }
 
-/** Maximum number of characters of a folded text on its line, and unfolded. */
-const LINE = 300;
-const UNFOLDED = 8192;
-/** Length of a text that always fits on its line. */
+/** Maximum number of characters of a folded text. */
+const MAX_LINE = 300;
+/** Maximum number of characters of an unfolded text. */
+const MAX_UNFOLDED = 8192;
+/** Maximum number of characters of a text that is shown without folding. */
 const SHORT = 40;
 
-/** Shows a text on one monospaced line; a longer one unfolds, formatted by `whole`. */
-export function folded(text, whole = (beginning) => visible(beginning)) {
-  const line = headline(text, LINE);
+/** Creates a monospaced line of a text. The user can unfold a longer text, which `format` formats. */
+export function folded(text, format = (beginning) => visible(beginning)) {
+  const line = headline(text, MAX_LINE);
   if (line.length <= SHORT && line === text) return h("span", { class: "mono" }, line);
-  const all = h("pre");
-  const fill = () => setText(all, whole(text.slice(0, UNFOLDED)) + (text.length > UNFOLDED ? "…" : ""));
-  return h("details", { class: "mono", ontoggle: fill }, h("summary", {}, line), all);
+  const unfolded = h("pre");
+  const fill = () => setText(unfolded, format(text.slice(0, MAX_UNFOLDED)) + (text.length > MAX_UNFOLDED ? "…" : ""));
+  return h("details", { class: "mono", ontoggle: fill }, h("summary", {}, line), unfolded);
 }
 
 let labels = 0;
@@ -84,13 +85,13 @@ export function field(label, control, hint) {
   return h("div", { class: "field" }, h("label", { for: control.id }, label), control, described);
 }
 
-/** Creates buttons of which one is pressed; `options` are pairs of a value and its label. */
+/** Creates a group of buttons of which one is pressed; `options` are pairs of a value and its label. */
 export function choice(label, options, chosen, choose) {
   const buttons = options.map(([value, text]) =>
     h("button", { type: "button", "data-value": value, "aria-pressed": String(value === chosen), onclick: () => set(value, true) }, text));
-  const set = (value, told) => {
+  const set = (value, notify) => {
     for (const button of buttons) button.setAttribute("aria-pressed", String(button.dataset.value === value));
-    if (told) choose(value);
+    if (notify) choose(value);
   };
   const group = h("div", { class: "choice", role: "group", "aria-label": label }, buttons);
   group.set = set;

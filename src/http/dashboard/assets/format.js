@@ -1,18 +1,20 @@
-// Numbers, durations and times as people read them.
+// Formats numbers, durations and times for people.
+
+import { query } from "./api.js";
 
 const whole = new Intl.NumberFormat("en");
 const short = new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 1 });
 
-/** 1,234,567 */
+/** Formats a number: 1,234,567. */
 export const count = (n) => (n === null || n === undefined ? "–" : whole.format(n));
 
-/** 1 job, 2 jobs */
+/** Formats a number with its noun: 1 job, 2 jobs. */
 export const counted = (n, noun) => `${count(n)} ${noun}${n === 1 ? "" : "s"}`;
 
-/** 1.2M, for axes and small places. */
+/** Formats a number briefly, for axes and small places: 1.2M. */
 export const brief = (n) => short.format(n);
 
-/** Jobs a second: 0, 0.4, 12, 1,200. */
+/** Formats a rate per second: 0, 0.4, 12, 1,200. */
 export function rate(perSecond) {
   if (perSecond === null) return "–";
   if (perSecond === 0) return "0";
@@ -21,7 +23,7 @@ export function rate(perSecond) {
 
 const UNITS = [["d", 86_400_000], ["h", 3_600_000], ["m", 60_000], ["s", 1000]];
 
-/** A duration in at most two units: 3 ms, 1.5 s, 2 m 10 s, 3 d 4 h. */
+/** Formats a duration in milliseconds, with at most two units: 3 ms, 1.5 s, 2 m 10 s, 3 d 4 h. */
 export function span(ms) {
   if (ms === null || ms === undefined) return "–";
   if (ms < 1000) return `${Math.round(ms)} ms`;
@@ -33,44 +35,61 @@ export function span(ms) {
   return `${Math.floor(ms / size)} ${unit}${second ? ` ${second} ${rest[0]}` : ""}`;
 }
 
-/** Formats a duration of the API, which is in seconds. */
+/** Formats a duration in seconds, as the API has it. */
 export const seconds = (s) => (s === null || s === undefined ? "–" : span(s * 1000));
 
-const two = (n) => String(n).padStart(2, "0");
-
-/** 2026-01-31 12:00:00 +01:00, in the user's time zone. */
-export function time(at) {
-  const date = new Date(at);
-  return `${date.getFullYear()}-${two(date.getMonth() + 1)}-${two(date.getDate())} ${clock(date)}`;
+/** Writes a duration in seconds as the API takes it, without loss: 1d12h, 250ms. */
+export function duration(s) {
+  let ms = Math.round(s * 1000);
+  const parts = [...UNITS, ["ms", 1]].map(([unit, size]) => {
+    const n = Math.floor(ms / size);
+    ms -= n * size;
+    return n ? `${n}${unit}` : "";
+  });
+  return parts.join("") || "0s";
 }
 
-/** 12:00:00 +01:00 */
+const pad = (n) => String(n).padStart(2, "0");
+
+/** Formats a time in the user's time zone: 2026-01-31 12:00:00 +01:00. */
+export function time(at) {
+  const date = new Date(at);
+  return `${date.getFullYear()}-${pad(date.getMonth() + 1)}-${pad(date.getDate())} ${clock(date)}`;
+}
+
+/** Formats a time of day in the user's time zone: 12:00:00 +01:00. */
 export function clock(at) {
   const date = new Date(at);
-  return `${two(date.getHours())}:${two(date.getMinutes())}:${two(date.getSeconds())} ${offset(date)}`;
+  return `${pad(date.getHours())}:${pad(date.getMinutes())}:${pad(date.getSeconds())} ${offset(date)}`;
+}
+
+/** Formats a time for an input of a local time; empty if there is none. */
+export function localInput(at) {
+  const date = new Date(at);
+  return at && !Number.isNaN(date.getTime()) ? time(date).slice(0, 19).replace(" ", "T") : "";
 }
 
 function offset(date) {
   const minutes = Math.abs(date.getTimezoneOffset());
-  return `${date.getTimezoneOffset() > 0 ? "-" : "+"}${two(Math.floor(minutes / 60))}:${two(minutes % 60)}`;
+  return `${date.getTimezoneOffset() > 0 ? "-" : "+"}${pad(Math.floor(minutes / 60))}:${pad(minutes % 60)}`;
 }
 
-/** Name of the user's time zone: Europe/Berlin. */
+/** The name of the user's time zone: Europe/Berlin. */
 export const zone = Intl.DateTimeFormat().resolvedOptions().timeZone;
 
-/** Distance of a time: "in 2 m", "5 s ago", "now" within half a second. */
-export function away(at, now) {
+/** Formats a time relative to now: "in 2 m", "5 s ago", or "now" within half a second. */
+export function relativeTime(at, now) {
   const ms = new Date(at) - now;
   if (Math.abs(ms) < 500) return "now";
   return ms >= 0 ? `in ${span(ms)}` : `${span(-ms)} ago`;
 }
 
-/** Text of a paused topic's badge. */
+/** Returns the text of a paused topic's badge. */
 export const pausedFor = ({ paused_until: until }) => (until ? `paused until ${time(until)}` : "paused");
 
 // Control characters and characters without a glyph, and characters that change the direction of
 // writing: they would hide or reorder the text around them.
-const UNSEEN = /(?![\t\n])[\p{Cc}\p{Cs}\p{Zl}\p{Zp}\p{DI}\ufff9-\ufffb]/gu;
+const INVISIBLE = /(?![\t\n])[\p{Cc}\p{Cs}\p{Zl}\p{Zp}\p{DI}\ufff9-\ufffb]/gu;
 
 function escaped(c) {
   const hex = c.codePointAt(0).toString(16);
@@ -78,23 +97,25 @@ function escaped(c) {
 }
 
 /** Replaces invisible characters with escapes. */
-export const visible = (text) => text.replace(UNSEEN, escaped);
+export const visible = (text) => text.replace(INVISIBLE, escaped);
 
-/** Returns the beginning of a text on one line; for a Python traceback its last line, which names the error. */
+/** Returns the beginning of a text as one line. Of a Python traceback, returns the last line, which names the error. */
 export function headline(text, length) {
   const line = text.startsWith("Traceback (most recent call last)") ? text.trim().split("\n").at(-1) : text;
   return visible(line.slice(0, length)).replace(/\s+/g, " ");
 }
 
+const QUOTED = /(?<!\w)(?:'[^'\n]*'|"[^"\n]*"|`[^`\n]*`)(?!\w)/g;
+
 /**
- * Removes the parts of an error that differ from job to job: of each word with a digit, only the parts
- * that are neither numbers nor hexadecimal remain. `queue/last_errors.rs` does the same.
+ * Removes the parts of an error that differ from job to job: quoted values and, from each word with a digit, the parts
+ * that are numbers or hexadecimal. `queue/figures/last_errors.rs` does the same.
  */
 export const pattern = (text) =>
-  text.replace(/[\w.:-]+/g, (word) => (/\d/.test(word) ? `#${word.split(/[\W_]/).filter((part) => !/\d|^[a-f]*$/i.test(part)).join("")}` : word));
+  text.replace(QUOTED, "#").replace(/[\w.:-]+/g, (word) => (/\d/.test(word) ? `#${word.split(/[\W_]/).filter((part) => !/\d|^[a-f]*$/i.test(part)).join("")}` : word));
 
-/** Address of a topic's page, with its jobs of a state. */
-export const topicLink = (topic, state) => `#/topic/${encodeURIComponent(topic)}${state ? `/${state}` : ""}`;
+/** Returns the address of a topic's page, with its jobs of a state that match these filters. */
+export const topicLink = (topic, state, filters = {}) => `#/topic/${encodeURIComponent(topic)}${state ? `/${state}` : ""}${query(filters)}`;
 
-/** Address of a job's page. */
+/** Returns the address of a job's page. */
 export const jobLink = (id) => `#/job/${encodeURIComponent(id)}`;

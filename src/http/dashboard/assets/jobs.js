@@ -1,150 +1,161 @@
-// The jobs of a topic in one state, page by page, optionally between two due times.
+// The jobs of a topic in one state, page by page, and the filters of the list. It refreshes itself.
 
-import * as actions from "./actions.js";
+import * as bulk from "./bulk.js";
+import { SCOPES_BY_ID, button } from "./actions.js";
 import { part, query, read } from "./api.js";
-import { choice, field, folded, h, setText, table } from "./dom.js";
-import { away, clock, count, jobLink, time, topicLink, visible, zone } from "./format.js";
-import { members, pretty } from "./json.js";
+import { choice, h, setText, table } from "./dom.js";
+import { STATES, addressed, filters, isFiltered, requested, viewOf } from "./filters.js";
+import { clock, count, topicLink } from "./format.js";
+import { members } from "./json.js";
+import { pace } from "./live.js";
+import { pages } from "./pages.js";
+import { TIMES, columnsOf, showRows } from "./rows.js";
 
-const STATES = ["ready", "delayed", "reserved", "dead", "finished"];
-const COLUMNS = ["Attempts", "Body", "Last error"];
-/** A finished job has neither body nor error. */
-const COLUMNS_OF_FINISHED = ["Attempts", "Result", "Outcome"];
+/** Milliseconds between two refreshes, at least, and of a list with more than so many characters. */
+const PERIOD = 1500;
+const LARGE_LIST = 200_000;
+const PERIOD_OF_LARGE = 15_000;
+/** Maximum number of pages without a match that are skipped at once. */
+const MAX_SKIPPED = 10;
+/** The priority of a job whose put and topic name none. */
+const STANDARD_PRIORITY = 4;
 
-/** The time by which jobs of a state are ordered, and its label. */
-const TIMES = {
-  ready: ["due_at", "Due"],
-  delayed: ["due_at", "Due"],
-  reserved: ["reserved_until", "Reserved until"],
-  dead: ["died_at", "Died"],
-  finished: ["finished_at", "Finished"],
-};
-
-const outcome = (job) => h("span", {}, job.result_dropped ? `${job.outcome}, result dropped` : job.outcome);
-
-/** Creates the panel of the chosen state, or else of the first state with jobs. */
-export function jobs(topic, chosen) {
-  let state = STATES.includes(chosen) ? chosen : null;
-  /** Cursor of each page up to this one, and the number of jobs before it. */
-  let pages = [[null, 0]];
-  let next = null;
-  let shown = null;
+/** Creates the panel. `moved` is called with the view when it changes. */
+export function jobs(topic, moved) {
+  let view = viewOf(null, {});
+  let page = { jobs: [], damaged: [], cursor: null };
+  let text = null;
   let readAt = "";
   let total = {};
-  let turn = 0;
-  const picker = choice("State", STATES.map((name) => [name, name]), state, (value) => {
-    state = value;
-    history.replaceState(null, "", topicLink(topic, state));
-    first();
-  });
-  const after = h("input", { type: "datetime-local", step: "1", onchange: first });
-  const until = h("input", { type: "datetime-local", step: "1", onchange: first });
-  const size = h("select", { onchange: first }, [50, 200, 1000].map((n) => h("option", { value: String(n) }, n)));
-  const range = h("div", { class: "fields" }, field(`Due from (${zone})`, after), field(`Due before (${zone})`, until));
-  const at = h("span");
+  let latestRequest = 0;
+  const pacer = pace(10);
+
+  const picker = choice("State", STATES.map((name) => [name, name]), null, (state) => navigate({ state, from: "", until: "" }));
+  const fields = filters(navigate);
+  const timeHeading = h("span");
+  const priority = h("span", {}, "Priority");
+  const heads = columnsOf("ready").map((name) => h("span", {}, name));
   const note = h("p", { class: "muted", role: "status" });
-  const back = h("button", { type: "button", onclick: () => { pages.pop(); show(); } }, "Previous");
-  const on = h("button", { type: "button", onclick: () => { pages.push([next, pages.at(-1)[1] + shown]); show(); } }, "Next");
-  const marks = () => [...body.querySelectorAll("input")];
-  const marked = () => marks().filter((box) => box.checked).map((box) => box.value);
-  const every = h("input", { type: "checkbox", "aria-label": "Mark all jobs of the page", onchange: () => { for (const box of marks()) box.checked = every.checked; mark(); } });
-  const kick = actions.button("Kick marked", actions.BY_ID, () => actions.kickMarked(marked()), { topic });
-  const remove = actions.button("Delete marked", actions.BY_ID, () => actions.removeMarked(marked()), { topic, class: "danger" });
-  const heads = COLUMNS.map((name) => h("span", {}, name));
-  const { node: list, body } = table([every, "Job", at, ...heads], { class: "jobs", onchange: mark });
+  const turner = pages(navigate);
+  const checkboxes = () => [...body.querySelectorAll("input")];
+  const selected = () => checkboxes().filter((box) => box.checked).map((box) => box.value);
+  const selectAll = h("input", { type: "checkbox", "aria-label": "Select all jobs of the page", onchange: () => { for (const box of checkboxes()) box.checked = selectAll.checked; updateSelection(); } });
+  const kick = button("Kick selected", SCOPES_BY_ID, () => bulk.kickJobs(selected()), { topic });
+  const remove = button("Delete selected", SCOPES_BY_ID, () => bulk.deleteJobs(selected(), view.state), { topic, class: "danger" });
+  const kickAll = button("Kick all that match", "manage", () => bulk.kickMatching(topic, requested(view)), { topic });
+  const removeAll = button("Delete all that match", "manage", () => bulk.deleteMatching(topic, requested(view)), { topic, class: "danger" });
+  const matching = h("span", { class: "actions" }, kickAll, removeAll);
+  const { node: list, body } = table([selectAll, "Job", timeHeading, priority, ...heads], { class: "jobs", onchange: updateSelection });
+  priority.parentElement.hidden = true;
   const node = h("section", { class: "panel", "aria-labelledby": "jobs" },
     h("div", { class: "row" }, h("h2", { id: "jobs" }, "Jobs"), picker),
-    h("div", { class: "fields" }, range, field("A page has", size),
-      h("button", { type: "button", onclick: show }, "Read again"), kick, remove),
+    fields.node,
+    h("div", { class: "actions list" }, h("button", { type: "button", onclick: () => load(true) }, "Reload"), kick, remove, matching),
     note,
     h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "List of jobs" }, list),
-    h("div", { class: "row end" }, back, on));
+    turner.node);
 
-  function first() {
-    pages = [[null, 0]];
-    show();
+  const shown = () => page.jobs.length + page.damaged.length;
+
+  /** Changes the view by its address. A change of anything but the page begins with the first page. */
+  function navigate(changes) {
+    const next = { ...view, cursor: "", before: 0, ...changes };
+    location.hash = topicLink(topic, next.state, addressed(next));
   }
 
-  /** Enables the actions that apply to the marked jobs. */
-  function mark() {
-    const none = marked().length === 0;
-    kick.disabled = none || (state !== "dead" && state !== "delayed");
+  /** Shows the view of an address. */
+  function go(state, parameters) {
+    view = viewOf(state, parameters);
+    view.state ??= STATES.find((name) => total[name] > 0) ?? null;
+    turner.go(JSON.stringify({ ...view, cursor: "", before: 0 }), view);
+    for (const box of checkboxes()) box.checked = false;
+    picker.set(view.state);
+    matching.hidden = !isFiltered(view);
+    fields.show(view);
+    updateSelection();
+    moved(view);
+    load(true);
+  }
+
+  /** Enables the actions that apply to the selected jobs. */
+  function updateSelection() {
+    const none = selected().length === 0;
+    const canKick = view.state === "dead" || view.state === "delayed";
+    kick.disabled = none || !canKick;
+    kickAll.disabled = !canKick;
     remove.disabled = none;
-    if (none) every.checked = false;
+    if (none) selectAll.checked = false;
   }
 
-  function tell() {
-    if (shown === null) return;
-    const before = pages.at(-1)[1];
-    const all = total[state] === undefined || (!range.hidden && (after.value || until.value)) ? "" : ` of ${count(total[state])}`;
-    setText(note, shown > 0 ? `${count(before + 1)}–${count(before + shown)}${all} ${state} jobs, read at ${readAt}; in the order of their time within each bucket.` : `No ${state} jobs at ${readAt}.`);
+  function describePage() {
+    if (text === null) return;
+    const { state, before } = view;
+    const matching = isFiltered(view) ? "matching " : "";
+    const all = matching || total[state] === undefined ? "" : ` of ${count(total[state])}`;
+    const prioritised = priority.parentElement.hidden ? "" : "priority and ";
+    if (shown() > 0) return setText(note, `${count(before + 1)}–${count(before + shown())}${all} ${state} jobs at ${readAt}, in order of ${prioritised}time within each bucket.`);
+    const more = page.cursor === null ? "" : " in this part of the list. Next continues the search";
+    setText(note, `No ${matching}${state} jobs${before && !more ? " on this page" : ""}${more || ` at ${readAt}`}.`);
   }
 
-  const columns = () => (state === "finished" ? COLUMNS_OF_FINISHED : COLUMNS);
-
-  const moment = (input) => (input.value ? new Date(input.value).toISOString() : null);
-
-  async function show() {
-    if (!state) return;
-    const mine = (turn += 1);
-    const timed = state === "delayed" || state === "ready";
-    range.hidden = !timed;
-    setText(at, TIMES[state][1]);
-    columns().forEach((name, n) => setText(heads[n], name));
-    const bounds = timed ? { due_after: moment(after), due_before: moment(until) } : {};
-    let text;
-    try {
-      text = await read(`/topics/${part(topic)}/jobs${query({ state, ...bounds, limit: size.value, cursor: pages.at(-1)[0] })}`);
-    } catch (error) {
-      setText(note, error.message);
-      return;
+  /** Returns the text of the page of the view. Skips pages without a match, in which the server found none among many jobs. */
+  async function fetchPage() {
+    let cursor = view.cursor;
+    for (let skipped = 0; ; skipped += 1) {
+      const written = await read(`/topics/${part(topic)}/jobs${query({ ...requested(view), limit: view.limit, cursor })}`);
+      const found = JSON.parse(written);
+      if (found.jobs.length || found.damaged?.length || found.cursor === null || skipped === MAX_SKIPPED) return [written, found];
+      cursor = found.cursor;
     }
-    if (mine !== turn) return;
-    const page = JSON.parse(text);
+  }
+
+  async function load(isAsked) {
+    if (!view.state) return;
+    const thisRequest = (latestRequest += 1);
+    pacer.begin();
+    // Screen readers announce the page that the user asked for, and no refresh.
+    note.ariaLive = isAsked ? "polite" : "off";
+    try {
+      const [written, found] = await fetchPage();
+      if (thisRequest !== latestRequest) return;
+      show(written, found);
+    } catch (error) {
+      if (thisRequest === latestRequest) setText(note, error.message);
+    }
+    pacer.end();
+  }
+
+  function show(written, found) {
+    text = written;
+    page = { damaged: [], ...found };
+    const { state } = view;
     const name = state === "finished" ? "result" : "body";
+    const prioritised = state === "ready" && page.jobs.some((job) => job.priority !== STANDARD_PRIORITY);
+    setText(timeHeading, TIMES[state][1]);
+    priority.parentElement.hidden = !prioritised;
+    columnsOf(state).forEach((column, n) => setText(heads[n], column));
     // Not every finished job has a result.
-    const written = members(text, name, 3);
-    body.replaceChildren(...page.jobs.map((job) => row(job, name in job ? written.shift() : null)), ...(page.damaged ?? []).map(damaged));
-    next = page.cursor;
+    const texts = members(text, name, 3);
+    const rows = page.jobs.map((job) => ({ job, written: name in job ? texts.shift() : null, state, prioritised }));
+    showRows(body, [...rows, ...page.damaged.map((damaged) => ({ damaged, state, prioritised }))]);
     readAt = clock(Date.now());
-    shown = page.jobs.length + (page.damaged ?? []).length;
-    on.disabled = next === null;
-    back.disabled = pages.length === 1;
-    mark();
-    tell();
+    turner.show(shown(), page.cursor);
+    updateSelection();
+    describePage();
   }
 
-  function row(job, written) {
-    const when = job[TIMES[state][0]];
-    const content = written === null ? "–" : folded(written, indented);
-    const ended = job.state === "finished" ? outcome(job) : job.error ? folded(job.error) : "–";
-    return h("tr", {},
-      h("td", {}, h("input", { type: "checkbox", value: job.id, "aria-label": `Mark ${job.id}` })),
-      h("th", { scope: "row" }, h("a", { href: jobLink(job.id) }, job.id)),
-      h("td", { title: when, "data-label": TIMES[state][1] }, when ? [h("span", {}, time(when)), " ", h("span", { class: "muted" }, away(when, Date.now()))] : "–"),
-      [`${job.attempt} of ${job.max_attempts || "∞"}`, content, ended].map((value, n) =>
-        h("td", { class: n ? "text" : "", "data-label": columns()[n] }, value)));
-  }
-
-  const indented = (text) => visible(pretty(text, text.length * 2).lines.join("\n"));
-
-  const damaged = ({ id, reason }) =>
-    h("tr", {}, h("td"), h("th", { scope: "row" }, h("a", { href: jobLink(id) }, visible(id))), h("td", { colspan: "4", class: "late" }, `damaged: ${reason}`));
-
-  show();
   return {
     node,
-    refresh: show,
+    go,
+    refresh: () => load(),
+    tick: () => { if (pacer.isDue(text?.length > LARGE_LIST ? PERIOD_OF_LARGE : PERIOD)) load(); },
     /** Shows the number of jobs per state. */
     count(counts) {
       total = counts;
-      if (!state) {
-        state = STATES.find((name) => counts[name] > 0) ?? STATES[0];
-        picker.set(state);
-        show();
-      }
-      tell();
-      for (const button of picker.children) setText(button, `${button.dataset.value} ${count(counts[button.dataset.value])}`);
+      note.ariaLive = "off";
+      if (!view.state) go(STATES.find((name) => counts[name] > 0) ?? STATES[0], addressed(view));
+      describePage();
+      for (const one of picker.children) setText(one, `${one.dataset.value} ${count(counts[one.dataset.value])}`);
     },
   };
 }

@@ -1,5 +1,6 @@
-// JSON as text. `JSON.parse` would round large numbers and drop duplicate names, so bodies are cut
-// out of the answer and indented without parsing. Nothing recurses, so deep nesting is harmless.
+// JSON as text. `JSON.parse` would round large numbers and drop duplicate names, so these functions
+// copy bodies from the answer and indent them as text. They do not recurse, so deep nesting is
+// harmless.
 
 /** Returns the end of the string that begins at `at`. */
 function endOfString(text, at) {
@@ -44,8 +45,8 @@ export function members(text, name, depth) {
   return found;
 }
 
-/** Maximum levels of indentation: otherwise a small, deeply nested body would become a huge text. */
-const DEEPEST = 40;
+/** Maximum levels of indentation, so that a small, deeply nested body does not become a huge text. */
+const MAX_INDENTATION = 40;
 
 /** Indents a text and returns its lines. Stops after `limit` characters; then `more` is true. */
 export function pretty(text, limit) {
@@ -56,7 +57,7 @@ export function pretty(text, limit) {
   const newline = () => {
     lines.push(line);
     size += line.length + 1;
-    line = "  ".repeat(Math.min(level, DEEPEST));
+    line = "  ".repeat(Math.min(level, MAX_INDENTATION));
   };
   const cut = () => ({ lines: [...lines, line.slice(0, Math.max(0, limit - size))], more: true });
   for (let at = 0; at < text.length; at += 1) {

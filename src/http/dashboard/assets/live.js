@@ -1,55 +1,66 @@
 // Polls the overview every two seconds while the tab is visible, even while the server is
 // unavailable, so that the page recovers by itself.
 
-import { NoAnswer, get, learn, learned, readsAll } from "./api.js";
+import { NoAnswer, get, loadScopes, hasScopes, canReadAllTopics } from "./api.js";
 
 const PERIOD = 2000;
 
-/** Returns the overview, or null for a token that may not read all topics. */
-async function ask() {
-  if (!learned()) await learn();
-  if (readsAll()) return get("/overview");
+/** Returns the overview, or null if the token may not read all topics. */
+async function fetchOverview() {
+  if (!hasScopes()) await loadScopes();
+  if (canReadAllTopics()) return get("/overview");
   await get("/access");
   return null;
 }
 
-/** Calls `told` with each overview, or `failed` with the error; `failed` returns whether to go on. */
-export function poll(told, failed) {
+/** Calls `onOverview` with each overview, or `onFailure` with the error; `onFailure` returns whether to continue. */
+export function poll(onOverview, onFailure) {
   let timer = null;
   let running = false;
-  let again = false;
+  let isRequested = false;
 
-  async function once() {
+  async function pollNow() {
     clearTimeout(timer);
     if (running) {
-      again = true;
+      isRequested = true;
       return;
     }
     running = true;
-    let goOn = true;
+    let shouldContinue = true;
     try {
-      await told(await ask());
+      await onOverview(await fetchOverview());
     } catch (error) {
-      goOn = failed(error);
+      shouldContinue = onFailure(error);
     }
     running = false;
-    if (document.hidden || !goOn) return;
-    timer = setTimeout(once, again ? 0 : PERIOD);
-    again = false;
+    if (document.hidden || !shouldContinue) return;
+    timer = setTimeout(pollNow, isRequested ? 0 : PERIOD);
+    isRequested = false;
   }
 
   document.addEventListener("visibilitychange", () => {
     if (document.hidden) clearTimeout(timer);
-    else once();
+    else pollNow();
   });
-  addEventListener("online", once);
-  once();
-  /** For a poll right after a change. */
-  return once;
+  addEventListener("online", pollNow);
+  pollNow();
+  // The caller uses this function to poll right after a change.
+  return pollNow;
+}
+
+/** Spaces the requests of a panel so that they take at most one part of `share` of the time. */
+export function pace(share) {
+  let [start, end, running] = [0, 0, false];
+  return {
+    begin() { [start, running] = [Date.now(), true]; },
+    end() { [end, running] = [Date.now(), false]; },
+    /** Returns whether the next request is due, `period` milliseconds after the last one or later. */
+    isDue: (period) => !running && Date.now() - end >= Math.max(period, (end - start) * share),
+  };
 }
 
 /** Describes a failure in one line. */
 export function failure(error, since) {
   if (error instanceof NoAnswer) return `No answer from the server since ${since}. Trying again every 2 seconds.`;
-  return `The server cannot tell how the queue is: ${error.message}`;
+  return `The server could not report the state of the queue: ${error.message}`;
 }

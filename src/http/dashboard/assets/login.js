@@ -3,7 +3,7 @@
 import { token } from "./api.js";
 import { field, h, setText } from "./dom.js";
 
-const WRONG = "The server does not accept this token: it was mistyped, revoked, or has expired.";
+const WRONG = "The server does not accept this token: it was mistyped or revoked, or has expired.";
 
 /** Creates the form; `wrong` is true if the server has refused the last token. */
 export function login(wrong, entered) {

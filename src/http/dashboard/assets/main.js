@@ -1,5 +1,8 @@
-// Selects the page, and fills the bar around it. The part of the address after the "#" selects the
-// page, so the server serves one document.
+// Shows the page that the address names after the "#", and fills the bar above it.
+//
+// A page has a `title` and a `node`. It may have `tick`, called with each overview; `changed`, called
+// after a change by the user; `lost`, called when a poll fails; `focus`; `close`; and `go`, called when
+// the address names another list of the same page.
 
 import * as actions from "./actions.js";
 import { NoAnswer, may, token } from "./api.js";
@@ -8,10 +11,11 @@ import { clock, jobLink } from "./format.js";
 import { job } from "./job.js";
 import { failure, poll } from "./live.js";
 import { login } from "./login.js";
-import { note, overview } from "./overview.js";
+import { addSample, overview } from "./overview.js";
+import * as place from "./place.js";
 import { topic } from "./topic.js";
 import { topics } from "./topics.js";
-import { remember } from "./trouble.js";
+import { recordPoll } from "./trouble.js";
 
 const [main, banner, pulse, forget, themes, find, put] =
   ["main", "banner", "pulse", "forget", "theme", "find", "put"].map((id) => document.getElementById(id));
@@ -34,20 +38,33 @@ function show(next) {
   if (!banner.hidden) next.lost?.();
 }
 
-/** Shows the page of the address, or the overview if there is no such page. */
+/** Creates the page of this kind and name, or the overview if there is no such page. */
+function create(kind, name, state, parameters) {
+  if (kind === "topic" && name) return topic(name, state, parameters);
+  if (kind === "job" && name) return job(name);
+  return kind === "topics" ? topics(parameters) : overview(parameters);
+}
+
+/** Shows the page of the address. Keeps the page if the address only names another list of it, and returns whether it did. */
 function route() {
-  if (needsToken) return;
-  const [, kind, name, state] = location.hash.split("/");
+  if (needsToken) return false;
+  const [path, search] = location.hash.split(/\?(.*)/s);
+  const [, kind = "", name = "", state] = path.split("/");
   let text = "";
-  try { text = decodeURIComponent(name ?? "").trim(); } catch { /* A malformed address shows the overview. */ }
-  if (kind === "topic" && text) show(topic(text, state));
-  else if (kind === "job" && text) show(job(text));
-  else if (kind === "topics") show(topics());
-  else show(overview());
+  try { text = decodeURIComponent(name).trim(); } catch { /* A malformed address shows the overview. */ }
+  const parameters = Object.fromEntries(new URLSearchParams(search));
   for (const link of document.querySelectorAll("nav a")) {
-    if (link.hash === (location.hash || "#/")) link.setAttribute("aria-current", "page");
+    if (link.hash === (path || "#/")) link.setAttribute("aria-current", "page");
     else link.removeAttribute("aria-current");
   }
+  const address = `${kind}/${text}`;
+  if (page?.go && page.address === address) {
+    document.querySelector("dialog")?.close();
+    page.go(state, parameters);
+    return true;
+  }
+  show(Object.assign(create(kind, text, state, parameters), { address }));
+  return false;
 }
 
 function warn(text) {
@@ -62,8 +79,8 @@ function answered(now) {
   setText(pulse, `as of ${clock(now?.as_of ?? Date.now())}`);
   pulse.classList.toggle("bad", now?.store.status === "unavailable");
   if (now) {
-    note(now);
-    remember(now);
+    addSample(now);
+    recordPoll(now);
   }
   if (needsToken) {
     needsToken = false;
@@ -73,7 +90,7 @@ function answered(now) {
   }
 }
 
-/** Shows a failure and returns whether to go on polling. */
+/** Shows a failed poll and returns whether to continue polling. */
 function failed(error) {
   if (error.status === 401) {
     const wrong = Boolean(token.get());
@@ -102,13 +119,14 @@ forget.addEventListener("click", () => {
   location.reload();
 });
 themes.addEventListener("click", () => theme.next());
-const named = () => setText(themes, `Theme: ${theme.current()}`);
-addEventListener("themechange", named);
-named();
+const showTheme = () => setText(themes, `Theme: ${theme.current()}`);
+addEventListener("themechange", showTheme);
+showTheme();
 addEventListener("hashchange", () => {
-  route();
+  place.leave();
+  if (route()) return;
   main.focus({ preventScroll: true });
-  scrollTo(0, 0);
+  place.enter();
 });
 
 route();

@@ -1,9 +1,9 @@
-// The first page: verdict, figures, topics with trouble, due times, lateness and errors.
+// The overview page: verdict, figures, topics with trouble, due times, lateness and errors.
 
 import { chart } from "./chart.js";
 import { upcoming } from "./upcoming.js";
 import { h, setText } from "./dom.js";
-import { readable } from "./api.js";
+import { readablePatterns } from "./api.js";
 import { errors, lastErrors } from "./errors.js";
 import { brief, count, counted, rate, seconds, topicLink } from "./format.js";
 import { topics } from "./topics.js";
@@ -13,18 +13,18 @@ import { verdict } from "./verdict.js";
 /** Maximum number of samples over which rates are computed. */
 const MAX_SAMPLES = 6;
 
-/** Samples for rates, which are kept while another page is shown. */
+/** Samples for rates, kept even while another page is shown. */
 const samples = [];
 
-/** Adds a sample, even while another page is shown. */
-export function note(overview) {
+/** Adds a sample. Call it even while another page is shown. */
+export function addSample(overview) {
   // A restarted server counts from zero.
   if (samples.length && overview.since_start.popped < samples.at(-1).counted.popped) samples.length = 0;
   samples.push({ at: Date.now(), counted: overview.since_start });
   if (samples.length > MAX_SAMPLES) samples.shift();
 }
 
-/** Returns events a second on this server, or null while there is only one sample. */
+/** Returns the rate of an event on this server per second; null while there is only one sample. */
 function perSecond(name) {
   const [first, last] = [samples[0], samples.at(-1)];
   if (samples.length < 2) return null;
@@ -32,7 +32,7 @@ function perSecond(name) {
 }
 
 const TILES = [
-  ["Due, waiting", (o) => count(o.due_not_delivered), (o) => (o.oldest_ready_age === null ? "none waits" : `oldest for ${seconds(o.oldest_ready_age)}`)],
+  ["Due, waiting", (o) => count(o.due_not_delivered), (o) => (o.oldest_ready_age === null ? "none waiting" : `oldest for ${seconds(o.oldest_ready_age)}`)],
   ["Delayed", (o) => count(o.jobs.delayed), (o) => `in ${counted(o.topics, "topic")}`],
   ["Reserved", (o) => count(o.jobs.reserved), (o) => `${brief(o.since_start.expired)} TTRs expired since start`],
   ["Dead", (o) => count(o.jobs.dead), () => "kept for inspection"],
@@ -44,7 +44,7 @@ const TILES = [
   ["Store", (o) => (o.store.status === "unavailable" ? "down" : o.store.status), (o) => (o.store.reasons.length ? "see above" : o.servers === 0 ? "embedded" : "Redis")],
 ];
 
-/** Returns the lateness of the current minute or, as that may have just begun, of the one before. */
+/** Returns the lateness of the latest minute with pops: the current one, or the one before. */
 const latest = ({ lateness, as_of: now }) => lateness.filter(({ at, popped }) => popped > 0 && new Date(now) - new Date(at) < 120_000).at(-1);
 
 function tiles() {
@@ -87,22 +87,24 @@ function lateness() {
   };
 }
 
-/** Creates the page for a token that may not read all topics: a list of those that it may read. */
-function topicsOfToken() {
-  const names = readable().flatMap((name, n) => [n ? ", " : "", name.endsWith("*") ? name : h("a", { href: topicLink(name) }, name)]);
-  const list = topics();
-  list.node.prepend(h("p", { class: "panel" }, "The overview is for tokens that may read all topics. This one may read: ", names.length ? names : "none", "."));
+/** Creates the page for a token that may not read all topics: a list of the topics that it may read. */
+function topicsOfToken(parameters) {
+  const names = readablePatterns().flatMap((name, n) => [n ? ", " : "", name.endsWith("*") ? name : h("a", { href: topicLink(name) }, name)]);
+  const list = topics(parameters);
+  list.node.prepend(h("p", { class: "panel" }, "The overview is for tokens that may read all topics. Your token may read: ", names.length ? names : "none", "."));
   return list;
 }
 
-export function overview() {
-  const parts = [verdict(() => perSecond("popped")), tiles(), trouble(), upcoming(null), lateness(), lastErrors(), errors()];
+export function overview(parameters) {
+  const ordered = trouble();
+  const parts = [verdict(() => perSecond("popped")), tiles(), ordered, upcoming(null), lateness(), lastErrors(), errors()];
   const [state, figures, table, due, late, last, failed] = parts.map(({ node }) => node);
   const node = h("div", { class: "page" },
     h("h1", { class: "hidden" }, "Overview"), state, figures,
     h("div", { class: "columns" }, due, late), table, h("div", { class: "columns" }, last, failed));
   const both = h("div", {}, node);
   let topicsOnly = null;
+  ordered.go(parameters.order);
   return {
     title: "Overview",
     node: both,
@@ -112,9 +114,15 @@ export function overview() {
       if (now) {
         for (const one of parts) one.tick?.(now);
       } else if (!topicsOnly) {
-        topicsOnly = topicsOfToken();
+        topicsOnly = topicsOfToken(parameters);
         both.append(topicsOnly.node);
+      } else {
+        topicsOnly.tick();
       }
+    },
+    go: (_state, next) => {
+      ordered.go(next.order);
+      topicsOnly?.go(next);
     },
     lost: () => { for (const one of parts) one.lost?.(); },
     changed: () => { for (const one of [...parts, topicsOnly]) (one?.refresh ?? one?.changed)?.(); },

@@ -1,4 +1,4 @@
-// Delayed jobs by due time, of one topic or of all.
+// Chart of delayed jobs by due time, of one topic or of all.
 
 import { get, part, query } from "./api.js";
 import { chart } from "./chart.js";
@@ -12,6 +12,7 @@ const SPANS = {
   week: { ahead: 604_800, step: 7200, each: "two hours" },
 };
 
+/** Milliseconds between two updates of the chart. */
 const PERIOD = 15_000;
 
 async function dueOf(topic, from, { ahead, step }) {
@@ -19,7 +20,7 @@ async function dueOf(topic, from, { ahead, step }) {
   return (await get(`/topics/${part(topic)}/due${range}`)).counts;
 }
 
-/** Returns the topics with the most delayed jobs, since each topic costs a call, and a note about the others. */
+/** Returns the topics with the most delayed jobs, and a note about the other topics: each topic costs a call. */
 function largest({ most_delayed: most, jobs }) {
   const left = jobs.delayed - most.reduce((sum, topic) => sum + topic.delayed, 0);
   const note = left > 0 ? ` Counts the ${most.length} topics with the most delayed jobs; the others have ${count(left)} delayed jobs.` : "";
@@ -29,8 +30,8 @@ function largest({ most_delayed: most, jobs }) {
 /** Creates the panel; `topic` is null for all topics. */
 export function upcoming(topic) {
   let chosen = "hour";
-  let asked = 0;
-  let turn = 0;
+  let requestedAt = 0;
+  let latestRequest = 0;
   let overview = null;
   const plot = chart({
     title: "Delayed jobs by due time",
@@ -47,21 +48,21 @@ export function upcoming(topic) {
 
   async function refresh() {
     if (topic === null && !overview) return;
-    asked = Date.now();
-    const mine = (turn += 1);
+    requestedAt = Date.now();
+    const thisRequest = (latestRequest += 1);
     const { step, ahead, each } = SPANS[chosen];
     const from = Math.floor(Date.now() / (step * 1000)) * step * 1000;
     try {
       const { names, note } = topic === null ? largest(overview) : { names: [topic], note: "" };
       const all = await Promise.all(names.map((name) => dueOf(name, from, SPANS[chosen])));
-      if (mine !== turn) return;
+      if (thisRequest !== latestRequest) return;
       const counts = Array.from({ length: ahead / step }, (_, n) => all.reduce((sum, one) => sum + (one[n] ?? 0), 0));
       const times = counts.map((_, n) => from / 1000 + n * step);
       const total = counts.reduce((sum, n) => sum + n, 0);
       const peak = Math.max(...counts);
       plot.set([times, counts], `${count(total)} due within the next ${chosen}, with a peak of ${count(peak)} per ${each}.${note}`);
     } catch (error) {
-      if (mine === turn) plot.fail(`Failed to load: ${error.message}`);
+      if (thisRequest === latestRequest) plot.fail(`Failed to load: ${error.message}`);
     }
   }
 
@@ -70,7 +71,7 @@ export function upcoming(topic) {
     /** `now` is the overview if the panel shows all topics. */
     tick(now) {
       overview = now;
-      if (Date.now() - asked > PERIOD) refresh();
+      if (Date.now() - requestedAt > PERIOD) refresh();
     },
     refresh,
     close: plot.close,

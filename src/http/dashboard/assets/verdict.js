@@ -1,16 +1,16 @@
-// The sentence above all figures: whether jobs move, or else the trouble.
+// The verdict: a sentence above all figures that says whether jobs are being consumed, or what is wrong.
 
 import { h, setText } from "./dom.js";
 import { counted, rate, seconds } from "./format.js";
 import { LATE, popsOf } from "./trouble.js";
 
-/** Age in seconds of a due job from which the queue, if nothing is popped, counts as not moving. */
+/** If nothing is popped while a due job is older than this, in seconds, the queue counts as not moving. */
 const STUCK = 60;
 
-/** Returns topics with late jobs and no pops, longest wait first; none if other servers may pop. */
+/** Returns the topics with late jobs and no pops, longest wait first; none if other servers may pop their jobs. */
 const stuck = ({ oldest_ready: topics, servers }) => (servers > 1 ? [] : topics).filter((topic) => !topic.paused && topic.oldest_ready_age > LATE && popsOf(topic.topic) === 0);
 
-/** Returns `{ level, text }` for an overview; `popped` is the number of pops a second on this server. */
+/** Returns `{ level, text }` for an overview; `popped` is the number of pops per second on this server. */
 function judge(overview, popped) {
   const { status, reasons } = overview.store;
   if (status === "unavailable") return { level: "bad", text: `The store is not available: ${reasons.join(", ")}.` };
@@ -44,28 +44,28 @@ function movement({ jobs, due_not_delivered: due, oldest_ready_age: age, oldest_
 
 const WORDS = { ok: "OK", warn: "Warning", bad: "Critical", unknown: "Unknown" };
 
-/** The verdict line. Screen readers announce it when the level changes, not at every poll. */
+/** Creates the line of the verdict. Screen readers announce it only when its level changes. */
 export function verdict(popped) {
   const badge = h("strong");
   const text = h("span");
   const node = h("p", { class: "verdict" }, badge, " ", text);
-  let told = null;
+  let announced = null;
 
-  function tell(level, words) {
+  function display(level, words) {
     node.dataset.level = level;
     setText(badge, WORDS[level]);
     setText(text, words);
-    if (told !== level) setText(document.getElementById("announce"), words);
-    told = level;
+    if (announced !== level) setText(document.getElementById("announce"), words);
+    announced = level;
   }
 
   return {
     node,
     tick(overview) {
       const { level, text: words } = judge(overview, popped());
-      tell(level, words);
+      display(level, words);
     },
-    /** The banner gives the reason. */
-    lost: () => tell("unknown", told === null ? "No figures yet." : "Everything below is from the last answer."),
+    /** Shows that there is no answer; the banner has the reason. */
+    lost: () => display("unknown", announced === null ? "No figures yet." : "Everything below is from the last answer."),
   };
 }

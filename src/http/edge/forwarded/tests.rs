@@ -11,7 +11,7 @@ fn client(lines: &[(&'static str, &str)]) -> String {
 }
 
 #[test]
-fn the_last_address_that_is_not_trusted_is_the_clients() {
+fn the_last_untrusted_address_is_the_clients() {
     for (line, expected) in [
         ("192.0.2.7", "192.0.2.7"),
         ("192.0.2.7:4711", "192.0.2.7"),
@@ -55,7 +55,7 @@ fn forwarded_is_parsed_as_rfc_7239_specifies() {
 }
 
 #[test]
-fn the_scheme_is_what_the_last_proxy_says() {
+fn the_scheme_is_the_one_that_the_last_proxy_names() {
     for (name, line, expected) in [
         ("x-forwarded-proto", "https", Some(true)),
         ("x-forwarded-proto", "HTTP", Some(false)),

@@ -26,7 +26,7 @@ fn check_of(
 }
 
 #[test]
-fn a_host_must_name_this_machine_while_others_cannot_reach_it() {
+fn the_host_must_be_a_local_or_configured_name() {
     for host in [
         "localhost",
         "LOCALHOST:9277",
@@ -106,7 +106,7 @@ fn a_popping_get_is_refused_to_foreign_pages() {
         assert_eq!(pop(headers), [(Ok(()), Ok(())); 2], "{headers:?}");
     }
     for headers in [
-        &[("sec-fetch-site", "none")][..], // typed, a bookmark, or speculation rules
+        &[("sec-fetch-site", "none")][..], // a typed address, a bookmark or speculation rules
         &[("sec-purpose", "prefetch")],
         &[own, ("sec-purpose", "prefetch;prerender")],
         &[own, ("purpose", "prefetch")],
@@ -121,7 +121,7 @@ fn a_popping_get_is_refused_to_foreign_pages() {
 }
 
 #[test]
-fn a_body_must_be_of_a_type_that_pages_cannot_send_unasked() {
+fn a_body_must_have_a_type_that_needs_a_cors_preflight() {
     let host = ("host", "localhost:9277");
     let origin = ("origin", "http://localhost:9277");
     for (kind, without, with) in [

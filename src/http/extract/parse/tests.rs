@@ -4,7 +4,7 @@ use crate::http::wire::{PatchJob, PopOptions, PutJob};
 fn refused(json: &str, within: &str) -> (String, String) {
     let problem = match parse::<PutJob>(json.as_bytes(), within) {
         Err(problem) => problem,
-        Ok(_) => panic!("taken: {json}"),
+        Ok(_) => panic!("accepted: {json}"),
     };
     (problem.field.unwrap_or_default(), problem.detail)
 }
@@ -39,17 +39,17 @@ fn a_refusal_names_the_path_of_the_field_and_the_error() {
         (r#"{"id":"\ud800"}"#, "id", "`id` must be text of whole characters"),
     ] {
         for (within, prefix) in [("", ""), ("jobs[3]", "jobs[3].")] {
-            let (named, said) = refused(json, within);
-            assert_eq!(named, format!("{prefix}{field}"), "{json}: {said}");
+            let (named, message) = refused(json, within);
+            assert_eq!(named, format!("{prefix}{field}"), "{json}: {message}");
             let detail = detail.replacen(&format!("`{field}`"), &format!("`{named}`"), 1);
-            assert!(said.contains(&detail), "{json}: {said}");
+            assert!(message.contains(&detail), "{json}: {message}");
         }
     }
 }
 
 #[test]
 fn invalid_json_is_reported_with_its_place_and_its_field() {
-    for (json, said) in [
+    for (json, message) in [
         (
             r#"{"topic": "x" "id":1}"#,
             "the request must be JSON: expected `,` or `}` at line 1 column 15",
@@ -62,7 +62,7 @@ fn invalid_json_is_reported_with_its_place_and_its_field() {
         (r#"{"backoff": {"max": ?}}"#, "the request must be JSON: expected value in `backoff"),
     ] {
         let (_, detail) = refused(json, "");
-        assert!(detail.starts_with(said), "{json}: {detail}");
+        assert!(detail.starts_with(message), "{json}: {detail}");
         assert!(!detail.contains('?'), "{json}: {detail}");
     }
 }
@@ -76,7 +76,7 @@ fn a_request_that_is_not_an_object_names_no_field() {
 }
 
 #[test]
-fn a_long_value_is_not_repeated_whole() {
+fn a_long_value_is_shortened_in_the_refusal() {
     let json = format!(r#"{{"delay":[],"{}":1}}"#, "x".repeat(100_000));
     assert!(refused(&json, "").1.len() < 1000);
     let json = format!(r#"{{"ttr":true,"{}":1}}"#, "x".repeat(100_000));
@@ -89,7 +89,7 @@ fn a_long_value_is_not_repeated_whole() {
 }
 
 #[test]
-fn a_number_that_is_not_a_count_is_refused_in_words_of_json() {
+fn a_count_must_be_a_whole_number() {
     for (json, got) in [("3.5", "floating point `3.5`"), ("-1", "integer `-1`")] {
         let request = format!("{{\"count\":{json}}}");
         let Err(problem) = parse::<PopOptions>(request.as_bytes(), "") else { panic!("{json}") };

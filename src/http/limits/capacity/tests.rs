@@ -6,8 +6,8 @@ use super::*;
 
 const ONE: Usage = Usage { jobs: 1, bytes: 10 };
 
-fn bound(jobs: Option<u64>, bytes: Option<u64>) -> Arc<Bound<u32>> {
-    Bound::new(jobs, bytes).expect("a limit")
+fn bound(jobs: Option<u64>, bytes: Option<u64>) -> Arc<UsageLimit<u32>> {
+    UsageLimit::new(jobs, bytes).expect("a limit")
 }
 
 fn jobs(jobs: u64) -> Usage {
@@ -30,8 +30,8 @@ async fn puts_since_a_count_are_added_to_it() {
     assert_eq!(put(begin).await, Err(Full::Jobs(4)));
     stored.set(3);
     assert_eq!(put(begin).await, Err(Full::Jobs(4)), "not counted yet");
-    let later = begin + COUNT_AGAIN;
-    put(later).await.expect("one has gone");
+    let later = begin + COUNT_INTERVAL;
+    put(later).await.expect("one was removed");
     assert_eq!(put(later).await, Err(Full::Jobs(4)));
 }
 
@@ -41,13 +41,13 @@ async fn earlier_puts_still_count_until_a_new_count_arrives() {
     for _ in 0..4 {
         bound.take(&1, ONE, now, || ready(Ok(Usage::default()))).await.expect("there is room");
     }
-    let now = now + COUNT_AGAIN;
+    let now = now + COUNT_INTERVAL;
     let (answer, asked) = oneshot::channel::<Usage>();
     let counting = bound.take(&1, ONE, now, async || Ok(asked.await.expect("an answer")));
     tokio::pin!(counting);
     assert!(futures::poll!(&mut counting).is_pending());
     let other = bound.take(&1, ONE, now, || ready(Ok(Usage::default()))).await;
-    assert_eq!(other.err(), Some(Full::Jobs(4)), "it does not wait, and does not pass");
+    assert_eq!(other.err(), Some(Full::Jobs(4)), "refused without waiting for the count");
     answer.send(jobs(4)).expect("it waits");
     assert_eq!(counting.await.err(), Some(Full::Jobs(4)));
 }
@@ -63,7 +63,7 @@ async fn bytes_are_limited_and_a_change_of_a_body_counts_as_no_job() {
 }
 
 #[tokio::test]
-async fn below_the_half_there_are_few_counts() {
+async fn below_half_of_a_limit_counts_are_rare() {
     let (bound, counts, begin) = (bound(Some(1_000), None), Cell::new(0), Instant::now());
     for number in 0..100 {
         let now = begin + Duration::from_millis(100 * number);
@@ -77,23 +77,23 @@ async fn below_the_half_there_are_few_counts() {
 }
 
 #[tokio::test]
-async fn a_store_that_cannot_count_refuses_nothing_here() {
+async fn a_put_is_admitted_if_the_store_cannot_count() {
     let (bound, now) = (bound(Some(1), None), Instant::now());
     let unavailable = || ready(Err(crate::store::StoreError::unavailable("gone")));
-    bound.take(&1, ONE, now, unavailable).await.expect("the put will say so");
+    bound.take(&1, ONE, now, unavailable).await.expect("admitted");
 }
 
 #[tokio::test]
 async fn topics_beyond_the_cache_are_limited_too() {
     let (bound, now) = (bound(Some(1), None), Instant::now());
-    let most = u32::try_from(TOPICS).expect("a small number");
+    let most = u32::try_from(MAX_TOPICS).expect("a small number");
     for topic in 0..most + 100 {
         bound.take(&topic, ONE, now, || ready(Ok(Usage::default()))).await.expect("there is room");
         let full = bound.take(&topic, ONE, now, || ready(Ok(ONE))).await;
         assert_eq!(full.err(), Some(Full::Jobs(1)), "{topic}");
     }
-    assert_eq!(bound.lock().len(), TOPICS);
-    let now = now + COUNT_HALF_EMPTY_AGAIN;
+    assert_eq!(bound.lock().len(), MAX_TOPICS);
+    let now = now + COUNT_INTERVAL_BELOW_HALF;
     bound.take(&most, ONE, now, || ready(Ok(Usage::default()))).await.expect("there is room");
     assert_eq!(bound.lock().len(), 1);
 }

@@ -4,7 +4,7 @@ use super::*;
 
 fn fault(json: &str) -> Option<(&'static str, usize)> {
     serde_json::from_str::<&RawValue>(json).expect("JSON by its grammar");
-    check(json).err().map(|fault| (fault.what, fault.at))
+    check(json).err().map(|fault| (fault.violation, fault.at))
 }
 
 #[test]

@@ -67,6 +67,7 @@ fn the_text_is_pinned_because_stores_have_it() {
     assert_eq!(History::default().to_string(), "- - !\n");
     let letters = [
         (AttemptOutcome::Released, 'r'),
+        (AttemptOutcome::ReleasedUncounted, 'u'),
         (AttemptOutcome::Expired, 'e'),
         (AttemptOutcome::Buried, 'b'),
         (AttemptOutcome::Finished, 'f'),

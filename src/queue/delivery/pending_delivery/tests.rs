@@ -5,7 +5,7 @@ use std::{
 
 use super::*;
 use crate::{
-    job::{Millis, Policy, Reservation, UnixMillis},
+    job::{Millis, Policy, Priority, Reservation, UnixMillis},
     queue::Coalescer,
     store::StoreError,
 };
@@ -33,7 +33,11 @@ fn to_a_store_that_refuses(refusals: usize) -> (Arc<Returner>, Arc<AtomicUsize>)
         let is_refused = count.fetch_add(1, Ordering::SeqCst) < refusals;
         let outcome = move |_: &JobRef| match is_refused {
             true => Err(StoreError::unavailable("a test")),
-            false => Ok(Ok("t".parse().expect("a topic"))),
+            false => Ok(Ok(Readied {
+                topic: "t".parse().expect("a topic"),
+                priority: Priority::STANDARD,
+                expires_at: None,
+            })),
         };
         async move { jobs.iter().map(outcome).collect() }
     });

@@ -42,6 +42,22 @@ fn errors_that_differ_in_numbers_ids_or_addresses_are_one_entry() {
 }
 
 #[test]
+fn errors_that_differ_in_quoted_values_are_one_entry() {
+    let errors = LastErrors::default();
+    for error in
+        ["no `shop` of 'Ann' in \"a b\"", "no `till` of 'Bob' in \"\"", "no '' of \"x\" in 'y'"]
+    {
+        note(&errors, 1, "a", "1", error);
+    }
+    assert_eq!(errors.all().len(), 1);
+    for other in ["can't pay Ann's bill", "can't pay Bob's bill", "of 'Ann\n' in", "of 'Bob\n' in"]
+    {
+        note(&errors, 2, "b", "1", other);
+    }
+    assert_eq!(errors.all().len(), 5);
+}
+
+#[test]
 fn the_errors_of_one_topic_leave_room_for_others() {
     let errors = LastErrors::default();
     note(&errors, 1, "quiet", "1", "refused");

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use super::{IndexKey, Size, Slot, ids::IdPlace};
-use crate::job::{JobId, Millis, Policy, Reservation, State, Topic, UnixMillis};
+use super::{IndexKey, Rank, Size, Slot, ids::IdPlace};
+use crate::job::{JobId, Millis, Policy, Priority, Reservation, State, Topic, UnixMillis};
 
 /// A job in memory, without its body.
 #[derive(Debug)]
@@ -20,12 +20,12 @@ pub struct Entry {
     /// state.
     pub at: UnixMillis,
     pub kind: Arc<Kind>,
-    /// Present from the first pop on, unless the job is finished.
+    /// Present from the first pop on, or after the job has expired; `None` if the job is finished.
     pub attempt: Option<Box<Attempt>>,
 }
 
-/// Topic of a job and the part of its policy that affects transitions. Shared with the job put
-/// before if both are equal, and by all finished jobs of the topic.
+/// Topic of a job, and the part of its policy that affects transitions. Shared with the previous
+/// job if both are equal, and by all finished jobs of the topic.
 #[derive(Debug, PartialEq)]
 pub struct Kind {
     pub(super) topic: u32,
@@ -43,7 +43,13 @@ impl Entry {
         if self.state == State::Finished { 0 } else { self.size.bytes() }
     }
 
-    pub fn set_policy(&mut self, policy: Policy) {
+    /// Returns when the job expires, while it is delayed or ready.
+    pub(super) fn expires_at(&self) -> Option<UnixMillis> {
+        let may_expire = matches!(self.state, State::Delayed | State::Ready);
+        self.kind.policy.expires_at.filter(|_| may_expire)
+    }
+
+    pub(super) fn set_policy(&mut self, policy: Policy) {
         if policy != self.kind.policy {
             self.kind = Arc::new(Kind { topic: self.kind.topic, policy });
         }
@@ -54,16 +60,29 @@ impl Entry {
     }
 
     pub(super) fn key(&self, slot: Slot) -> IndexKey {
-        #[expect(clippy::cast_possible_truncation, reason = "the low half is enough for the order")]
-        let order = self.serial as u32;
-        IndexKey { at: self.at, order, slot }
+        let rank = Rank::new(self.state, self.kind.policy.priority, self.at);
+        IndexKey::new(rank, self.order(), slot)
+    }
+
+    /// Returns the key in the set of jobs that expire; `None` if the job is not in that set.
+    pub(super) fn expiry_key(&self, slot: Slot) -> Option<IndexKey> {
+        let rank = |at| Rank::new(State::Delayed, Priority::STANDARD, at);
+        self.expires_at().map(|at| IndexKey::new(rank(at), self.order(), slot))
+    }
+
+    #[expect(clippy::cast_possible_truncation, reason = "the low half is enough for the order")]
+    fn order(&self) -> u32 {
+        self.serial as u32
     }
 }
 
-/// The last attempt of a popped job.
+/// The last attempt of a popped job, or of one that expired.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Attempt {
+    /// Number of pops that count.
     pub number: u32,
+    /// Whether a consumer gave the job back uncounted while it had no counted attempt.
+    pub is_snoozed: bool,
     /// Reservation of the last pop, if it has not ended.
     pub reservation: Option<Reservation>,
     /// Due time before the pop.
@@ -71,11 +90,41 @@ pub struct Attempt {
     pub died_at: UnixMillis,
     /// TTR of the last pop or touch.
     pub ttr: Millis,
-    /// Whether the TTR has expired; not on disk, since it follows from the deadline.
+    /// Whether the TTR has expired. Not on disk, since it follows from the deadline.
     pub expired: bool,
-    /// Whether an earlier attempt may have left a history although the number is 0 or 1; not on
-    /// disk, where it counts as set.
+    /// Whether the job died because it expired. Not on disk, since it follows from `expires_at`, or
+    /// from `dead_from` if the job moved before its first pop.
+    pub job_expired: bool,
+    /// Whether an earlier attempt may have left a history although the number is 0 or 1. Not on
+    /// disk; after loading, it is true.
     pub was_kicked: bool,
+}
+
+impl Attempt {
+    /// Returns the attempt of a job that was not popped.
+    pub fn none(due_at: UnixMillis, ttr: Millis) -> Self {
+        Self {
+            number: 0,
+            is_snoozed: false,
+            reservation: None,
+            due_at,
+            died_at: UnixMillis::new(0),
+            ttr,
+            expired: false,
+            job_expired: false,
+            was_kicked: false,
+        }
+    }
+
+    /// Returns whether a consumer has got the job since it was put or kicked.
+    pub fn was_popped(&self) -> bool {
+        self.number > 0 || self.is_snoozed
+    }
+
+    /// Returns whether the disk may have a row for this attempt.
+    pub fn has_row(&self) -> bool {
+        self.was_popped() || self.was_kicked
+    }
 }
 
 /// A new or loaded job to be added to the index.

@@ -1,9 +1,9 @@
-//! The ids of all jobs in memory, without a pointer or an allocation for each: ids of one length
-//! are in the same arrays. The id that a server generates is a number, and is stored as one.
+//! The ids of all jobs in memory. Ids of the same length share arrays, so an id needs no pointer or
+//! allocation of its own. An id that a server has generated is stored as a number.
 
 use crate::job::JobId;
 
-/// Number of ids in an array, so that growth never moves more than these.
+/// Number of ids in an array. Growth never moves more ids than this.
 const CHUNK: usize = 1024;
 
 /// Bytes of a number.
@@ -16,25 +16,25 @@ pub enum IdRef<'a> {
     Text(&'a [u8]),
 }
 
-/// Place of an id: the length of its text, 0 for a number, and its place among ids of this length.
+/// Place of an id: the length of its text (0 for a number), and its place among ids of this length.
 pub type IdPlace = (u8, u32);
 
 #[derive(Debug, Default)]
 pub struct Ids {
-    /// By the length of the text; numbers are the first.
+    /// One entry for each length of a text; the first entry is for numbers.
     lengths: Vec<Length>,
 }
 
 #[derive(Debug, Default)]
 struct Length {
     chunks: Vec<Vec<u8>>,
-    /// Number of places, free ones included.
+    /// Number of places, including free ones.
     places: u32,
     free: Vec<u32>,
 }
 
 impl<'a> From<&'a JobId> for IdRef<'a> {
-    /// Converts to a number if its decimal text is exactly the id.
+    /// Converts the id to a number if it is exactly the decimal text of that number.
     fn from(id: &'a JobId) -> Self {
         let text = id.as_str();
         let starts_well = text.len() <= 19 && matches!(text.as_bytes()[0], b'1'..=b'9');

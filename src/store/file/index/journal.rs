@@ -1,7 +1,7 @@
 //! The changes of a batch in memory, so that they can be rolled back when the disk refuses the
 //! batch, or a part of it.
 //!
-//! Until the changes are kept, removed jobs keep their slots, and empty topics stay, so that a
+//! Until the changes are kept, removed jobs keep their slots, and empty topics remain. So a
 //! rollback finds everything in its place.
 
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use crate::job::{State, UnixMillis};
 #[derive(Debug, Default)]
 pub struct Journal {
     steps: Vec<Step>,
-    /// The last mark: an entry that changes after it is noted again.
+    /// Position of the last mark. An entry that changes after it is recorded again.
     marked: usize,
     /// Topics that may have no jobs left.
     emptied: Vec<u32>,
@@ -50,7 +50,7 @@ impl Journal {
 }
 
 impl Index {
-    /// Notes the state of an entry. To be called before it changes.
+    /// Records the state of an entry. Call it before each change of the entry.
     pub fn note(&mut self, slot: Slot) {
         let own = self.journal.steps[self.journal.marked..].last();
         if let Some(Step::Changed(last, _) | Step::Inserted(last)) = own

@@ -1,5 +1,5 @@
-//! A sorted set of jobs, in chunks. It takes half the memory of a `BTreeSet`, which keeps half of
-//! each node free if jobs come in order. The jobs read at a start are sorted once, all together.
+//! A sorted set of jobs, in chunks. It takes half the memory of a `BTreeSet`, whose nodes stay half
+//! empty if jobs come in order. At a start, all jobs are sorted together, once.
 
 use std::{
     collections::BTreeMap,
@@ -7,41 +7,100 @@ use std::{
 };
 
 use super::Slot;
-use crate::job::UnixMillis;
+use crate::{
+    job::{Priority, State, UnixMillis},
+    store::JobPosition,
+};
 
 /// Maximum number of keys in a chunk.
 const CHUNK: usize = 128;
 /// Number of keys by which a chunk grows.
 const GROWTH: usize = 16;
 
-/// Key of a job in a sorted set: by time, then by order of arrival.
+/// Key of a job in a sorted set: by rank, then by order of arrival.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct IndexKey {
-    pub at: UnixMillis,
-    /// Low half of the serial number: enough to keep jobs of one millisecond in order.
-    pub order: u32,
+    rank: Rank,
+    /// Low half of the serial number, which suffices to order jobs of the same millisecond.
+    order: u32,
     pub slot: Slot,
 }
 
+/// Place of a job in the order of a set: its time. For ready jobs, the upper four bits are 10 less
+/// the priority, so that higher priorities come first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Rank(u64);
+
+/// Number of bits of the time in a rank; no time needs more than 48.
+const TIME_BITS: u32 = 60;
+
+impl Rank {
+    pub fn new(state: State, priority: Priority, at: UnixMillis) -> Self {
+        let class = if state == State::Ready { 10 - u64::from(priority.get()) } else { 0 };
+        Self(class << TIME_BITS | at.get().min((1 << TIME_BITS) - 1))
+    }
+
+    /// Returns the first rank after all jobs of this state and priority.
+    pub fn end(state: State, priority: Priority) -> Self {
+        Self(((Self::new(state, priority, UnixMillis::new(0)).0 >> TIME_BITS) + 1) << TIME_BITS)
+    }
+
+    fn at(self) -> UnixMillis {
+        UnixMillis::new(self.0 & ((1 << TIME_BITS) - 1))
+    }
+
+    /// Returns the priority of a ready job; the standard one for other states.
+    fn priority(self) -> Priority {
+        let class = u8::try_from(self.0 >> TIME_BITS).unwrap_or_default();
+        10_u8.checked_sub(class).and_then(Priority::new).unwrap_or_default()
+    }
+}
+
 impl IndexKey {
-    /// Returns the lowest possible key of a time.
-    pub const fn first(at: UnixMillis) -> Self {
-        Self { at, order: 0, slot: 0 }
+    pub fn new(rank: Rank, order: u32, slot: Slot) -> Self {
+        Self { rank, order, slot }
+    }
+
+    /// Returns the lowest possible key of a rank.
+    pub const fn first(rank: Rank) -> Self {
+        Self { rank, order: 0, slot: 0 }
+    }
+
+    pub fn rank(&self) -> Rank {
+        self.rank
+    }
+
+    pub fn at(&self) -> UnixMillis {
+        self.rank.at()
     }
 
     /// Returns, as text, the part of the key that distinguishes jobs of the same time.
     pub fn tie(&self) -> String {
-        format!("{}.{}", self.order, self.slot)
+        let (order, slot, priority) = (self.order, self.slot, self.rank.priority());
+        match priority.is_standard() {
+            true => format!("{order}.{slot}"),
+            false => format!("{order}.{slot}.{priority}"),
+        }
     }
 
-    pub fn parse(at: UnixMillis, tie: &str) -> Option<Self> {
-        let (order, slot) = tie.split_once('.')?;
-        Some(Self { at, order: order.parse().ok()?, slot: slot.parse().ok()? })
+    pub fn position(&self) -> JobPosition {
+        JobPosition { at: self.at(), tie: self.tie() }
+    }
+
+    /// Parses the key of a job in the set of this state.
+    pub fn parse(state: State, at: UnixMillis, tie: &str) -> Option<Self> {
+        let (order, rest) = tie.split_once('.')?;
+        let (slot, priority) = match rest.split_once('.') {
+            Some((slot, priority)) => (slot, priority.parse().ok()?),
+            None => (rest, Priority::STANDARD),
+        };
+        let rank = Rank::new(state, priority, at);
+        Some(Self { rank, order: order.parse().ok()?, slot: slot.parse().ok()? })
     }
 }
 
 /// Lower bound of all keys.
-const SMALLEST: IndexKey = IndexKey::first(UnixMillis::new(0));
+const SMALLEST: IndexKey = IndexKey::first(Rank(0));
 
 #[derive(Debug, Default)]
 pub struct Keys {
@@ -74,7 +133,7 @@ impl Keys {
         if chunk.len() < CHUNK {
             return insert(chunk, place, key);
         }
-        // Keys that come in order leave full chunks behind.
+        // Keys that arrive in order fill each chunk completely before the next one begins.
         let half = if place == CHUNK { CHUNK } else { CHUNK / 2 };
         let mut upper = chunk.split_off(half);
         chunk.shrink_to_fit();

@@ -1,8 +1,9 @@
-//! The size of a body in the two bytes that an entry has to spare.
+//! The size of a body, in the two unused bytes of an entry.
 
 /// Bytes of a step; sizes are rounded up to whole steps.
 const STEP: usize = 16;
-/// Bits of the number of steps; longer sizes are rounded up further, by at most 1 in 2048.
+/// Number of bits for the number of steps. Larger sizes are rounded up further, by at most 1 in
+/// 2048.
 const BITS: u32 = 12;
 
 /// Size of a body: the low bits are a number of steps, to be shifted left by the high bits.

@@ -1,4 +1,4 @@
-//! Adjusts reservations when the wall clock is set: TTRs are measured by the monotonic clock.
+//! Adjusts reservations when the wall clock is set, because TTRs follow the monotonic clock.
 
 use super::{ErrorText, HistoryChange, HistoryStep, Machine, Write};
 use crate::{

@@ -1,10 +1,10 @@
-//! Ends of jobs: finish and delete, and what is kept of a job after them.
+//! Ends of jobs: finish and delete, and the data that is kept of an ended job.
 
 use bytes::Bytes;
 
 use super::{HistoryChange, Machine, Write, due_at_of};
 use crate::{
-    job::{AttemptOutcome, Event, Millis, Outcome, Refusal, State, Topic, UnixMillis, next},
+    job::{AttemptOutcome, Event, Millis, Outcome, Refusal, State, Topic, next},
     store::{
         Delete, Finish, Now, Reply,
         file::index::{Attempt, Size, Slot},
@@ -15,18 +15,18 @@ use crate::{
 struct Ending {
     outcome: Outcome,
     result: Option<Bytes>,
-    /// How long the job is kept, if not as its policy says.
+    /// How long the job is kept; `None` means as long as its policy says.
     retention: Option<Millis>,
 }
 
-/// Returns how long the id of a deleted job stays taken, if it does.
+/// Returns how long the id of a deleted job stays taken; `None` if it becomes free at once.
 pub fn remembered(delete: &Delete) -> Option<Millis> {
     delete.remember.filter(|time| !time.is_zero())
 }
 
 impl Machine {
-    /// Finishes a job. Another finish of a finished job is refused with `Finished`, whatever its
-    /// reservation: that of the job is on disk only.
+    /// Finishes a job. Refuses another finish of a finished job with `Finished`, whatever its
+    /// reservation, because the job's reservation is only on disk.
     pub fn finish(&mut self, now: Now, finish: &Finish, writes: &mut Vec<Write>) -> Reply<Topic> {
         let slot = self.held(&finish.held)?;
         let entry = self.index.entry(slot);
@@ -46,8 +46,8 @@ impl Machine {
         Ok(topic)
     }
 
-    /// Deletes a job, or remembers it. `last` is the last attempt of a job that is finished and to
-    /// be remembered, which is on disk only.
+    /// Deletes a job, or remembers its id. `last` is the last attempt of a finished job that is to
+    /// be remembered; this attempt is only on disk.
     pub fn delete(
         &mut self,
         now: Now,
@@ -69,8 +69,8 @@ impl Machine {
         Ok(state)
     }
 
-    /// Makes a job finished until the end of its retention. From then on only the disk has its
-    /// attempt; `last` is that of a job that was finished before.
+    /// Makes a job finished until the end of its retention. Afterwards only the disk has its
+    /// attempt. `last` is the attempt of a job that was already finished.
     fn keep(
         &mut self,
         slot: Slot,
@@ -81,15 +81,7 @@ impl Machine {
         let Ending { outcome, result, retention } = ending;
         let entry = self.index.entry(slot);
         let policy = &entry.kind.policy;
-        let never_popped = || Attempt {
-            number: 0,
-            reservation: None,
-            due_at: entry.at,
-            died_at: UnixMillis::new(0),
-            ttr: policy.ttr,
-            expired: false,
-            was_kicked: false,
-        };
+        let never_popped = || Attempt::none(entry.at, policy.ttr);
         let known = entry.attempt.as_deref();
         let living = known.map(|attempt| Attempt { due_at: due_at_of(entry), ..attempt.clone() });
         let attempt = last.or(living).unwrap_or_else(never_popped);
@@ -98,7 +90,7 @@ impl Machine {
             Outcome::Deleted => HistoryChange { expired, ..HistoryChange::default() },
             _ => HistoryChange::end(expired, AttemptOutcome::Finished, now.floor),
         };
-        let attempt = Attempt { died_at: now.floor, expired: false, ..attempt };
+        let attempt = Attempt { died_at: now.floor, expired: false, job_expired: false, ..attempt };
         let at = now.floor.after(retention.unwrap_or(policy.finished_retention));
         let serial = entry.serial;
         let size = Size::of(result.as_ref().map_or(0, Bytes::len));

@@ -1,4 +1,4 @@
-//! Changes of a job's history, which only the disk has: each row that is written carries the change
+//! Changes of a job's history. Only the disk has histories, so each written row carries the change
 //! that the transition makes.
 
 use crate::job::{AttemptOutcome, Consumer, History, UnixMillis};
@@ -6,21 +6,21 @@ use crate::job::{AttemptOutcome, Consumer, History, UnixMillis};
 /// Change of a history. `records/past.rs` applies it to the row on disk.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct HistoryChange {
-    /// Whether the TTR of the attempt on disk has expired, before the step.
+    /// Whether the TTR of the attempt on disk had expired before the step.
     pub expired: bool,
     pub step: HistoryStep,
 }
 
-/// The part of a transition that its job's history shows.
+/// A step of a transition that the job's history records.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub enum HistoryStep {
     #[default]
     Stay,
     /// A consumer with a name popped the job.
     Hold(Consumer),
-    /// The end of the running attempt moves.
+    /// The TTR of the running attempt is extended.
     Touch,
-    /// The attempt ended, in place of its expired TTR if there is an entry of that.
+    /// The attempt ended. Replaces the entry of its expired TTR, if there is one.
     End { outcome: AttemptOutcome, at: UnixMillis },
     /// The job comes from another store.
     Restore(History),

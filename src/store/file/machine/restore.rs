@@ -48,19 +48,22 @@ impl Machine {
 
 const ENDED: &str = "a finished job has an attempt";
 
-/// Returns the attempt of a popped job, or of one with a history. A reserved, dead or finished job
-/// always has one: its deadline is stored there.
+/// Returns the attempt of a job that was popped, has a history, or has moved. A reserved, dead or
+/// finished job always has an attempt, because its deadline is stored there.
 fn attempt(job: &Job) -> Option<Attempt> {
     let has_due_time = matches!(job.state, State::Delayed | State::Ready);
     let ended = job.ending.as_ref().map(|ending| ending.at);
-    let popped = job.attempt > 0 || !has_due_time || !job.history.is_empty();
+    let has_moved = job.policy.dead_from.is_some();
+    let popped = job.was_popped() || !has_due_time || !job.history.is_empty() || has_moved;
     popped.then(|| Attempt {
         number: job.attempt,
+        is_snoozed: job.is_snoozed,
         reservation: job.reservation,
-        due_at: job.due_at,
         died_at: ended.or(job.died_at).unwrap_or(UnixMillis::new(0)),
-        ttr: if job.state == State::Reserved { job.ttr } else { job.policy.ttr },
-        expired: false,
-        was_kicked: !job.history.is_empty(),
+        was_kicked: true,
+        ..Attempt::none(
+            job.due_at,
+            if job.state == State::Reserved { job.ttr } else { job.policy.ttr },
+        )
     })
 }

@@ -4,9 +4,9 @@ use super::{Machine, Write};
 use crate::{
     job::{Event, JobId, State, Topic, Topics, UnixMillis, next},
     store::{
-        Counts, JobPosition, JobRange, JobRef, MAX_BATCH, Now, ReservedPage, Steps, TopicPage,
-        TopicPeek, Usage,
-        file::index::{self, Entry, Slot},
+        Counts, JobPosition, JobRef, MAX_BATCH, Now, Period, ReadyJobs, ReservedPage, Steps,
+        TopicPage, TopicPeek, Usage,
+        file::index::{Entry, IndexKey, Slot},
         topics::overdue,
     },
 };
@@ -21,13 +21,13 @@ impl Machine {
     }
 
     pub fn topic(&self, now: Now, topic: &Topic) -> TopicPeek {
-        let first = |state| self.index.first(topic, state).map(|slot| self.index.entry(slot).at);
-        let next_due_at = first(State::Delayed);
+        let first = self.index.first(topic, State::Delayed);
+        let next_due_at = first.map(|slot| self.index.entry(slot).at);
         TopicPeek {
             counts: self.counts(topic),
             next_due_at,
             overdue: overdue(next_due_at, now.floor),
-            oldest_ready_age: first(State::Ready).map(|at| now.floor.since(at)),
+            oldest_ready_age: self.index.earliest_ready(topic).map(|at| now.floor.since(at)),
         }
     }
 
@@ -50,55 +50,60 @@ impl Machine {
         Counts::each(|state| self.index.count(topic, state))
     }
 
-    /// Returns jobs of one state in order, each with its position.
-    pub fn list(
+    /// Returns jobs of one state in order, with a time of the set in this period.
+    pub fn keys(
         &self,
         topic: &Topic,
         state: State,
-        range: &JobRange,
-    ) -> Vec<(JobId, &Entry, JobPosition)> {
-        let after =
-            range.after.as_ref().and_then(|after| index::IndexKey::parse(after.at, &after.tie));
-        let keys = self.index.between(topic, state, (range.from, after), range.before);
-        let shown = |found: index::IndexKey| JobPosition { at: found.at, tie: found.tie() };
-        let keys = keys.take(range.limit);
-        keys.map(|found| (self.index.id(found.slot), self.index.entry(found.slot), shown(found)))
-            .collect()
+        period: Period,
+        after: Option<&JobPosition>,
+    ) -> impl Iterator<Item = IndexKey> {
+        let after = after.and_then(|after| IndexKey::parse(state, after.at, &after.tie));
+        self.index.between(topic, state, (period.from, after), period.before)
     }
 
-    /// Adds up to `limit` delayed jobs behind `after` to `counts`, by the step in which they fall
-    /// due; returns the key of the last one if there may be more.
+    pub fn entry(&self, slot: Slot) -> &Entry {
+        self.index.entry(slot)
+    }
+
+    pub fn id(&self, slot: Slot) -> JobId {
+        self.index.id(slot)
+    }
+
+    /// Adds up to `limit` delayed jobs after `after` to `counts`, by the step in which they fall
+    /// due. Returns the key of the last job if more may follow.
     pub fn count_due(
         &self,
         topic: &Topic,
         steps: &Steps,
-        after: Option<index::IndexKey>,
+        after: Option<IndexKey>,
         limit: usize,
         counts: &mut [u64],
-    ) -> Option<index::IndexKey> {
+    ) -> Option<IndexKey> {
         let end = steps.begin(steps.count);
         let from = (Some(steps.from), after);
         let mut last = None;
         let keys = self.index.between(topic, State::Delayed, from, Some(end));
         for (n, key) in keys.take(limit).enumerate() {
-            let step = key.at.since(steps.from).get() / steps.step.get();
+            let step = key.at().since(steps.from).get() / steps.step.get();
             counts[usize::try_from(step).unwrap_or(usize::MAX)] += 1;
             last = (n + 1 == limit).then_some(key);
         }
         last
     }
 
-    /// Returns a page of reserved jobs behind `cursor`, the `next` of the page before.
+    /// Returns a page of reserved jobs after `cursor`, which is the `next` of the previous page.
     pub fn held_page(&self, topic: &Topic, cursor: Option<&str>) -> ReservedPage {
         let after = cursor.and_then(|text| text.split_once(' '));
-        let after = after
-            .and_then(|(at, tie)| index::IndexKey::parse(UnixMillis::new(at.parse().ok()?), tie));
+        let after = after.and_then(|(at, tie)| {
+            IndexKey::parse(State::Reserved, UnixMillis::new(at.parse().ok()?), tie)
+        });
         let mut page = ReservedPage::default();
         for key in self.index.after(topic, State::Reserved, after).take(MAX_BATCH) {
             let id = self.index.id(key.slot);
             let reservation = self.attempt(key.slot).reservation;
             page.held.push(JobRef { id, reservation, topics: Topics::ALL });
-            page.next = Some(format!("{} {}", key.at.get(), key.tie()));
+            page.next = Some(format!("{} {}", key.at().get(), key.tie()));
         }
         page.next = page.next.filter(|_| page.held.len() == MAX_BATCH);
         page
@@ -112,9 +117,14 @@ impl Machine {
         writes: &mut Vec<Write>,
     ) -> u64 {
         self.each_first(topic, state, limit, |machine, slot| {
-            debug_assert_eq!(next(Some(state), Event::Delete { kept: false }), Ok(None));
-            machine.end(slot, writes);
+            machine.purge_one(slot, writes);
         })
+    }
+
+    pub fn purge_one(&mut self, slot: Slot, writes: &mut Vec<Write>) {
+        let state = self.index.entry(slot).state;
+        debug_assert_eq!(next(Some(state), Event::Delete { kept: false }), Ok(None));
+        self.end(slot, writes);
     }
 
     pub fn kick_dead(
@@ -123,10 +133,13 @@ impl Machine {
         topic: &Topic,
         limit: usize,
         writes: &mut Vec<Write>,
-    ) -> u64 {
+    ) -> ReadyJobs {
+        let mut ready = ReadyJobs::NONE;
         self.each_first(topic, State::Dead, limit, |machine, slot| {
             machine.revive(slot, now, writes);
-        })
+            ready = ready.plus(ReadyJobs::one(machine.priority(slot)));
+        });
+        ready
     }
 
     /// Calls `act`, which takes a job out of its set, for the first job up to `limit` times.

@@ -4,7 +4,7 @@ use bytes::Bytes;
 
 use super::history::HistoryChange;
 use crate::{
-    job::{Change, Millis, NewJob, Outcome, Pause, State, Topic, UnixMillis},
+    job::{Change, Millis, NewJob, Outcome, PolicyFields, Setting, State, Topic, UnixMillis},
     store::{TokenChange, file::index::Attempt},
 };
 
@@ -17,6 +17,8 @@ pub enum Write {
     Due { serial: u64, due_at: UnixMillis },
     /// Changes the policy or body of a record.
     Change { serial: u64, change: Change },
+    /// Moves a job to another topic.
+    Move { serial: u64, topic: Topic, due_at: UnixMillis, policy: PolicyFields },
     /// Writes the attempt of a popped job.
     Attempt {
         serial: u64,
@@ -34,29 +36,27 @@ pub enum Write {
     Finish {
         serial: u64,
         at: UnixMillis,
-        /// The last attempt; it died at the end of the job. That of a job that was never popped has
-        /// the number 0.
+        /// The last attempt. Its `died_at` is the time at which the job ended. Its number is 0 if
+        /// the job was never popped.
         attempt: Attempt,
         outcome: Outcome,
         result: Option<Bytes>,
-        /// How long the job is kept, if not as its policy says.
+        /// How long the job is kept; `None` means as long as its policy says.
         retention: Option<Millis>,
         history: HistoryChange,
     },
     /// Quarantines a damaged job: its rows are never written again.
     Quarantine { serial: u64, fate: Fate },
-    /// Pauses or resumes a topic.
-    Pause { topic: Topic, pause: Option<Pause> },
-    /// Sets the defaults of a topic, as JSON.
-    Defaults { topic: Topic, text: Option<String> },
+    /// Sets or removes a setting of a topic.
+    Setting(Setting),
     /// Creates or revokes an access token.
     Token(TokenChange),
-    /// Notes when access tokens were last used, by their names.
+    /// Records the last uses of access tokens, by their names.
     TokenUses(Vec<(String, UnixMillis)>),
 }
 
 impl Write {
-    /// Drops the text that would need room: an error, a result or an entry of the history.
+    /// Drops the text that needs room: an error, a result, or an entry of the history.
     pub fn drop_text(&mut self) {
         if let Self::Attempt { history, .. } | Self::Finish { history, .. } = self {
             *history = HistoryChange::default();
@@ -70,7 +70,7 @@ impl Write {
         }
     }
 
-    /// Returns what becomes of the job that this writes if it has to be quarantined instead.
+    /// Returns the fate of the written job if it must be quarantined instead.
     pub fn fate(&self) -> Fate {
         match self {
             Self::Delete { .. } => Fate::Gone,
@@ -93,16 +93,13 @@ impl Write {
         match self {
             Self::Due { serial, .. }
             | Self::Change { serial, .. }
+            | Self::Move { serial, .. }
             | Self::Attempt { serial, .. }
             | Self::NoAttempt { serial }
             | Self::Delete { serial }
             | Self::Finish { serial, .. }
             | Self::Quarantine { serial, .. } => Some(*serial),
-            Self::Insert { .. }
-            | Self::Pause { .. }
-            | Self::Defaults { .. }
-            | Self::Token(_)
-            | Self::TokenUses(_) => None,
+            Self::Insert { .. } | Self::Setting(_) | Self::Token(_) | Self::TokenUses(_) => None,
         }
     }
 }
@@ -114,14 +111,14 @@ pub enum ErrorText {
     Set(Option<String>),
 }
 
-/// Fate of a quarantined job. A job goes from an earlier one to a later one, never back.
+/// Fate of a quarantined job. It only changes from an earlier variant to a later one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Fate {
-    /// It is kept as dead.
+    /// The job is kept as dead.
     Dead,
-    /// It was finished, or deleted and remembered: its id stays taken.
+    /// The job was finished, or deleted and remembered: its id stays taken.
     Finished,
-    /// It was finished or deleted.
+    /// The job was finished or deleted.
     Gone,
 }
 
@@ -136,12 +133,8 @@ mod tests {
             at: UnixMillis::new(2),
             attempt: Attempt {
                 number: 1,
-                reservation: None,
-                due_at: UnixMillis::new(0),
                 died_at: UnixMillis::new(1),
-                ttr: Millis::new(1),
-                expired: false,
-                was_kicked: false,
+                ..Attempt::none(UnixMillis::new(0), Millis::new(1))
             },
             outcome,
             result: result.map(Bytes::from),

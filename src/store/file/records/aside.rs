@@ -1,4 +1,4 @@
-//! Quarantined jobs: damaged ones, whose rows are not touched any more.
+//! Quarantined jobs: damaged jobs, whose rows are never written again.
 
 use std::collections::HashMap;
 
@@ -13,15 +13,15 @@ use crate::{
     },
 };
 
-/// Numbers in the column `gone`. Persisted: must stay stable.
-/// 1 stays whatever comes after it.
+/// Numbers in the column `gone`. Persisted: must stay stable. The number 1 is final.
 const NUMBERS: [(Fate, i64); 3] = [(Fate::Dead, 0), (Fate::Gone, 1), (Fate::Finished, 2)];
 
 fn number(fate: Fate) -> i64 {
     NUMBERS.iter().find(|(known, _)| *known == fate).map_or(0, |(_, number)| *number)
 }
 
-/// Returns what became of a quarantined job; an unknown number means gone, as any but 0 once did.
+/// Returns the fate of a quarantined job. An unknown number means `Gone`, because older versions
+/// wrote 0 for `Dead` and other numbers for `Gone`.
 pub fn fate(number: i64) -> Fate {
     let found = NUMBERS.iter().find(|(_, known)| *known == number);
     found.map_or(Fate::Gone, |(fate, _)| *fate)
@@ -47,20 +47,12 @@ impl Records {
 }
 
 /// Returns a damaged job as dead or finished: it is kept and shown, but not delivered.
-pub fn aside(arrival: Arrival, is_finished: bool) -> Arrival {
+pub fn as_quarantined(arrival: Arrival, is_finished: bool) -> Arrival {
     if is_finished {
         let (state, at) = (State::Finished, UnixMillis::NEVER);
         return Arrival { state, at, attempt: None, ..arrival };
     }
-    let attempt = Attempt {
-        number: 1,
-        reservation: None,
-        due_at: arrival.at,
-        died_at: UnixMillis::new(0),
-        ttr: arrival.policy.ttr,
-        expired: false,
-        was_kicked: false,
-    };
+    let attempt = Attempt { number: 1, ..Attempt::none(arrival.at, arrival.policy.ttr) };
     let attempt = Some(arrival.attempt.unwrap_or_else(|| Box::new(attempt)));
     Arrival { state: State::Dead, at: UnixMillis::NEVER, attempt, ..arrival }
 }

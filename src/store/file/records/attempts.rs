@@ -1,5 +1,5 @@
-//! Reads the rows of `attempts` in parallel with those of `pool`, in the same order: a join would
-//! search for the attempt of every job, and most jobs have none.
+//! Reads the rows of `attempts` in parallel with the rows of `pool`, in the same order. A join
+//! would search for the attempt of every job, although most jobs have none.
 
 use std::collections::VecDeque;
 
@@ -12,7 +12,7 @@ const CHUNK: usize = 1000;
 pub enum Popped {
     No,
     Yes(AttemptRow),
-    /// The row is not as it was written.
+    /// The row has changed since it was written.
     Damaged,
     /// The job may have a row, on a page that cannot be read.
     Perhaps,
@@ -20,7 +20,8 @@ pub enum Popped {
 
 enum Found {
     Sound(AttemptRow),
-    /// A damaged row: serial number, and the row with its checksum if it has the form of one.
+    /// A damaged row: its serial number, and if the row has the form of an attempt, the row with
+    /// its checksum.
     Suspect(i64, Option<(AttemptRow, i64)>),
     /// A range that could not be read.
     Gap,
@@ -29,7 +30,7 @@ enum Found {
 pub struct Attempts<'r> {
     records: &'r Records,
     chunk: VecDeque<Found>,
-    /// Serial number behind which the next chunk begins; none after the last chunk.
+    /// Serial number after which the next chunk begins; `None` after the last chunk.
     from: Option<i64>,
     /// Next sound row.
     ahead: Option<AttemptRow>,
@@ -64,7 +65,7 @@ impl<'r> Attempts<'r> {
         if let Some(row) = self.ahead.filter(|row| row.serial == serial) {
             return Ok(Popped::Yes(row));
         }
-        // If the serial number itself is damaged, the checksum shows whose row it is.
+        // If the serial number itself is damaged, the checksum shows to which job the row belongs.
         for (_, row) in &self.suspects {
             if let Some((row, checksum)) = row {
                 let own = AttemptRow { serial, ..*row };
@@ -89,7 +90,7 @@ impl<'r> Attempts<'r> {
                     return Ok(true);
                 }
                 Some(Found::Suspect(serial, row)) => {
-                    tracing::error!(serial, "a row of `attempts` is not what was written");
+                    tracing::error!(serial, "a row of `attempts` has changed since it was written");
                     self.suspects.push((serial, row));
                 }
                 Some(Found::Gap) => self.gap = true,
@@ -111,7 +112,7 @@ impl<'r> Attempts<'r> {
         let reached = sound.unwrap_or(from).max(from);
         match read {
             Ok(()) if self.chunk.len() - before < CHUNK => self.from = None,
-            // Damaged numbers may have any value: continue behind those of sound rows only.
+            // Damaged serial numbers may have any value, so this continues only after sound rows.
             Ok(()) if reached > from => self.from = Some(reached),
             Ok(()) => self.chunk.push_back(Found::Gap),
             Err(cause) if self.records.is_damage(&cause) => {

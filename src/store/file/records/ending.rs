@@ -26,13 +26,13 @@ const LETTERS: [(Outcome, u8); 3] =
 pub struct StoredEnding {
     pub created_at: UnixMillis,
     pub policy: Policy,
-    /// The last attempt, which died when the job ended.
+    /// The last attempt. Its `died_at` is the time at which the job ended.
     pub attempt: Attempt,
     pub outcome: Outcome,
     pub result: Option<Bytes>,
 }
 
-/// Returns the change of a record whose job ends.
+/// Returns the change of a job's record that makes the job finished or deleted.
 pub fn change_of(outcome: Outcome, result: Option<&Bytes>, retention: Option<Millis>) -> Change {
     let letter = LETTERS.iter().find(|(known, _)| *known == outcome).map(|(_, letter)| *letter);
     let body: Vec<u8> = letter.into_iter().chain(result.into_iter().flatten().copied()).collect();
@@ -43,7 +43,7 @@ pub fn change_of(outcome: Outcome, result: Option<&Bytes>, retention: Option<Mil
     }
 }
 
-/// Parses what is in place of a body; none if it is a body.
+/// Parses the column of the body; returns `None` if it contains a body.
 pub fn parse(body: &Bytes) -> Option<(Outcome, Option<Bytes>)> {
     let first = body.first()?;
     let (outcome, _) = LETTERS.iter().find(|(_, letter)| letter == first)?;
@@ -62,7 +62,7 @@ impl Records {
         })
     }
 
-    /// Returns whether a damaged job is finished, by either of its rows.
+    /// Returns whether either row of a damaged job shows that the job is finished.
     pub fn has_ended(&self, serial: u64) -> rusqlite::Result<bool> {
         let by_attempt = self.if_sound(self.attempt_row(serial))?.flatten();
         if by_attempt.is_some_and(|row| row.state == State::Finished) {
@@ -71,7 +71,7 @@ impl Records {
         Ok(self.if_sound(self.body(serial))?.flatten().is_some_and(|body| parse(&body).is_some()))
     }
 
-    /// Reads a row of `attempts`; none if there is none, or its checksum is wrong.
+    /// Reads a row of `attempts`; returns `None` if it is missing or its checksum is wrong.
     fn attempt_row(&self, serial: u64) -> rusqlite::Result<Option<AttemptRow>> {
         let sql = format!("SELECT {} FROM attempts WHERE serial = ?", AttemptRow::COLUMNS);
         let row = self.connection.prepare_cached(&sql)?.query_row([serial], AttemptRow::of);
@@ -80,12 +80,12 @@ impl Records {
         Ok(row.optional()?.and_then(sound))
     }
 
-    /// Reads a body; none if its checksum is wrong.
+    /// Reads a body; returns `None` if its checksum is wrong.
     fn body(&self, serial: u64) -> rusqlite::Result<Option<Bytes>> {
         let mut select = self.connection.prepare_cached(self.pool.select())?;
         let read = |row: &Row<'_>| {
             let (pool, _) = PoolRow::of(row)?;
-            let body = row.get_ref(PoolRow::BEHIND)?.as_blob()?;
+            let body = row.get_ref(PoolRow::NEXT_COLUMN)?.as_blob()?;
             let is_sound = i64::from(crc32fast::hash(body)) == pool.body_checksum;
             Ok(is_sound.then(|| Bytes::copy_from_slice(body)))
         };

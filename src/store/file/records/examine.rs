@@ -1,4 +1,4 @@
-//! Reads the whole file and returns its faults, none if it is sound.
+//! Reads the whole file and returns its faults; an empty list if it is sound.
 
 use super::Records;
 

@@ -7,10 +7,10 @@ use rusqlite::{OptionalExtension, Row};
 
 use super::{
     CACHE_KIB, Records,
-    aside::aside,
+    aside::as_quarantined,
     attempts::{Attempts, Popped},
     read::Damage,
-    row::{AttemptRow, PoolRow},
+    row::{AttemptRow, PoolRow, SNOOZED},
 };
 use crate::{
     job::{Millis, Policy, Reservation, State, Topic, UnixMillis},
@@ -20,7 +20,7 @@ use crate::{
     },
 };
 
-/// A damaged row's serial number is ignored if it exceeds the greatest sound one by this much.
+/// The serial number of a damaged row is ignored if it exceeds the greatest sound one by this much.
 const STRANGE: i64 = 1 << 40;
 
 /// Size of SQLite's cache while all rows are read.
@@ -34,20 +34,20 @@ const ROWS_A_PAGE: u64 = 32;
 pub struct Loaded {
     /// Greatest serial number in use.
     pub last_serial: u64,
-    /// Jobs with a damaged row in `pool`, with the id that it names; another job may have that id.
+    /// Jobs with a damaged row in `pool`. Their ids are from that row, so they may be wrong.
     pub damaged: Vec<Arrival>,
     /// Number of rows, and of ranges of rows, without a readable id.
     pub unreadable: u64,
 }
 
 impl Records {
-    /// Passes every job to `take`, in order of arrival. A damaged job comes as dead, or as finished
-    /// if anything sound says so, and reading it reports the reason; a row without a readable id is
-    /// counted and logged.
+    /// Passes every job to `take`, in order of arrival. A damaged job is passed as dead, or as
+    /// finished if any sound data shows that it is. A later read of this job reports the reason. A
+    /// row without a readable id is counted and logged.
     pub fn load(&mut self, now: UnixMillis, take: impl FnMut(Arrival)) -> rusqlite::Result<Loaded> {
         self.damaged.clear();
         self.quarantined = self.read_quarantined()?;
-        // Each page is read once.
+        // Each page is read only once, so a large cache is of no use.
         self.set_cache(LOADING_CACHE_KIB)?;
         let mut load = Load {
             records: self,
@@ -72,7 +72,7 @@ impl Records {
     }
 
     /// Estimates the number of jobs without reading them: the range of serial numbers, or the
-    /// number of rows that fit into the pages in use if that is less.
+    /// number of rows that fit into the pages in use, whichever is less.
     pub fn expected_jobs(&self) -> rusqlite::Result<usize> {
         let sql = "SELECT (SELECT max(serial) FROM pool) - (SELECT min(serial) FROM pool) + 1";
         let numbers = match self.connection.query_row(sql, (), |row| row.get::<_, Option<i64>>(0)) {
@@ -85,12 +85,12 @@ impl Records {
         Ok(usize::try_from(jobs.min(fit)).unwrap_or_default())
     }
 
-    /// Finds the first readable row behind the damage at `after`, by doubling steps and then by
+    /// Finds the first readable row after the damage at `after`, by doubling steps and then by
     /// bisection.
     pub fn readable_behind(&self, table: &str, after: i64) -> rusqlite::Result<Option<i64>> {
         let sql = format!("SELECT serial FROM {table} WHERE serial >= ? ORDER BY serial LIMIT 1");
         let mut statement = self.connection.prepare_cached(&sql)?;
-        // None: the place is unreadable. Some(None): it is readable, and no row follows.
+        // `None`: the place is unreadable. `Some(None)`: the place is readable, and no row follows.
         let mut seek = |from: i64| -> rusqlite::Result<Option<Option<i64>>> {
             match statement.query_row([from], |row| row.get(0)).optional() {
                 Err(cause) if self.is_damage(&cause) => Ok(None),
@@ -127,14 +127,14 @@ struct Load<'r, T> {
     take: T,
     damaged: HashMap<u64, Damage>,
     loaded: Loaded,
-    /// Greatest serial number of a sound row, and of a damaged one.
+    /// Greatest serial numbers of a sound row and of a damaged row.
     sound: i64,
     strange: i64,
     buffer: Vec<u8>,
     last: Last,
 }
 
-/// Topic and policy of the job before, which most jobs share.
+/// Topic and policy of the previous job, which most jobs share.
 #[derive(Default)]
 struct Last {
     topic: Option<Topic>,
@@ -201,14 +201,21 @@ impl<T: FnMut(Arrival)> Load<'_, T> {
         if fate == Some(Fate::Gone) {
             return Ok(());
         }
-        let size = Size::of(row.get(PoolRow::BEHIND).unwrap_or_default());
+        let size = Size::of(row.get(PoolRow::NEXT_COLUMN).unwrap_or_default());
         let arrival = parsed.ok().and_then(|(row, _)| arrival(&row, size, &mut self.last));
         let (Some(mut arrival), true) = (arrival, sound && serial > 0) else {
             return self.damaged_row(row, serial, size);
         };
         self.sound = self.sound.max(serial);
         let damage = match self.attempts.of(serial)? {
-            Popped::No => None,
+            Popped::No => {
+                // A job that has moved without a row had expired: all others were popped before.
+                let has_moved = arrival.policy.dead_from.is_some();
+                let none = Attempt::none(arrival.at, arrival.policy.ttr);
+                let expired = Attempt { job_expired: true, ..none };
+                arrival.attempt = has_moved.then(|| Box::new(expired));
+                None
+            }
             Popped::Yes(row) => match attempt(&row) {
                 Some((state, at, attempt)) => {
                     (arrival.state, arrival.at, arrival.attempt) =
@@ -227,8 +234,10 @@ impl<T: FnMut(Arrival)> Load<'_, T> {
         };
         if let Some(damage) = fate.map(|_| Damage::Quarantined).or(damage) {
             self.damaged.insert(number, damage);
-            arrival =
-                aside(arrival, fate == Some(Fate::Finished) || self.records.has_ended(number)?);
+            arrival = as_quarantined(
+                arrival,
+                fate == Some(Fate::Finished) || self.records.has_ended(number)?,
+            );
             let state = arrival.state.name();
             tracing::error!(serial, id = %arrival.id, state, ?damage, "quarantined a damaged job");
         }
@@ -245,7 +254,7 @@ impl<T: FnMut(Arrival)> Load<'_, T> {
                 let fate = self.records.quarantined.get(&arrival.serial);
                 let is_finished =
                     fate == Some(&Fate::Finished) || self.records.has_ended(arrival.serial)?;
-                self.loaded.damaged.push(aside(arrival, is_finished));
+                self.loaded.damaged.push(as_quarantined(arrival, is_finished));
             }
             _ => {
                 tracing::error!(serial, "skipped an unreadable row");
@@ -256,7 +265,7 @@ impl<T: FnMut(Arrival)> Load<'_, T> {
     }
 }
 
-/// Returns a job by its row in `pool`, as delayed: the machine makes due ones ready.
+/// Returns a job from its row in `pool`, always as delayed. The machine makes due jobs ready.
 fn arrival(row: &PoolRow<'_>, size: Size, last: &mut Last) -> Option<Arrival> {
     Some(Arrival {
         id: row.id.parse().ok()?,
@@ -274,21 +283,20 @@ fn time(millis: i64) -> Option<UnixMillis> {
     u64::try_from(millis).ok().map(UnixMillis::new)
 }
 
-/// Returns state, place and attempt of a popped job. A ready one is delayed here: the machine makes
-/// due ones ready.
+/// Returns state, time and attempt of a popped job. A ready job is returned as delayed; the machine
+/// makes due jobs ready.
 pub fn attempt(row: &AttemptRow) -> Option<(State, UnixMillis, Attempt)> {
     let state = match row.state {
         State::Delayed | State::Ready => State::Delayed,
         state => state,
     };
     let attempt = Attempt {
-        number: u32::try_from(row.number).ok()?,
+        number: u32::try_from(row.number & !SNOOZED).ok()?,
+        is_snoozed: row.number & SNOOZED != 0,
         reservation: row.reservation.map(|bits| Reservation::from_bits(bits.cast_unsigned())),
-        due_at: time(row.due_at)?,
         died_at: time(row.died_at)?,
-        ttr: Millis::new(u64::try_from(row.ttr).ok()?),
-        expired: false,
         was_kicked: true,
+        ..Attempt::none(time(row.due_at)?, Millis::new(u64::try_from(row.ttr).ok()?))
     };
     Some((state, time(row.at)?, attempt))
 }

@@ -19,7 +19,7 @@ use crate::{
 impl Records {
     pub fn open(file: &Path, asked: Option<Buckets>) -> Result<(Self, Buckets), OpenError> {
         let engine = |cause: rusqlite::Error| OpenError::Engine {
-            what: file.display().to_string(),
+            subject: file.display().to_string(),
             cause: cause.to_string(),
         };
         let dir = file.parent().unwrap_or(file);
@@ -30,12 +30,12 @@ impl Records {
             }
             _ => engine(cause),
         };
-        // SQLite would create the file with the mode of the umask; it gives its log the same mode
-        // as the file. Errors are ignored here since SQLite reports better ones.
+        // SQLite would create the file with the mode of the umask, and it gives the log the mode of
+        // the file. Errors are ignored here, since SQLite reports better ones.
         let _ = directory::create_new(file);
         let connection = Connection::open(file).map_err(engine)?;
         let (pool, buckets) = match Self::prepare(&connection, asked).map_err(refused)? {
-            Err(OpenError::Layout { what: "layout", found, .. }) => {
+            Err(OpenError::Layout { part: "layout", found, .. }) => {
                 let cause = format!("its layout is {found}");
                 return Err(OpenError::Damaged { dir: dir.to_owned(), cause });
             }
@@ -43,7 +43,7 @@ impl Records {
         };
         connection.set_prepared_statement_cache_capacity(32);
         let opened = File::options().read(true).write(true).open(file).map_err(|cause| {
-            OpenError::Engine { what: file.display().to_string(), cause: cause.to_string() }
+            OpenError::Engine { subject: file.display().to_string(), cause: cause.to_string() }
         })?;
         let records = Self {
             connection,
@@ -60,12 +60,12 @@ impl Records {
         connection: &Connection,
         asked: Option<Buckets>,
     ) -> rusqlite::Result<Result<(PoolTable, Buckets), OpenError>> {
-        // This process has the file exclusively or does not open it, so no call needs to wait for
-        // the transaction of another process.
+        // This process has the file exclusively, or it does not open the file at all. So no call
+        // needs to wait for the transaction of another process.
         connection.busy_timeout(Duration::ZERO)?;
         connection.pragma_update(None, "locking_mode", "EXCLUSIVE")?;
-        // Lets a new file shrink later. On an existing file it would commit a write at every start,
-        // which a full disk refuses.
+        // Allows a new file to shrink later. On an existing file this would commit a write at every
+        // start, which a full disk refuses.
         let pages: u64 = connection.query_row("PRAGMA page_count", (), |row| row.get(0))?;
         if pages == 0 {
             connection.pragma_update(None, "auto_vacuum", "INCREMENTAL")?;
@@ -74,7 +74,7 @@ impl Records {
         let mode = connection.query_row("PRAGMA journal_mode = WAL", (), wal)?;
         if mode != "wal" {
             let cause = format!("SQLite can keep no write-ahead log there (only {mode:?})");
-            return Ok(Err(OpenError::Engine { what: "jobs.db".to_owned(), cause }));
+            return Ok(Err(OpenError::Engine { subject: "jobs.db".to_owned(), cause }));
         }
         // Every commit syncs the log, so that an acknowledged write is on disk.
         connection.pragma_update(None, "synchronous", "FULL")?;
@@ -114,8 +114,8 @@ impl Records {
         set_cache(&self.connection, kib)
     }
 
-    /// Rewrites and syncs the log as it is, and opens the file again. After a failed sync the
-    /// kernel may report pages of the log as synced that are not on disk.
+    /// Rewrites and syncs the log with the same content, and opens the file again. After a failed
+    /// sync, the kernel may report pages of the log as synced that are not on disk.
     pub fn reopen(&mut self, file: &Path) -> Result<(), Box<dyn Error>> {
         self.leave_log();
         let log = File::options().read(true).write(true).open(log_of(file))?;

@@ -1,13 +1,14 @@
-//! The last error and the history of a job, which only the disk has.
+//! The last error and the history of a job, which are only on disk.
 //!
-//! Both are in the column `error`, so that a job without a history takes no room for one, and a
-//! write that keeps the column keeps both. A plain text is the error alone. With a history it is
-//! `<XXH3 of the history, 8 hexadecimal digits> <its length> <the history>`, then `=` and the error
-//! if there is one; `error_checksum` is then that of the error plus [`WITH_HISTORY`], which no
-//! other checksum reaches. A damaged history is left out. A damaged error, length or `=` makes the
-//! job damaged.
+//! Both are in the column `error`, so that a job without a history takes no room for it, and a
+//! write that keeps the column keeps both. A plain text is only the error. With a history, the
+//! column is `<XXH3 of the history, 8 hexadecimal digits> <length of the history> <history>`,
+//! followed by `=` and the error if there is one. Then `error_checksum` is the checksum of the
+//! error plus [`WITH_HISTORY`], a sum that no other checksum reaches. A damaged history is left
+//! out. A damaged error, length or `=` makes the job damaged.
 //! Persisted: must stay stable.
 
+use memchr::memmem;
 use rusqlite::{OptionalExtension, types::ValueRef};
 
 use super::{
@@ -26,19 +27,19 @@ use crate::{
     },
 };
 
-/// Added to the checksum of an error that a history precedes.
+/// Value added to the checksum of an error that follows a history.
 const WITH_HISTORY: i64 = 1 << 32;
 
-/// Row of a popped job, with what only the disk has.
+/// Row of a popped job, with the data that is only on disk.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Past {
-    /// The running attempt, as the file or an earlier write of the batch has it.
+pub struct ErrorAndHistory {
+    /// The running attempt, from the file or from an earlier write of the batch.
     held: Option<Held>,
     pub error: Option<String>,
     pub history: History,
 }
 
-/// A running attempt on disk. A promotion is not written, so its TTR may have expired.
+/// A running attempt on disk. Its TTR may have expired, because promotions are not written.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Held {
     number: u32,
@@ -69,7 +70,7 @@ pub fn parse(text: Option<&[u8]>, checksum: i64) -> Result<(Option<String>, Hist
     }
 }
 
-/// Divides a text into its history and its error.
+/// Splits a text into its history and its error.
 fn divided(text: &[u8]) -> Option<(History, Option<&[u8]>)> {
     let mut fields = text.splitn(3, |&byte| byte == b' ');
     let (sum, length, rest) = (fields.next()?, fields.next()?, fields.next()?);
@@ -106,7 +107,7 @@ pub fn columns(error: Option<&str>, history: &History) -> (Option<String>, i64) 
     (Some(whole), checksum + WITH_HISTORY)
 }
 
-impl Past {
+impl ErrorAndHistory {
     /// Applies a write of the job's attempt.
     pub fn follow(&mut self, write: &Write) {
         match write {
@@ -121,7 +122,7 @@ impl Past {
         }
     }
 
-    /// Applies a change of the history, and the other fields of the row that has it.
+    /// Applies a change of the history, and the other fields of the same row.
     pub fn change(
         &mut self,
         (state, at): (State, UnixMillis),
@@ -144,8 +145,10 @@ impl Past {
             }
             HistoryStep::Touch => self.keep_start(),
             HistoryStep::End { outcome, at: ended_at } => {
+                // An uncounted attempt is no longer included in the number.
+                let uncounted = *outcome == AttemptOutcome::ReleasedUncounted;
                 let end = PastAttempt {
-                    attempt: attempt.number,
+                    attempt: attempt.number + u32::from(uncounted),
                     started_at: UnixMillis::new(0),
                     ended_at: *ended_at,
                     outcome: *outcome,
@@ -173,7 +176,7 @@ impl Past {
     }
 
     /// Adds the entry of an attempt that ends, with its start and its consumer. Replaces the entry
-    /// that the attempt has already, because its TTR expired.
+    /// that the attempt already has because its TTR expired.
     fn end(&mut self, end: PastAttempt) {
         let held = self.held.take();
         let is_expired = |last: &&PastAttempt| {
@@ -192,12 +195,18 @@ impl Past {
         if held.is_none() {
             self.history.attempts.pop();
         }
+        let is_uncounted = |past: &PastAttempt| past.outcome == AttemptOutcome::ReleasedUncounted;
+        // Of uncounted releases in a row, only the last one stays.
+        if is_uncounted(&end) && self.history.attempts.last().is_some_and(is_uncounted) {
+            self.history.attempts.pop();
+        }
         self.history.hold = None;
         let ended_at = end.ended_at.max(started_at);
         self.history.push(PastAttempt { started_at, ended_at, consumer, ..end });
     }
 
-    /// Keeps the start of the running attempt, before a touch moves the end from which it follows.
+    /// Keeps the start of the running attempt. Called before a touch moves the end, from which the
+    /// start is otherwise computed.
     fn keep_start(&mut self) {
         let Some(held) = self.held else { return };
         let Some(reservation) = held.reservation else { return };
@@ -211,20 +220,33 @@ impl Past {
     }
 }
 
-pub const READ_PAST: &str = "SELECT serial, state, at, number, reservation, due_at, died_at, ttr, \
+pub const READ_ERROR_AND_HISTORY: &str = "SELECT serial, state, at, number, reservation, due_at, died_at, ttr, \
                              checksum, error, error_checksum FROM attempts WHERE serial = ?";
 
 impl Records {
-    /// Reads what only the disk has of a popped job, and checks its error.
-    pub fn read_past(&self, serial: u64) -> Result<Past, ReadError> {
+    /// Reads the data of a popped job that is only on disk, and checks its error.
+    pub fn read_error_and_history(&self, serial: u64) -> Result<ErrorAndHistory, ReadError> {
         self.sound(serial, |records, serial| {
             records.past(serial)?.map_err(|()| damage("its error text is damaged"))
         })
     }
 
-    /// Reads the same; the inner error is a damaged error text.
-    pub fn past(&self, serial: u64) -> rusqlite::Result<Result<Past, ()>> {
-        let mut statement = self.connection.prepare_cached(READ_PAST)?;
+    /// Returns whether the column with the error and the history contains a text.
+    pub fn error_may_contain(&self, serial: u64, part: &str) -> Result<bool, ReadError> {
+        self.sound(serial, |records, serial| {
+            let sql = "SELECT error FROM attempts WHERE serial = ?";
+            let mut statement = records.connection.prepare_cached(sql)?;
+            let found = statement.query_row([serial], |row| {
+                let text = row.get_ref(0)?.as_bytes_or_null().unwrap_or_default();
+                Ok(text.is_some_and(|text| memmem::find(text, part.as_bytes()).is_some()))
+            });
+            Ok(found.optional()?.unwrap_or(false))
+        })
+    }
+
+    /// Reads the same data; the inner error means that the error text is damaged.
+    pub fn past(&self, serial: u64) -> rusqlite::Result<Result<ErrorAndHistory, ()>> {
+        let mut statement = self.connection.prepare_cached(READ_ERROR_AND_HISTORY)?;
         let read = statement.query_row([serial], |row| {
             let held = match AttemptRow::of(row) {
                 Ok((row, checksum)) if row.checksum() == checksum => super::load::attempt(&row)
@@ -236,9 +258,9 @@ impl Records {
                 _ => None,
             };
             let parsed = parse(text, row.get(10).unwrap_or(i64::MIN));
-            Ok(parsed.map(|(error, history)| Past { held, error, history }))
+            Ok(parsed.map(|(error, history)| ErrorAndHistory { held, error, history }))
         });
-        Ok(read.optional()?.unwrap_or_else(|| Ok(Past::default())))
+        Ok(read.optional()?.unwrap_or_else(|| Ok(ErrorAndHistory::default())))
     }
 }
 

@@ -1,8 +1,8 @@
 //! The table of jobs: its columns in files of this schema, and in files created by schema 4.
 //!
-//! Schema 4 had a column for each field of a policy. A file of schema 4 keeps its table: old rows
-//! are read as they are; a row written now has its policy in the column `traceparent`, and 0 as its
-//! TTR, which no job of schema 4 has.
+//! Schema 4 had a column for each field of a policy. A file of schema 4 keeps its table. Old rows
+//! are read in their old form. A row that this version writes has its policy in the column
+//! `traceparent`, and 0 as its TTR, which no job of schema 4 has.
 
 use std::borrow::Cow;
 
@@ -73,8 +73,8 @@ impl PoolTable {
         }
     }
 
-    /// Returns the statement that reads one row with its body by its serial number. A constant,
-    /// since every pop uses it.
+    /// Returns the statement that reads one row with its body by its serial number. It is a
+    /// constant, since every pop uses it.
     pub fn select(self) -> &'static str {
         match self {
             Self::Current => {
@@ -97,16 +97,16 @@ impl PoolTable {
     }
 
     /// Returns the statement that changes a row. Parameters: serial number, due time, policy,
-    /// checksum of the body, checksum, and a new body or NULL to keep the old one.
+    /// checksum of the body, checksum, a new body or NULL to keep the old one, and the topic.
     pub fn update(self) -> &'static str {
         match self {
             Self::Current => {
                 "UPDATE pool SET due_at = ?2, policy = ?3, body_checksum = ?4, checksum = ?5,
-                 body = coalesce(?6, body) WHERE serial = ?1"
+                 body = coalesce(?6, body), topic = ?7 WHERE serial = ?1"
             }
             Self::Schema4 => {
                 "UPDATE pool SET due_at = ?2, traceparent = ?3, body_checksum = ?4, checksum = ?5,
-                 body = coalesce(?6, body), ttr = 0, max_attempts = 0, backoff = NULL,
+                 body = coalesce(?6, body), topic = ?7, ttr = 0, max_attempts = 0, backoff = NULL,
                  dead_retention = 0 WHERE serial = ?1"
             }
         }

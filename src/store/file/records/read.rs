@@ -1,5 +1,5 @@
-//! Reads of one job and of topic settings, always outside write transactions: after a transaction
-//! has hit a damaged page, SQLite refuses its further writes.
+//! Reads of one job and of topic settings. They always run outside of write transactions: after a
+//! transaction has found a damaged page, SQLite refuses its further writes.
 
 use std::{collections::BTreeSet, fmt, os::unix::fs::FileExt};
 
@@ -8,9 +8,9 @@ use rusqlite::{ErrorCode, OptionalExtension, Row};
 
 use super::{
     Records, damage,
-    row::{PoolRow, pause_of, topic_checksum},
+    row::{PoolRow, settings_of_row, topic_checksum},
 };
-use crate::job::{Pause, Policy, PolicyFields, Topic, TopicSettings, UnixMillis};
+use crate::job::{Policy, Setting, Topic, TopicSettings, UnixMillis};
 
 /// Fields of a job that are only on disk.
 #[derive(Debug, Clone)]
@@ -38,20 +38,22 @@ impl ReadError {
 /// Damage found in a job while loading the store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Damage {
-    /// The row in `pool` is not as it was written.
+    /// The row in `pool` has changed since it was written.
     Row,
-    /// The row in `attempts` is not as it was written, or cannot be read.
+    /// The row in `attempts` has changed since it was written, or cannot be read.
     Attempt,
-    /// It was quarantined: its body or the pages leading to it were damaged, or it could not be
-    /// written.
+    /// The job was quarantined: its body or the pages leading to it were damaged, or it could not
+    /// be written.
     Quarantined,
 }
 
 impl Damage {
     fn what(self) -> &'static str {
         match self {
-            Self::Row => "its row in `pool` is not what was written",
-            Self::Attempt => "its row in `attempts` is not what was written, or cannot be read",
+            Self::Row => "its row in `pool` has changed since it was written",
+            Self::Attempt => {
+                "its row in `attempts` is unreadable or has changed since it was written"
+            }
             Self::Quarantined => "it was found damaged earlier, and was quarantined",
         }
     }
@@ -62,7 +64,7 @@ const SAMPLED_PAGES: u64 = 64;
 
 impl Records {
     /// Returns whether an error means damaged data, and not a failure of SQLite or the disk. SQLite
-    /// reports failed reads of the disk as damage too, so this reads parts of the file: if that
+    /// reports failed reads of the disk as damage, too. So this reads parts of the file: if a read
     /// fails, the jobs may be sound, and none of them may be quarantined.
     pub fn is_damage(&self, cause: &rusqlite::Error) -> bool {
         match cause {
@@ -92,7 +94,7 @@ impl Records {
     }
 
     /// Reads the record of a job before a rewrite. Ignores damage of its row in `attempts`, because
-    /// the rewrite replaces that row as a whole.
+    /// the rewrite replaces the whole row.
     pub fn read_rewritable(&self, serial: u64) -> Result<StoredFields, ReadError> {
         let damage = self.damaged.get(&serial).copied();
         let damage = damage.filter(|damage| *damage != Damage::Attempt);
@@ -128,9 +130,9 @@ impl Records {
         let mut statement = self.connection.prepare_cached(self.pool.select())?;
         statement.query_row([serial], |row: &Row<'_>| {
             let (pool, checksum) = PoolRow::of(row)?;
-            let body = row.get_ref(PoolRow::BEHIND)?.as_blob()?;
+            let body = row.get_ref(PoolRow::NEXT_COLUMN)?.as_blob()?;
             if pool.checksum(&mut Vec::with_capacity(256)) != checksum {
-                return Err(damage("its row is not what was written"));
+                return Err(damage("its row has changed since it was written"));
             }
             if i64::from(crc32fast::hash(body)) != pool.body_checksum {
                 return Err(damage("its body is damaged"));
@@ -159,11 +161,11 @@ impl Records {
         let sql = "SELECT topic, paused, defaults, checksum FROM topics WHERE topic = ?";
         let mut statement = self.connection.prepare_cached(sql)?;
         for name in topics {
-            match statement.query_row([name.as_str()], topic).optional() {
+            match statement.query_row([name.as_str()], settings_of).optional() {
                 Err(cause) if self.is_damage(&cause) => {
                     tracing::error!(%cause, topic = %name, "skipped damaged settings of a topic");
                 }
-                found => settings.extend(found?),
+                found => found?.into_iter().flatten().for_each(|own| settings.set(own)),
             }
         }
         Ok(settings)
@@ -175,8 +177,8 @@ impl Records {
         let mut statement = self.connection.prepare_cached(sql)?;
         let mut rows = statement.query(())?;
         while let Some(row) = rows.next()? {
-            match topic(row) {
-                Ok(own) => settings.extend([own]),
+            match settings_of(row) {
+                Ok(own) => own.into_iter().for_each(|own| settings.set(own)),
                 Err(cause) => {
                     tracing::error!(%cause, "skipped damaged settings of a topic");
                 }
@@ -186,26 +188,14 @@ impl Records {
     }
 }
 
-type TopicRow = (Topic, Option<Pause>, Option<PolicyFields>);
-
-impl Extend<TopicRow> for TopicSettings {
-    fn extend<I: IntoIterator<Item = TopicRow>>(&mut self, topics: I) {
-        for (topic, pause, defaults) in topics {
-            self.paused.extend(pause.map(|pause| (topic.clone(), pause)));
-            self.defaults.extend(defaults.map(|defaults| (topic, defaults)));
-        }
-    }
-}
-
-fn topic(row: &Row<'_>) -> rusqlite::Result<TopicRow> {
+fn settings_of(row: &Row<'_>) -> rusqlite::Result<[Setting; 2]> {
     let (name, paused): (String, i64) = (row.get(0)?, row.get(1)?);
-    let text: Option<String> = row.get(2)?;
-    let sound = topic_checksum(&name, paused, text.as_deref()) == row.get::<_, i64>(3)?;
-    let defaults = text.map(|text| serde_json::from_str(&text)).transpose();
-    match (name.parse(), defaults, sound) {
-        (Ok(topic), Ok(defaults), true) => Ok((topic, pause_of(paused), defaults)),
-        _ => Err(damage(&format!("the settings of {name:?} are not what was written"))),
-    }
+    let defaults: Option<String> = row.get(2)?;
+    let sound = topic_checksum(&name, paused, defaults.as_deref()) == row.get::<_, i64>(3)?;
+    let settings = settings_of_row(&name, paused, defaults.as_deref());
+    settings.filter(|_| sound).ok_or_else(|| {
+        damage(&format!("the settings of {name:?} have changed since they were written"))
+    })
 }
 
 #[cfg(test)]
@@ -213,7 +203,7 @@ mod tests {
     use rusqlite::StatementStatus;
 
     use super::*;
-    use crate::store::file::records::past::{Past, READ_PAST};
+    use crate::store::file::records::past::{ErrorAndHistory, READ_ERROR_AND_HISTORY};
 
     #[test]
     fn no_statement_is_prepared_anew_for_another_job() {
@@ -221,9 +211,12 @@ mod tests {
         let (records, _) = Records::open(&dir.path().join("jobs.db"), None).expect("a new store");
         for serial in 1..5 {
             assert!(matches!(records.read(serial), Err(ReadError::Damaged(_))), "there is none");
-            assert_eq!(records.read_past(serial).expect("no row"), Past::default());
+            assert_eq!(
+                records.read_error_and_history(serial).expect("no row"),
+                ErrorAndHistory::default()
+            );
         }
-        for sql in [records.pool.select(), READ_PAST] {
+        for sql in [records.pool.select(), READ_ERROR_AND_HISTORY] {
             let statement = records.connection.prepare_cached(sql).expect("known");
             assert_eq!(statement.get_status(StatementStatus::RePrepare), 0, "{sql}");
         }

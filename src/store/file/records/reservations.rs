@@ -8,7 +8,7 @@ use crate::job::ReservationKey;
 /// Prefix of the key's text. Persisted: must stay stable.
 const NAME: &str = "reservations=";
 
-/// Parses the key from a text of `layout`; none if the text is another one, or damaged.
+/// Parses the key from a text of `layout`; returns `None` if the text is not a key or is damaged.
 pub fn read(text: &str) -> Option<ReservationKey> {
     text.strip_prefix(NAME)?.parse().ok()
 }
@@ -21,12 +21,13 @@ pub fn write(connection: &Connection, key: &ReservationKey) -> rusqlite::Result<
 }
 
 impl Records {
-    /// Returns the key. Generates one for a store of an older version, or whose key is damaged.
+    /// Returns the key. Generates one if the store has none or a damaged one; stores of older
+    /// versions have none.
     pub fn reservation_key(&self) -> rusqlite::Result<ReservationKey> {
         let mut texts = self.connection.prepare("SELECT text FROM layout")?;
         let mut rows = texts.query(())?;
         while let Some(row) = rows.next()? {
-            // A damaged key may not even be text.
+            // A damaged key may not even be valid UTF-8.
             if let Some(key) = row.get_ref(0)?.as_str().ok().and_then(read) {
                 return Ok(key);
             }
@@ -35,7 +36,7 @@ impl Records {
         let key = ReservationKey::generate();
         if let Err(error) = self.keep_reservation_key(&key) {
             // A full disk must not prevent a start; the next start generates another key.
-            tracing::warn!(%error, "failed to keep the key of reservations: those of now end with this process");
+            tracing::warn!(%error, "failed to save the reservation key: a restart makes all current reservations invalid");
         }
         Ok(key)
     }

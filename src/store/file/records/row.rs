@@ -1,14 +1,14 @@
-//! The rows of a job, each with a checksum over all its fields. It reveals a flipped bit before the
-//! row becomes a job: no wrong id, topic or time is ever delivered.
+//! The rows of a job, each with a checksum over all its fields. The checksum reveals a flipped bit
+//! before the row becomes a job, so no wrong id, topic or time is ever delivered.
 //!
 //! A checksum is the low half of XXH3-64, as a signed number of 32 bits, of the numbers of the row
 //! in order (64 bits each, little-endian), then its texts, each preceded by its length. Persisted:
-//! another form needs another schema version.
+//! a new form needs a new schema version.
 
 use rusqlite::Row;
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::job::{Pause, PolicyOfSchema4, State};
+use crate::job::{PolicyOfSchema4, Setting, SettingKind, State, Topic};
 
 /// A row of `pool` without its body.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -30,12 +30,17 @@ pub struct AttemptRow {
     pub serial: i64,
     pub state: State,
     pub at: i64,
+    /// Number of the attempt, plus [`SNOOZED`] if the job is snoozed.
     pub number: i64,
     pub reservation: Option<i64>,
     pub due_at: i64,
     pub died_at: i64,
     pub ttr: i64,
 }
+
+/// Value added to the number of an attempt if a consumer gave the job back uncounted while it had
+/// no counted attempt. Persisted: must stay stable.
+pub const SNOOZED: i64 = 1 << 32;
 
 impl<'a> PoolRow<'a> {
     /// Reads the columns of [`PoolTable::columns`](super::pool_table::PoolTable::columns): the row
@@ -55,8 +60,8 @@ impl<'a> PoolRow<'a> {
         Ok((row, number(7)?))
     }
 
-    /// Number of the first column after those of [`of`](Self::of).
-    pub const BEHIND: usize = 8;
+    /// Number of the first column after the columns that [`of`](Self::of) reads.
+    pub const NEXT_COLUMN: usize = 8;
 
     /// Returns the checksum that the row must have; `buffer` saves an allocation per row.
     pub fn checksum(&self, buffer: &mut Vec<u8>) -> i64 {
@@ -79,7 +84,7 @@ impl<'a> PoolRow<'a> {
 }
 
 /// Returns the numbers and texts of a policy in the form of schema 4, which the checksum of its row
-/// covers; none if a later version wrote the row.
+/// covers; `None` if a later version wrote the row.
 fn of_schema_4(policy: &str) -> Option<([i64; 3], [Option<&str>; 2])> {
     let parts = PolicyOfSchema4::split(policy)?;
     let number = |text: &str| text.parse().ok();
@@ -128,20 +133,27 @@ impl AttemptRow {
     }
 }
 
-/// Returns the checksum of an error text, 0 if there is no text.
+/// Returns the checksum of an error text; 0 if there is no text.
 pub fn text_checksum(text: Option<&str>) -> i64 {
     text.map_or(0, |text| low_half(xxh3_64(text.as_bytes())))
 }
 
-pub fn pause_number(pause: Option<Pause>) -> i64 {
-    pause.map_or(0, |pause| i64::try_from(pause.to_stored()).unwrap_or(i64::MAX))
+/// Returns the number of a stored pause; 0 means no pause, 1 a pause without an end.
+pub fn pause_number(text: Option<&str>) -> i64 {
+    text.map_or(0, |text| text.parse().unwrap_or(1))
 }
 
-pub fn pause_of(number: i64) -> Option<Pause> {
-    u64::try_from(number).ok().and_then(Pause::from_stored)
+/// Returns the settings in a row of `topics`; `None` if the name of the topic is invalid.
+pub fn settings_of_row(name: &str, paused: i64, defaults: Option<&str>) -> Option<[Setting; 2]> {
+    let topic: Topic = name.parse().ok()?;
+    let setting = |kind, text| Setting { topic: topic.clone(), kind, text };
+    Some([
+        setting(SettingKind::Pause, (paused > 0).then(|| paused.to_string())),
+        setting(SettingKind::Defaults, defaults.map(str::to_owned)),
+    ])
 }
 
-/// Returns the checksum of a topic's settings; `paused` is the number of its pause.
+/// Returns the checksum of a topic's settings; `paused` is the result of [`pause_number`].
 pub fn topic_checksum(topic: &str, paused: i64, defaults: Option<&str>) -> i64 {
     let text = format!("{topic} {paused} {}", defaults.unwrap_or("-"));
     low_half(xxh3_64(text.as_bytes()))

@@ -1,15 +1,15 @@
 //! The tables of a file, and the check that their definitions have not changed since its creation.
 //!
-//! Definitions and root pages of tables have no checksum: with a flipped bit there, SQLite reads
-//! one table in place of another, perhaps an empty one, and jobs would lose their attempts.
+//! Definitions and root pages of tables have no checksum. With a flipped bit in one of them, SQLite
+//! reads a wrong table, perhaps an empty one, and jobs would lose their attempts.
 
 use rusqlite::Connection;
 
 use super::{damage, pool_table::PoolTable};
 
-/// First table of a file, before that of jobs.
+/// First table of a file, before the table of jobs.
 const LAYOUT: &str = "CREATE TABLE layout (text TEXT NOT NULL) STRICT;";
-/// Tables after that of jobs.
+/// Tables after the table of jobs.
 const TABLES: &str = "
     CREATE TABLE attempts (
         serial INTEGER PRIMARY KEY,
@@ -49,8 +49,8 @@ pub fn tables(pool: PoolTable) -> String {
     format!("{LAYOUT}{}{TABLES}", pool.create())
 }
 
-/// Returns which table of jobs the file has. Fails as damaged unless its definitions and root pages
-/// equal those of a newly created file.
+/// Returns the form of the file's table of jobs. Fails with an error of damage unless the
+/// definitions and root pages equal those of a newly created file.
 pub fn check(connection: &Connection) -> rusqlite::Result<PoolTable> {
     let vacuum: i64 = connection.query_row("PRAGMA auto_vacuum", (), |row| row.get(0))?;
     let found = definitions(connection)?;
@@ -62,7 +62,7 @@ pub fn check(connection: &Connection) -> rusqlite::Result<PoolTable> {
             return Ok(pool);
         }
     }
-    Err(damage("its tables are not those that were made"))
+    Err(damage("its tables differ from those that were created"))
 }
 
 fn definitions(connection: &Connection) -> rusqlite::Result<Vec<Definition>> {

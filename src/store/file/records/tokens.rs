@@ -9,8 +9,8 @@ use crate::{
 };
 
 impl Records {
-    /// Reads all tokens. Leaves out damaged ones, whose holders are refused. Fails if all are
-    /// damaged: a store without tokens may let every caller in.
+    /// Reads all tokens. Leaves out damaged ones, so that requests with them are refused. Fails if
+    /// all tokens are damaged, because a store without tokens may admit every caller.
     pub fn tokens(&self) -> rusqlite::Result<Vec<StoredToken>> {
         // Bypasses the index, which may be damaged while the rows are sound.
         let sql = "SELECT name, text, checksum, used_at FROM tokens NOT INDEXED";
@@ -44,7 +44,7 @@ impl Records {
         }
     }
 
-    /// Notes when tokens were used; ignores missing ones.
+    /// Records when tokens were used; ignores tokens that do not exist.
     pub fn note_uses(&self, uses: &[(String, UnixMillis)]) -> Done {
         uses.iter().try_for_each(|(name, at)| {
             self.run("UPDATE tokens SET used_at = ? WHERE name = ?", params![at.get(), name])
@@ -55,9 +55,10 @@ impl Records {
 fn token(row: &Row<'_>) -> rusqlite::Result<StoredToken> {
     let (name, text): (String, String) = (row.get(0)?, row.get(1)?);
     if row.get::<_, i64>(2)? != token_checksum(&name, &text) {
-        return Err(damage(&format!("the token {name:?} is not what was written")));
+        return Err(damage(&format!("the token {name:?} has changed since it was written")));
     }
-    // Not covered by the checksum, and ignored if damaged: it only informs operators.
+    // The checksum does not cover this field, and damage of it is ignored, because it only informs
+    // operators.
     let used_at = row.get::<_, Option<u64>>(3).unwrap_or_default();
     Ok(StoredToken { name, text, used_at: used_at.map(UnixMillis::new) })
 }

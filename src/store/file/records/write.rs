@@ -5,12 +5,12 @@ use rusqlite::params;
 use super::{
     Done, Records, damage,
     ending::change_of,
-    past::{self, Past},
+    past::{self, ErrorAndHistory},
     read::Damage,
-    row::{AttemptRow, PoolRow, pause_number, topic_checksum},
+    row::{AttemptRow, PoolRow, SNOOZED, pause_number, topic_checksum},
 };
 use crate::{
-    job::{Change, Pause, Policy, State, Topic, UnixMillis},
+    job::{Change, Policy, Setting, SettingKind, State, Topic, UnixMillis},
     store::file::{
         index::Attempt,
         machine::{ErrorText, HistoryChange, Write},
@@ -22,7 +22,7 @@ fn ranges(numbers: &[i64]) -> impl Iterator<Item = (i64, i64)> {
     numbers.chunk_by(|one, next| one + 1 == *next).map(|range| (range[0], range[range.len() - 1]))
 }
 
-/// Converts a number for SQLite; none of ours comes near the limit.
+/// Converts a number for SQLite, whose limit no number of a store reaches.
 pub fn signed(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
@@ -75,8 +75,9 @@ impl Records {
         serials
     }
 
-    /// Deletes a range of jobs, all of which must exist. Jobs popped together often have
-    /// consecutive serial numbers, and a statement for the range costs a third of one for each job.
+    /// Deletes a range of jobs, all of which must exist. Jobs that are popped together often have
+    /// consecutive serial numbers, and one statement for a range costs a third of a statement for
+    /// each job.
     fn delete(&self, (first, last): (i64, i64)) -> Done {
         self.run("DELETE FROM attempts WHERE serial BETWEEN ? AND ?", [first, last])?;
         let sql = "DELETE FROM pool WHERE serial BETWEEN ? AND ?";
@@ -96,19 +97,22 @@ impl Records {
         match write {
             Write::Insert { .. } => unreachable!("inserts go together"),
             Write::Due { serial, due_at } => {
-                self.update(*serial, Some(*due_at), &Change::default())
+                self.update(*serial, (Some(*due_at), None), &Change::default())
             }
-            Write::Change { serial, change } => self.update(*serial, None, change),
+            Write::Change { serial, change } => self.update(*serial, (None, None), change),
+            Write::Move { serial, topic, due_at, policy } => {
+                let change = Change { policy: policy.clone(), ..Change::default() };
+                self.update(*serial, (Some(*due_at), Some(topic)), &change)
+            }
             Write::Attempt { serial, state, at, attempt, error, history } => {
                 self.attempt(*serial, (*state, *at), attempt, error, history)?;
-                if attempt.number == 0 {
-                    // A kick leaves nothing of the row that was damaged.
+                if !attempt.was_popped() {
+                    // A kick replaces the whole damaged row.
                     self.has_sound_attempt(*serial);
                 }
                 Ok(())
             }
-            Write::Pause { topic, pause } => self.topic(topic, Some(*pause), None),
-            Write::Defaults { topic, text } => self.topic(topic, None, Some(text.as_deref())),
+            Write::Setting(setting) => self.setting(setting),
             Write::NoAttempt { serial } => {
                 self.run("DELETE FROM attempts WHERE serial = ?", [serial])?;
                 self.has_sound_attempt(*serial);
@@ -116,7 +120,7 @@ impl Records {
             }
             Write::Finish { serial, at, attempt, outcome, result, retention, history } => {
                 let change = change_of(*outcome, result.as_ref(), *retention);
-                self.update(*serial, None, &change)?;
+                self.update(*serial, (None, None), &change)?;
                 let place = (State::Finished, *at);
                 self.attempt(*serial, place, attempt, &ErrorText::Set(None), history)?;
                 self.has_sound_attempt(*serial);
@@ -134,16 +138,21 @@ impl Records {
         }
     }
 
-    /// Notes that a damaged row of `attempts` was deleted or written as a whole.
+    /// Records that a damaged row of `attempts` was deleted or completely rewritten.
     fn has_sound_attempt(&mut self, serial: u64) {
         if self.damaged.get(&serial) == Some(&Damage::Attempt) {
             self.damaged.remove(&serial);
         }
     }
 
-    /// Changes a record if its checksum is right: a new checksum over a flipped field would hide
+    /// Changes a record if its checksum is right. A new checksum over a flipped field would hide
     /// the damage.
-    fn update(&self, serial: u64, due_at: Option<UnixMillis>, change: &Change) -> Done {
+    fn update(
+        &self,
+        serial: u64,
+        (due_at, topic): (Option<UnixMillis>, Option<&Topic>),
+        change: &Change,
+    ) -> Done {
         let select = format!("SELECT {} FROM pool WHERE serial = ?", self.pool.columns());
         let mut select = self.connection.prepare_cached(&select)?;
         let mut rows = select.query([serial])?;
@@ -151,14 +160,15 @@ impl Records {
         let (old, checksum) = PoolRow::of(old)?;
         let mut buffer = Vec::with_capacity(256);
         if old.checksum(&mut buffer) != checksum {
-            return Err(damage("a row is not what was written"));
+            return Err(damage("a row has changed since it was written"));
         }
-        let mut policy: Policy = old.policy.parse().map_err(|_| damage("a policy is none"))?;
+        let mut policy: Policy = old.policy.parse().map_err(|_| damage("a policy is invalid"))?;
         policy.set(change.policy.clone());
         let (policy, body) = (policy.to_string(), change.body.as_deref());
         let row = PoolRow {
             due_at: due_at.map_or(old.due_at, |due_at| signed(due_at.get())),
             policy: &policy,
+            topic: topic.map_or(old.topic, Topic::as_str),
             body_checksum: body.map_or(old.body_checksum, |body| i64::from(crc32fast::hash(body))),
             ..old
         };
@@ -171,6 +181,7 @@ impl Records {
                 row.body_checksum,
                 row.checksum(&mut buffer),
                 body,
+                row.topic,
             ],
         )
     }
@@ -190,7 +201,7 @@ impl Records {
             serial: signed(serial),
             state,
             at: signed(at.get()),
-            number: i64::from(attempt.number),
+            number: i64::from(attempt.number) | if attempt.is_snoozed { SNOOZED } else { 0 },
             reservation: attempt.reservation.map(|reservation| reservation.bits().cast_signed()),
             due_at: signed(attempt.due_at.get()),
             died_at: signed(attempt.died_at.get()),
@@ -218,8 +229,8 @@ impl Records {
         )
     }
 
-    /// Returns the columns of the error and the history, which share one; none if both stay. The
-    /// row is read first, as a history consists of earlier entries.
+    /// Returns the columns of the error and the history, which share one; `None` if both stay.
+    /// Reads the row first, because the new history contains the earlier entries.
     fn error_columns(
         &self,
         serial: u64,
@@ -235,7 +246,7 @@ impl Records {
             Ok(past) => past,
             // The damage must stay visible.
             Err(()) if *error == ErrorText::Keep => return Ok(None),
-            Err(()) => Past::default(),
+            Err(()) => ErrorAndHistory::default(),
         };
         let before = past.clone();
         past.change(place, attempt, error, history);
@@ -243,31 +254,25 @@ impl Records {
         Ok((!is_same).then(|| past::columns(past.error.as_deref(), &past.history)))
     }
 
-    /// Changes the pause or the defaults of a topic.
-    fn topic(
-        &self,
-        topic: &Topic,
-        pause: Option<Option<Pause>>,
-        defaults: Option<Option<&str>>,
-    ) -> Done {
+    /// Changes a setting in the row of its topic.
+    fn setting(&self, setting: &Setting) -> Done {
         let mut select = self
             .connection
             .prepare_cached("SELECT paused, defaults FROM topics WHERE topic = ?")?;
-        let mut rows = select.query([topic.as_str()])?;
-        let (old_paused, old_defaults) = match rows.next()? {
+        let name = setting.topic.as_str();
+        let mut rows = select.query([name])?;
+        let (mut paused, mut defaults) = match rows.next()? {
             Some(row) => (row.get(0)?, row.get::<_, Option<String>>(1)?),
             None => (0, None),
         };
-        let paused = pause.map_or(old_paused, pause_number);
-        let defaults = defaults.unwrap_or(old_defaults.as_deref());
+        match setting.kind {
+            SettingKind::Pause => paused = pause_number(setting.text.as_deref()),
+            SettingKind::Defaults => defaults.clone_from(&setting.text),
+        }
+        let sum = topic_checksum(name, paused, defaults.as_deref());
         self.run(
             "INSERT OR REPLACE INTO topics VALUES (?, ?, ?, ?)",
-            params![
-                topic.as_str(),
-                paused,
-                defaults,
-                topic_checksum(topic.as_str(), paused, defaults)
-            ],
+            params![name, paused, defaults, sum],
         )
     }
 
@@ -275,7 +280,8 @@ impl Records {
         self.connection.prepare_cached(sql)?.execute(params).map(drop)
     }
 
-    /// Changes one row that must exist: if it is not found, the pages leading to it are damaged.
+    /// Changes one row that must exist. If the row is not found, the pages leading to it are
+    /// damaged.
     fn run_one(&self, sql: &str, params: impl rusqlite::Params) -> Done {
         match self.connection.prepare_cached(sql)?.execute(params)? {
             0 => Err(rusqlite::Error::QueryReturnedNoRows),

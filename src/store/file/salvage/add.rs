@@ -1,4 +1,4 @@
-//! Adds a job with its attempt, as far as that can be trusted.
+//! Adds a job with its attempt, as far as the attempt can be trusted.
 
 use sqlite_salvage::Cell;
 
@@ -14,9 +14,9 @@ use crate::{
 
 /// Uncertainty about a job.
 pub struct Doubt {
-    /// Whether it may have changed, or may have been deleted, after its row was written.
+    /// Whether the job may have been changed or deleted after its row was written.
     pub is_unsure: bool,
-    /// Whether it was finished after its row was written.
+    /// Whether the job was finished after its row was written.
     pub is_finished: bool,
     pub now: UnixMillis,
 }
@@ -25,7 +25,8 @@ impl Attempts {
     /// Returns the attempt of the job with this serial number.
     fn of(&self, serial: i64) -> Option<Popped> {
         self.rows.get(&serial).cloned().or_else(|| {
-            // A row with a damaged serial number belongs to the job with which its checksum fits.
+            // A row with a damaged serial number belongs to the job with whose number its checksum
+            // is right.
             self.damaged.iter().find_map(|(_, row)| {
                 let (row, checksum) = row.as_ref()?;
                 let own = AttemptRow { serial, ..*row };
@@ -55,22 +56,14 @@ impl Reader {
         let serial = cell.serial.cast_unsigned();
         let Found { job, created_at, due_at, .. } = found;
         let Doubt { is_unsure, is_finished, now } = doubt;
-        let unknown = Attempt {
-            number: 1,
-            reservation: None,
-            due_at,
-            died_at: now,
-            ttr: job.policy.ttr,
-            expired: false,
-            was_kicked: false,
-        };
+        let unknown = Attempt { number: 1, died_at: now, ..Attempt::none(due_at, job.policy.ttr) };
         let (ending, forgotten_at) =
             (parse_ending(&job.body), now.after(job.policy.finished_retention));
         writes.push(Write::Insert { serial, job, created_at, due_at });
         let own = attempts.of(cell.serial);
         let by_attempt = own.as_ref().is_some_and(|(_, state, _, _)| *state == State::Finished);
         if is_finished || ending.is_some() != by_attempt || is_unsure && by_attempt {
-            // One of its rows is lost or old, and no other may let it run again.
+            // One row of the job is lost or old. So no row may make the job run again.
             self.found.uncertain += 1;
             let (outcome, result) = ending.unwrap_or((Outcome::ResultDropped, None));
             let (attempt, at, past) = match own {
@@ -95,7 +88,7 @@ impl Reader {
             }
             _ => {
                 self.found.uncertain += 1;
-                let error = "its record or what its attempts had left was damaged".to_owned();
+                let error = "its record, its last error or its history was damaged".to_owned();
                 writes.push(Write::Attempt {
                     serial,
                     state: State::Dead,

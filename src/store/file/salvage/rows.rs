@@ -42,7 +42,7 @@ fn millis(number: i64) -> Option<u64> {
     u64::try_from(number).ok()
 }
 
-/// Reads a job from its row in `pool`; none if the row is damaged.
+/// Reads a job from its row in `pool`; returns `None` if the row is damaged.
 pub fn pool_row(cell: &Cell) -> Option<Found> {
     let fields = cell.fields()?;
     let ([_, id, topic, created_at, due_at], rest) = fields.split_first_chunk()?;

@@ -7,12 +7,12 @@ use super::{
     rows::{maybe, number, text},
 };
 use crate::{
-    job::{Pause, Topic},
+    job::Setting,
     store::{
         TokenChange,
         file::{
             machine::Write,
-            records::{pause_of, token_checksum, topic_checksum},
+            records::{settings_of_row, token_checksum, topic_checksum},
         },
     },
 };
@@ -25,10 +25,7 @@ impl Reader {
         let (cells, mut lost) = self.rows("topics");
         for cell in cells {
             match topic(&cell) {
-                Some((topic, pause, text)) => {
-                    writes.push(Write::Pause { topic: topic.clone(), pause });
-                    writes.push(Write::Defaults { topic, text });
-                }
+                Some(settings) => writes.extend(settings.map(Write::Setting)),
                 None => lost += 1,
             }
         }
@@ -62,16 +59,17 @@ fn token(cell: &Cell) -> Option<TokenChange> {
     let (name, text) = (text(name)?, text(content)?);
     let sound = token_checksum(name, text) == number(sum)?;
     let (name, text) = (name.to_owned(), text.to_owned());
-    // The first token of a store must be one for admins. `true` passes this check, which was made
-    // when the token was created.
+    // The first token of a store must have the scope `admin`. `true` passes this check, which was
+    // already made when the token was created.
     sound.then_some(TokenChange::Create { name, text, is_admin: true })
 }
 
-fn topic(cell: &Cell) -> Option<(Topic, Option<Pause>, Option<String>)> {
+/// Reads the settings of a topic.
+fn topic(cell: &Cell) -> Option<[Setting; 2]> {
     let fields = cell.fields()?;
     let [name, paused, defaults, sum] = fields.as_slice() else { return None };
     let (name, paused) = (text(name)?, number(paused)?);
     let defaults = maybe(defaults, || text(defaults))?;
     let sound = topic_checksum(name, paused, defaults) == number(sum)?;
-    Some((name.parse().ok().filter(|_| sound)?, pause_of(paused), defaults.map(str::to_owned)))
+    sound.then(|| settings_of_row(name, paused, defaults))?
 }

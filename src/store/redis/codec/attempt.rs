@@ -6,11 +6,16 @@ use crate::{
     store::StoreError,
 };
 
+/// Mark of a job that a consumer popped and gave back uncounted while it had no counted attempt.
+const SNOOZED: &str = "s";
+
 /// Attempt record, without its rules.
 pub struct Attempt {
     pub attempt: u32,
     /// Whether the job may have a history.
     pub has_history: bool,
+    /// Whether a consumer gave the job back uncounted while it had no counted attempt.
+    pub is_snoozed: bool,
     pub reservation: Option<Reservation>,
     pub due_at: UnixMillis,
     pub died_at: UnixMillis,
@@ -42,10 +47,12 @@ impl Attempt {
         if !is_sound(id, rules) {
             return None;
         }
-        let number = attempt.strip_suffix(MARK).unwrap_or(attempt);
+        let marked = attempt.strip_suffix(SNOOZED).unwrap_or(attempt);
+        let number = marked.strip_suffix(MARK).unwrap_or(marked);
         let found = Self {
             attempt: number.parse().ok()?,
-            has_history: number.len() < attempt.len(),
+            has_history: number.len() < marked.len(),
+            is_snoozed: marked.len() < attempt.len(),
             reservation: match reservation {
                 "-" => None,
                 reservation => Some(reservation.parse().ok()?),
@@ -58,11 +65,14 @@ impl Attempt {
         (own.parse() == Ok(found.check())).then_some(found)
     }
 
-    /// Returns the attempt of a job from another store; `None` before its first pop.
+    /// Returns the attempt of a job from another store; `None` before its first pop, unless it has
+    /// expired or kept the error with which it died in another topic.
     pub fn of(job: &Job) -> Option<Self> {
-        (job.attempt > 0).then(|| Self {
+        let has_record = job.was_popped() || job.state == State::Dead || job.error.is_some();
+        has_record.then(|| Self {
             attempt: job.attempt,
             has_history: !History::of(job).is_empty(),
+            is_snoozed: job.is_snoozed,
             reservation: job.reservation,
             due_at: job.due_at,
             died_at: job.died_at.unwrap_or(UnixMillis::new(0)),
@@ -87,8 +97,11 @@ impl Attempt {
         let (due_at, died_at, ttr) = (self.due_at.get(), self.died_at.get(), self.ttr.get());
         let (check, attempt, rules) = (self.check(), self.attempt, rules(job));
         let mark = if self.has_history { MARK } else { "" };
+        let snoozed = if self.is_snoozed { SNOOZED } else { "" };
         let error = error_text(self.error.as_deref());
-        format!("{check} {attempt}{mark} {reservation} {due_at} {died_at} {ttr} {rules}\n{error}")
+        format!(
+            "{check} {attempt}{mark}{snoozed} {reservation} {due_at} {died_at} {ttr} {rules}\n{error}"
+        )
     }
 
     /// Computes the same checksum as `attempt_checksum` in `shared/prelude.lua`. A change of one

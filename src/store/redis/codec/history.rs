@@ -1,8 +1,9 @@
 //! Form of the histories of jobs: `1 <sum> <text>`, the text as in `job/history/text.rs`. The sum
 //! covers the job's id, a blank, and the text. Persisted: must stay stable.
 //!
-//! An attempt record whose number is followed by `h` marks that the job may have a history; of a
-//! job that was kicked, only [`MARK`] may be left. The record of a finished job has no mark.
+//! An `h` after the number in an attempt record means that the job may have a history. After a
+//! kick, the attempt record may consist of [`MARK`] alone. The record of a finished job has no
+//! mark. It may contain the only entry of its history: see `codec/finished.rs`.
 
 use super::sum;
 use crate::job::{History, Job, JobId};
@@ -20,8 +21,8 @@ pub fn history_text(job: &Job) -> String {
     format!("1 {} {text}", sum(&[job.id.as_str(), " ", &text]))
 }
 
-/// Parses the history of the job `id`. A damaged one counts as empty: it never keeps a job from
-/// being shown.
+/// Parses the history of the job `id`. A damaged history counts as empty, so that the job can still
+/// be shown.
 pub fn parse_history(id: &JobId, text: &[u8]) -> History {
     let parse = || {
         let text = std::str::from_utf8(text).ok()?;

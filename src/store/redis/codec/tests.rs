@@ -22,6 +22,7 @@ fn attempt() -> Attempt {
     Attempt {
         attempt: 2,
         has_history: false,
+        is_snoozed: false,
         reservation: Some(Reservation::from_bits(0x1234_5678_9abc_def0)),
         due_at: UnixMillis::new(1_763_690_000_000),
         died_at: UnixMillis::new(0),

@@ -1,15 +1,15 @@
-//! Examination of buckets: whether each job is in exactly one set and known to the timer. Mends the
-//! other jobs.
+//! Examination of buckets: whether each job is in exactly one set, and whether the timer knows the
+//! job. Mends jobs for which this is not true.
 //!
 //! A scan in pages finds suspects while servers continue to move jobs. A script then examines the
-//! suspects again, atomically. Only problems that the script finds are reported and mended.
+//! suspects again, atomically. Only problems that the script confirms are reported and mended.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use redis::{Cmd, FromRedisValue, RedisError, aio::MultiplexedConnection};
 
 use super::super::{
-    codec::has_long_body,
+    codec::{has_long_body, may_expire},
     keys::Keys,
     scripts::{Scripts, Transition},
 };
@@ -21,12 +21,13 @@ const PAGE: usize = 500;
 const MAX_SUSPECTS: usize = 50;
 
 /// Problems of a job, in the order of the codes that `mend.lua` returns.
-const OF_JOBS: [&str; 5] = [
+const OF_JOBS: [&str; 6] = [
     "jobs are in no set of a topic",
     "jobs are in several sets",
     "jobs are in a wrong set",
     "ids have no record",
     "long bodies are missing",
+    "jobs expire, and the timer does not know when",
 ];
 /// Problems of a set, in the order of the codes that `mend_sets.lua` returns.
 const OF_SETS: [&str; 3] = [
@@ -42,7 +43,7 @@ const OF_ANOTHER_TYPE: usize = 4;
 pub struct Findings {
     /// Number of problems of each kind.
     counts: BTreeMap<&'static str, usize>,
-    /// Keys of a wrong type that were deleted and rebuilt.
+    /// Keys of a wrong type that were deleted and created again.
     remade: Vec<String>,
     /// Keys of a wrong type that only the operator can mend, each with instructions.
     keys: Vec<String>,
@@ -102,13 +103,15 @@ pub async fn sets(
     }
 }
 
-/// Keys in which scans have seen an id.
+/// Keys in which the scans have found an id.
 #[derive(Default)]
 struct Seen<'a> {
     topics: Vec<&'a Topic>,
     in_pool: bool,
-    /// Whether the pool record has a long body that no scan has seen.
+    /// Whether the pool record has a long body that no scan has found.
     lacks_body: bool,
+    /// Whether the job expires; a script then checks whether the timer knows when.
+    may_expire: bool,
 }
 
 /// Bucket under examination.
@@ -132,7 +135,7 @@ impl Contents<'_> {
         let mut exists = redis::cmd("EXISTS");
         let has_pool: bool = self.ask(exists.arg(&self.keys.pool)).await?;
         if !has_pool && !sets.is_empty() {
-            // The pool may be on another node: keep everything.
+            // The pool may be on another node, so everything is kept.
             let tag = self.keys.tag();
             findings.keys.push(format!(
                 "{tag} has ids but no pool, so nothing is repaired there: if its slot is moving, finish \
@@ -177,8 +180,8 @@ impl Contents<'_> {
         Ok(findings)
     }
 
-    /// Checks the types of the bucket's own keys; in a repair, deletes wrong ones that follow from
-    /// other keys. Returns whether the examination can go on.
+    /// Checks the types of the bucket's own keys. In a repair, deletes keys of a wrong type whose
+    /// contents follow from other keys. Returns whether the examination can continue.
     async fn own_keys(&mut self, findings: &mut Findings) -> Result<bool, RedisError> {
         let keys = self.keys;
         let of_jobs =
@@ -214,7 +217,7 @@ impl Contents<'_> {
             if let Some(how) = how {
                 findings.keys.push(format!("{wrong}: {how}"));
             } else if self.mend {
-                // The sets of the topics determine its contents.
+                // The contents of this key follow from the sets of the topics.
                 let deleted: Result<u64, RedisError> = self.ask(redis::cmd("DEL").arg(key)).await;
                 match deleted {
                     Ok(_) => {
@@ -235,16 +238,17 @@ impl Contents<'_> {
         Ok(can_go_on)
     }
 
-    /// Returns a message with a key, its type if this user may read the type, and the type that the
-    /// key must have.
+    /// Returns a message with the key, its present type if this user may read it, and the required
+    /// type.
     async fn wrong_type(&mut self, key: &str, kind: &str) -> String {
         let found: Result<String, RedisError> = self.ask(redis::cmd("TYPE").arg(key)).await;
         let found = found.map_or_else(|_| String::new(), |found| format!("is a {found} and "));
         format!("{key} {found}must be a {kind}")
     }
 
-    /// Returns suspects: ids that scans did not find in the pool and exactly one set, or whose long
-    /// body they did not find. Each has the topics in whose sets it was found.
+    /// Returns suspects: ids that scans did not find in the pool and in exactly one set, jobs whose
+    /// long body the scans did not find, and jobs that expire. Each has the topics of the sets that
+    /// contain it.
     async fn suspects<'b>(
         &mut self,
         sets: &[&'b (State, Topic)],
@@ -266,7 +270,8 @@ impl Contents<'_> {
             }
         }
         let mut suspects = Vec::new();
-        // Bodies are scanned after the pool, so that the body of a job put meanwhile is found.
+        // Bodies are scanned after the pool, so that the scan finds the body of a job that is put
+        // meanwhile.
         let Keys { pool, attempts, bodies, history, .. } = self.keys;
         for key in [pool, attempts, bodies, history] {
             let mut cursor = 0_u64;
@@ -281,6 +286,7 @@ impl Contents<'_> {
                         Some(seen) if *key == self.keys.pool => {
                             seen.in_pool = true;
                             seen.lacks_body = has_long_body(value);
+                            seen.may_expire = may_expire(value);
                         }
                         Some(seen) if *key == self.keys.bodies => seen.lacks_body = false,
                         Some(_) => {}
@@ -293,7 +299,9 @@ impl Contents<'_> {
                 cursor = next;
             }
         }
-        let wrong = |seen: &Seen| seen.topics.len() != 1 || !seen.in_pool || seen.lacks_body;
+        let wrong = |seen: &Seen| {
+            seen.topics.len() != 1 || !seen.in_pool || seen.lacks_body || seen.may_expire
+        };
         let found = seen.into_iter().filter(|(_, seen)| wrong(seen));
         suspects.extend(found.map(|(id, seen)| (id, seen.topics)));
         suspects.sort();

@@ -12,7 +12,7 @@ use crate::{
     },
 };
 
-/// Examines the servers that `options` name, and mends jobs if told to.
+/// Examines the servers that `options` name, and mends jobs if `repair` is set.
 pub async fn report(
     options: &RedisOptions,
     asked: Option<Buckets>,
@@ -68,7 +68,7 @@ pub async fn report(
     Ok(report.end(&advice, problems))
 }
 
-/// Reports how evenly each number of buckets spreads over the masters.
+/// Reports how evenly each possible number of buckets is spread over the masters.
 fn spread_lines(report: &mut Report, prefix: &str, found: &Examined) -> Result<(), BucketsError> {
     let masters = found.servers.len();
     let counts: BTreeMap<u16, ()> = [16, 64, 256, found.buckets].map(|n| (n, ())).into();

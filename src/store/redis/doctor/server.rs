@@ -21,7 +21,7 @@ pub struct Server {
     pub buckets: Vec<usize>,
     /// Jobs in these buckets.
     pub counts: Counts,
-    /// Age of the oldest deadline that is not promoted yet, in milliseconds.
+    /// Age of the oldest deadline that has not been promoted yet, in milliseconds.
     pub overdue: f64,
 }
 
@@ -42,7 +42,7 @@ impl Server {
         first.arg(&keys.bucket).arg(0).arg(0).arg("WITHSCORES");
         let first: Option<(String, f64)> = ask(connection, &first).await;
         let now: Option<(f64, f64)> = ask(connection, &redis::cmd("TIME")).await;
-        // A score below zero is not a time; the examination of sets reports it.
+        // A score below zero is not a time. The examination of sets reports it.
         let first = first.filter(|(_, at)| *at >= 0.0);
         if let (Some((_, at)), Some((seconds, micros))) = (first, now) {
             self.overdue = self.overdue.max(seconds * 1e3 + micros / 1e3 - at);
@@ -68,7 +68,7 @@ pub async fn clock_difference(connection: &mut MultiplexedConnection) -> Option<
     Some((seconds + micros / 1e6 - here) * 1e3)
 }
 
-/// Sends a command; returns none after an error, such as a missing permission.
+/// Sends a command; returns `None` after an error, such as a missing permission.
 pub async fn ask<T: FromRedisValue>(
     connection: &mut MultiplexedConnection,
     cmd: &Cmd,

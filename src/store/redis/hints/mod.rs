@@ -1,9 +1,10 @@
 //! Hints that servers on one Redis publish to each other, by sharded pub/sub.
 //!
 //! Each bucket has a channel on its own node. The channel's name contains the number of the
-//! database, since Redis publishes across databases. One connection per node subscribes. Hints
-//! gather while the last publish is under way. A message is the id of the sender, then one of:
-//! `polled`, `settings`, `ready <topic> <count> …`. Messages are not persisted: servers of two
+//! database, because Redis publishes across databases. One connection per node subscribes. While a
+//! publish is running, further hints are collected. A message is the id of the sender, followed by
+//! `polled`, `settings`, or `ready <topic> <count> …`. After the count, `:<priority>` is the
+//! highest priority if it is not the standard one. Messages are not persisted: servers of two
 //! versions that do not understand each other fall back to polling.
 
 mod subscriber;
@@ -25,22 +26,22 @@ use super::{
     topology::{Master, Nodes},
 };
 use crate::{
-    job::{Bucket, Topic},
-    store::{Hint, Subscription},
+    job::{Bucket, Priority, Topic},
+    store::{Hint, ReadyJobs, Subscription},
 };
 
-/// Received hints that may wait for the queue; more are dropped.
+/// Maximum number of received hints that wait for the queue; further hints are dropped.
 const MAX_RECEIVED: usize = 4096;
-/// Topics whose hints may wait to be published; more are dropped.
+/// Maximum number of topics whose hints wait to be published; further hints are dropped.
 const MAX_UNPUBLISHED: usize = 4096;
-/// Time between two comparisons of nodes and their buckets, and pause after a lost connection.
+/// Time between two comparisons of the nodes and their buckets, and pause after a lost connection.
 const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 const PUBLISH_TIMEOUT: Duration = Duration::from_secs(1);
-/// Minimum time between two publishes, in which hints gather.
+/// Minimum time between two publishes, in which hints are collected.
 const PUBLISH_INTERVAL: Duration = Duration::from_millis(1);
 
-/// Publisher and receiver of hints. Both are idle until a subscriber starts: a program that only
-/// moves jobs is no server.
+/// Publisher and receiver of hints. Both are idle until there is a subscriber. A program that only
+/// exports or imports jobs is not a server and does not subscribe.
 pub struct Hints {
     nodes: Arc<Nodes>,
     outbox: Arc<Outbox>,
@@ -52,15 +53,15 @@ struct Outbox {
     waiting: Mutex<Waiting>,
     wake: Notify,
     channels: Vec<(String, u16)>,
-    /// Leases tell whether there is another server to publish to. Messages begin with this server's
-    /// id.
+    /// Shows whether there is another server to publish to, and has the id of this server, with
+    /// which messages begin.
     leases: Arc<Leases>,
 }
 
 #[derive(Default)]
 struct Waiting {
     polled: BTreeSet<usize>,
-    ready: BTreeMap<(usize, Topic), u64>,
+    ready: BTreeMap<(usize, Topic), ReadyJobs>,
     settings: bool,
 }
 
@@ -99,11 +100,12 @@ impl Hints {
         match hint {
             Hint::Polled(bucket) => drop(waiting.polled.insert(bucket.index())),
             Hint::Settings => waiting.settings = true,
-            Hint::Ready { bucket, topic, count } => {
+            Hint::Ready { bucket, topic, jobs } => {
                 if waiting.ready.len() >= MAX_UNPUBLISHED {
                     return;
                 }
-                *waiting.ready.entry((bucket.index(), topic)).or_default() += count;
+                let known = waiting.ready.entry((bucket.index(), topic)).or_default();
+                *known = known.plus(jobs);
             }
         }
         drop(waiting);
@@ -121,9 +123,12 @@ impl Outbox {
         let Waiting { polled, ready, settings } = std::mem::take(&mut *self.lock());
         let me = self.leases.id();
         let mut by_bucket: BTreeMap<usize, String> = BTreeMap::new();
-        for ((bucket, topic), count) in ready {
+        for ((bucket, topic), ReadyJobs { count, highest }) in ready {
             let text = by_bucket.entry(bucket).or_insert_with(|| format!("{me} ready"));
             text.push_str(&format!(" {topic} {count}"));
+            if !highest.is_standard() {
+                text.push_str(&format!(":{highest}"));
+            }
         }
         let polled = polled.into_iter().map(|bucket| (bucket, format!("{me} polled")));
         let settings = settings.then(|| (0, format!("{me} settings")));
@@ -137,15 +142,15 @@ impl Outbox {
         if words.next() == Some(self.leases.id()) {
             return Vec::new();
         }
-        self.leases.heard_another();
+        self.leases.record_hint();
         match words.next() {
             Some("polled") => vec![Hint::Polled(bucket)],
             Some("settings") => vec![Hint::Settings],
             Some("ready") => {
                 let mut hints = Vec::new();
-                while let (Some(topic), Some(count)) = (words.next(), words.next()) {
-                    if let (Ok(topic), Ok(count)) = (topic.parse(), count.parse()) {
-                        hints.push(Hint::Ready { bucket, topic, count });
+                while let (Some(topic), Some(jobs)) = (words.next(), words.next()) {
+                    if let (Ok(topic), Some(jobs)) = (topic.parse(), ready_jobs(jobs)) {
+                        hints.push(Hint::Ready { bucket, topic, jobs });
                     }
                 }
                 hints
@@ -155,7 +160,16 @@ impl Outbox {
     }
 }
 
-/// Publishes waiting hints for ever. Drops hints that it fails to publish.
+/// Parses `<count>`, or `<count>:<highest priority>`.
+fn ready_jobs(text: &str) -> Option<ReadyJobs> {
+    let (count, highest) = match text.split_once(':') {
+        Some((count, highest)) => (count, highest.parse().ok()?),
+        None => (text, Priority::STANDARD),
+    };
+    Some(ReadyJobs { count: count.parse().ok()?, highest })
+}
+
+/// Publishes waiting hints, and never ends. Drops hints that it fails to publish.
 async fn publish_waiting(nodes: Arc<Nodes>, outbox: Arc<Outbox>) {
     loop {
         outbox.wake.notified().await;

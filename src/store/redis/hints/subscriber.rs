@@ -11,8 +11,8 @@ use crate::{
     store::{Hint, redis::topology::Connector},
 };
 
-/// Silence after which the connection is tested. Timers poll, so hints that are missing until then
-/// make nothing late by more than the poll interval.
+/// Time without a message after which the connection is tested. Because timers poll, a missing hint
+/// delays a job by at most the poll interval.
 const SILENCE: Duration = Duration::from_secs(3);
 
 pub struct Subscriber {
@@ -23,13 +23,14 @@ pub struct Subscriber {
 }
 
 impl Subscriber {
-    /// Listens for ever, and connects again after each failure.
+    /// Listens, connects again after each failure, and never ends.
     pub async fn run(self) {
         let mut last_warned = String::new();
         loop {
             let ended = self.listen().await;
             if let Err(cause) = ended {
-                // Failing for ever is harmless, because timers poll meanwhile: warn once per cause.
+                // Timers poll meanwhile, so a lasting failure is harmless: it is logged once per
+                // cause.
                 if cause != last_warned {
                     tracing::warn!(
                         cause,
@@ -66,8 +67,8 @@ impl Subscriber {
             let push = tokio::select! {
                 push = pushed.recv() => push,
                 () = tokio::time::sleep(SILENCE) => {
-                    // A former or frozen master would be silent for ever. Unlike PING, TIME needs
-                    // no right that the store does not need anyway.
+                    // A former or frozen master would never send anything. Unlike PING, TIME needs
+                    // only a right that the store needs anyway.
                     let answer = connection.send_packed_command(&redis::cmd("TIME")).await;
                     answer.map_err(|error| error.to_string())?;
                     match self.connector.endpoint.is_still(&host) {
@@ -82,7 +83,7 @@ impl Subscriber {
                     let (channel, text) =
                         (String::from_utf8_lossy(channel), String::from_utf8_lossy(text));
                     for hint in self.outbox.read(&channel, &text, &buckets) {
-                        // A full queue drops the hint: timers poll anyway.
+                        // If the queue is full, the hint is dropped, because timers poll anyway.
                         drop(self.heard.try_send(hint));
                     }
                 }

@@ -30,21 +30,14 @@ fn keys_never_change_because_stored_jobs_are_found_by_them() {
 #[test]
 fn the_slot_of_every_key_without_a_bucket_is_listed() {
     let listed: Vec<u16> = outside_buckets("dq").map(|key| slot(&key)).collect();
-    for key in [
-        layout,
-        accepted,
-        paused,
-        defaults,
-        version,
-        changes,
-        servers,
-        confirm_topics,
-        tokens,
-        confirm_tokens,
-    ] {
+    for key in [layout, accepted, version, changes, servers, confirm_topics, tokens, confirm_tokens]
+    {
         assert!(listed.contains(&slot(&key("dq"))), "{}", key("dq"));
     }
-    assert_eq!(paused("dq"), "{dq:topics}:paused");
+    for kind in SettingKind::ALL {
+        assert_eq!(slot(&setting("dq", kind)), slot(&version("dq")), "one script uses both keys");
+    }
+    assert_eq!(setting("dq", SettingKind::Pause), "{dq:topics}:paused");
     assert_eq!(tokens("dq"), "{dq:tokens}:all");
     assert_eq!(slot(&accepted("dq")), slot(&layout("dq")), "one script uses both keys");
 }

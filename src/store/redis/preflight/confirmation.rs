@@ -78,8 +78,8 @@ impl Preflight {
         }
     }
 
-    /// Checks that every write is synced at once: without `WAITAOF`, an answer means "on disk" only
-    /// then.
+    /// Checks that every write is synced at once. Without `WAITAOF`, only then is an answered write
+    /// on disk.
     async fn syncs_always(
         &self,
         host: &Host,
@@ -96,11 +96,11 @@ impl Preflight {
 
 const NO_REPLICA: &str = "store.ack = \"replica\" needs a connected replica, and none answers";
 
-/// Returns the error for a missing confirmation. A replica may still connect later.
+/// Returns the error for a missing confirmation, which is temporary if a replica may still connect.
 fn not_confirmed(by: Confirmation, host: &Host) -> OpenError {
     match by {
         Confirmation::Replica => {
-            OpenError::Unavailable { what: redis_at(host), cause: NO_REPLICA.to_owned() }
+            OpenError::Unavailable { subject: redis_at(host), cause: NO_REPLICA.to_owned() }
         }
         Confirmation::Aof => {
             let why =

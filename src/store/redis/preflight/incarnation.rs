@@ -31,8 +31,8 @@ pub struct Incarnations {
     losses: AtomicU64,
 }
 
-/// State of a bucket, and the time of its last change. Several requests may be under way at once;
-/// answers to those sent before that time are ignored.
+/// State of a bucket, and the time of its last change. Several requests may be running at once;
+/// answers to requests from before that time are ignored.
 #[derive(Debug, Clone)]
 struct Known {
     seen: Seen,
@@ -68,9 +68,9 @@ impl Incarnations {
                 known.seen = Seen::Sound(found.to_owned());
                 true
             }
-            // The data is back. A process that does not know the lost incarnation trusts the one
-            // that it finds, as it does when it starts: servers write an incarnation only for a new
-            // store or an accepted loss.
+            // The jobs are back. A process that does not know the lost incarnation trusts the one
+            // that it finds, as at its start, because servers write an incarnation only for a new
+            // store or after an accepted loss.
             (Seen::Lost(lost), Some(found)) if lost.as_deref().is_none_or(|l| l == found) => {
                 self.restore(known, bucket, found, "a bucket has its jobs again");
                 true
@@ -143,7 +143,7 @@ impl Incarnations {
         (0..all.len()).filter(is_lost).collect()
     }
 
-    /// Returns how many times a bucket has lost its jobs.
+    /// Returns the number of losses: how many times any bucket has lost its jobs.
     pub fn data_losses(&self) -> u64 {
         self.losses.load(Ordering::Relaxed)
     }

@@ -13,13 +13,13 @@ use crate::{
     },
 };
 
-/// Maximum number of calls of SCAN, each of about 1,000 keys. If they find nothing, the Redis
-/// counts as new.
+/// Maximum number of calls of SCAN, each of about 1,000 keys. If they find no incarnation, the
+/// Redis counts as new.
 const MAX_SCANS: usize = 1_000;
 
-/// Returns the number of buckets of a new store. One Redis needs one bucket: each bucket of a call
-/// costs commands of its own, which Redis runs in one thread. A cluster gets just enough that the
-/// fullest master has little more than its share, since each bucket costs a timer.
+/// Returns the number of buckets of a new store. One Redis needs only one bucket, because each
+/// further bucket of a call costs commands, which Redis runs in one thread. Each bucket also costs
+/// a timer, so a cluster gets just enough buckets that no master has much more than its share.
 pub fn default_buckets(kind: &Kind, masters: usize) -> Buckets {
     match (kind, masters) {
         (Kind::Single | Kind::Sentinel { .. }, _) => Buckets::ONE,
@@ -47,8 +47,8 @@ impl Preflight {
         self.ask(host, connection, get.arg(keys::layout(&self.prefix))).await
     }
 
-    /// Finds incarnations of buckets on this server, about `most` of them. If there are some but no
-    /// layout, the layout is lost or another server is just making the store.
+    /// Finds about `most` incarnations of buckets on this server. If there are some but no layout,
+    /// either the layout is lost, or another server is just creating the store.
     pub async fn found_incarnations(
         &self,
         host: &Host,
@@ -120,7 +120,7 @@ impl Preflight {
         if found.is_none() {
             let mut set = redis::cmd("SET");
             set.arg(keys::layout(&self.prefix)).arg(Layout::new(buckets).text());
-            // Another server may have been faster.
+            // Another server may have written the layout first.
             let other: Option<String> =
                 self.ask(host, connection, set.arg("NX").arg("GET")).await?;
             if let Some(other) = other {

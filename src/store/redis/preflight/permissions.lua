@@ -1,4 +1,4 @@
--- Checks the ACL for every command of the scripts; runs none of them.
+-- Checks the ACL for every command of the scripts, without running the commands.
 -- ARGV  1 a key of the store
 -- Reply the commands that this user may not run, as an ACL names them
 local KEY, forbidden = ARGV[1], {}

@@ -23,7 +23,7 @@ impl Preflight {
         connection: &mut MultiplexedConnection,
     ) -> Result<(), OpenError> {
         let Some(used) = self.used.get() else { return Ok(()) };
-        // Redis checks its ACL before it looks for the node of a key, so every node of a cluster
+        // Redis checks its ACL before it looks for the node of a key, so any node of a cluster
         // answers.
         let others = std::iter::once(keys::layout(&self.prefix));
         let others = others.chain(keys::outside_buckets(&self.prefix));
@@ -44,7 +44,7 @@ impl Preflight {
             self.ask(host, connection, probe.arg(PROBE).arg(0).arg(key)).await?;
         let mut by_hash = redis::cmd("EVALSHA");
         by_hash.arg("0".repeat(40)).arg(1).arg(key);
-        // Any other error is fine: no script has this hash.
+        // Any other error is expected, because no script has this hash.
         if by_hash.exec_async(connection).await.is_err_and(|cause| is_forbidden(&cause)) {
             forbidden.push("+evalsha".to_owned());
         }
@@ -56,8 +56,8 @@ impl Preflight {
         Err(unfit(host, &why))
     }
 
-    /// Checks that scripts may access undeclared keys, by a script that reads a key with and
-    /// without declaring it. Scripts derive the keys of topics' sets from the bucket's tag.
+    /// Checks that scripts may access undeclared keys: a script reads a key once declared and once
+    /// undeclared. Scripts derive the keys of topics' sets from the bucket's tag.
     pub async fn takes_undeclared_keys(
         &self,
         host: &Host,

@@ -1,4 +1,4 @@
-//! Requirements of a Redis that keeps jobs, checked by `INFO`, which is available even where
+//! Requirements of a Redis that keeps jobs, checked with `INFO`, which is allowed even where
 //! `CONFIG` is forbidden.
 
 use std::collections::HashMap;
@@ -15,10 +15,10 @@ pub struct Findings {
     pub risks: Vec<String>,
 }
 
-/// Kind of server that `store.url` demands.
+/// Kind of server that `store.url` requires.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Expected {
-    /// Server on its own, perhaps with replicas.
+    /// Single server, perhaps with replicas.
     Standalone,
     /// Node of a cluster.
     ClusterNode,
@@ -34,8 +34,8 @@ pub fn version(info: &str) -> Option<(u32, u32)> {
     fields(info).get("redis_version").and_then(|version| major_minor(version))
 }
 
-/// Returns the mode in an `INFO` answer: standalone or cluster. Valkey and Redict have names of
-/// their own for the field.
+/// Returns the mode in an `INFO` answer: standalone or cluster. Valkey and Redict use other names
+/// for this field.
 pub fn mode<'a>(fields: &HashMap<&str, &'a str>) -> Option<&'a str> {
     ["redis_mode", "server_mode", "redict_mode"].iter().find_map(|name| fields.get(name)).copied()
 }
@@ -52,8 +52,8 @@ pub fn is_rewriting(info: &str) -> bool {
     holds("aof_rewrite_in_progress") || holds("aof_rewrite_scheduled")
 }
 
-/// Returns whether an `INFO` answer shows that the server still loads its data. Its other fields
-/// are not final then.
+/// Returns whether an `INFO` answer shows that the server is still loading its data. Until it has
+/// loaded them, other fields are not final.
 pub fn is_loading(info: &str) -> bool {
     fields(info).get("loading").is_some_and(|loading| *loading != "0")
 }

@@ -19,13 +19,13 @@ const KEEP: &str =
     "redis.call('HDEL', KEYS[2], '') return redis.call('SET', KEYS[1], ARGV[1], 'NX', 'GET')";
 
 impl Preflight {
-    /// Returns the key agreed on last.
+    /// Returns the key of reservations that this process uses now.
     pub fn reservation_key(&self) -> Arc<ReservationKey> {
         Arc::clone(&self.reservation_key.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Takes the store's key. A store without one gets the key of this process: it is new, of an
-    /// older version, or has lost its key.
+    /// Takes the store's key. A store without one gets the key of this process. Such a store is
+    /// new, was created by an older version, or has lost its key.
     pub async fn agree_on_reservations(
         &self,
         host: &Host,
@@ -40,8 +40,8 @@ impl Preflight {
         self.take_reservation_key(found).map_err(|why| unfit(host, &why))
     }
 
-    /// Builds the call that stores this process's key if the store has none; it returns the key
-    /// found.
+    /// Builds the call that stores this process's key if the store has none, and returns the
+    /// existing key otherwise.
     pub fn keep_reservation_key(&self) -> Cmd {
         let mut keep = redis::cmd("EVAL");
         let name = keys::reservations(&self.prefix);
@@ -50,7 +50,7 @@ impl Preflight {
         keep
     }
 
-    /// Takes the key that the store had, if any.
+    /// Takes the existing key of the store, if there is one.
     pub fn take_reservation_key(&self, found: Option<String>) -> Result<(), String> {
         let Some(found) = found else { return Ok(()) };
         let name = keys::reservations(&self.prefix);

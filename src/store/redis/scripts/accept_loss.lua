@@ -1,8 +1,9 @@
--- Notes which incarnations of buckets are accepted. Stands alone: not on the keys of a bucket.
+-- Records which incarnations of buckets are accepted. Not built from shared files: it uses no keys of a bucket.
 -- KEYS  1 the layout, 2 the accepted incarnations: a hash, bucket -> incarnation
--- ARGV  1 the layout's text, then per bucket: its number, what must be accepted now ('' is nothing), what is from now on
--- Reply the text of the layout, then per bucket what is accepted now: of two callers both hear of the same
--- With another layout nothing is written.
+-- ARGV  1 the layout's text; then for each bucket: its number, the incarnation that must be accepted now ('' if none), the
+--       incarnation to accept
+-- Reply the text of the layout, then for each bucket the accepted incarnation, so two callers get the same one
+-- If the store's layout differs from the text, nothing is written.
 local layout = redis.call('GET', KEYS[1])
 if layout and layout ~= ARGV[1] then return { layout } end
 local reply, changed = { ARGV[1] }, {}

@@ -4,15 +4,16 @@
 
 --- @include "shared/prelude"
 --- @include "shared/tools"
+--- @include "shared/room"
 --- @include "finish/leave"
 --- @include "finish/keep"
 
--- Captures the mark of a history, the reservation, and the length, policy and topic as RULES does.
-local HEADER = '^%d+ %d+(h?) (%S+) %d+ %d+ %d+ ' .. RULES
+-- Captures the mark of a history, the reservation, and the values that RULES captures: length, policy and topic.
+local HEADER = '^%d+ %d+(h?)s? (%S+) %d+ %d+ %d+ ' .. RULES
 
 local function transition()
-  ask_for_room()
-  local ids, reply, finished, by_topic, long, kept, with_history = {}, {}, {}, {}, {}, {}, {}
+  ask_for_room('^%x* ') -- a result to keep
+  local ids, reply, finished, by_topic, long, kept, with_history, expiring = {}, {}, {}, {}, {}, {}, {}, {}
   for i = 2, #ARGV, 2 do ids[#ids + 1] = ARGV[i] end
   local texts = redis.call('HMGET', ATTEMPTS, unpack(ids))
   for n, id in ipairs(ids) do
@@ -31,6 +32,8 @@ local function transition()
       if topic then refusal = nil end
     elseif given ~= '' and given ~= held_by then
       refusal = RESERVATION_LOST
+    elseif given == '' and string.find(texts[n], '^%d+ 0h? ') then
+      refusal = NEVER_POPPED -- it has expired
     elseif result and not keeps(policy) then
       refusal = RESULT_NOT_KEPT
     elseif keeps(policy) and keep(id, texts[n], topic, result) then
@@ -42,6 +45,7 @@ local function transition()
       same_topic[#same_topic + 1], by_topic[topic] = id, same_topic
       if (number(length) or math.huge) > MAX_INLINE_BODY then long[#long + 1] = id end
       if mark ~= '' then with_history[#with_history + 1] = id end
+      if expires(policy, topic) then expiring[#expiring + 1] = { topic, id } end
     end
     reply[n] = refusal or topic
   end
@@ -60,6 +64,7 @@ local function transition()
     if missing > 0 then pcall(leave_other_sets, topic, same_topic, missing) end
     forget_if_empty(topic)
   end
+  for _, job in ipairs(expiring) do redis.call('ZREM', key('expiring', job[1]), job[2]) end
   if #finished > 0 then
     redis.call('HDEL', ATTEMPTS, unpack(finished))
     redis.call('HDEL', POOL, unpack(finished))

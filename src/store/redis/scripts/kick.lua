@@ -1,10 +1,12 @@
 -- delayed, dead -> ready now; the attempts of a dead job start from zero.
 -- ARGV  for each job: id
--- Reply for each job: its topic, or refusal
+-- Reply for each job: the reply of readied.lua, or refusal
 
 --- @include "shared/prelude"
 --- @include "shared/jobs"
 --- @include "shared/each_job"
+--- @include "shared/readied"
+--- @include "shared/revive"
 
 local function transition()
   local reply = {}
@@ -19,16 +21,10 @@ local function transition()
     elseif state == 'finished' then
       reply[#reply + 1] = FINISHED
     else
-      if state ~= 'ready' then
-        leave_set(state, topic, id)
-        if state == 'dead' and may_have_history(text) then
-          save('attempt', id, 'h')
-        elseif state == 'dead' then
-          erase('attempt', id)
-        end
-        join_set('ready', topic, id, NOW)
-      end
-      reply[#reply + 1] = topic
+      if state ~= 'ready' then leave_set(state, topic, id) end
+      if state == 'dead' then job.rules = revive(id, text, job.rules, topic) end
+      if state == 'delayed' then join_set('ready', topic, id, NOW, job.rules) end
+      reply[#reply + 1] = readied(topic, job.rules)
     end
   end)
   return reply

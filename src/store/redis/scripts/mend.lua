@@ -1,7 +1,7 @@
 -- Re-examines jobs that a scan found inconsistent, each one atomically, and mends them if requested.
--- ARGV  2 '1' to mend, '' to report only; then for each job: id, number of topics, the topics where it was seen
--- Reply for each job: 0 if it is sound, 1 it is in no set, 2 in several, 3 in a wrong one, 4 it has no record,
---       5 its long body is missing
+-- ARGV  2 '1' to mend, '' to report only; then for each job: id, number of topics, the topics in which a scan found it
+-- Reply for each job: 0 it is sound, 1 it is in no set, 2 it is in several sets, 3 it is in a wrong set, 4 it has no record,
+--       5 its long body is missing, 6 the timer does not know when it expires
 
 --- @include "shared/prelude"
 --- @include "shared/jobs"
@@ -37,9 +37,14 @@ local function examine(id, topics)
     if is_possible and (not own_topic or set.topic == own_topic) then keep = keep or set end
   end
   if job and #sets == 1 and keep then
-    if not lacks_body(id, job.rules) then return 0 end
-    quarantine(id, job, keep)
-    return 5
+    if lacks_body(id, job.rules) then
+      quarantine(id, job, keep)
+      return 5
+    end
+    if not lacks_expiry(id, job, keep) then return 0 end
+    local _, due = state_of(keep.topic, id)
+    join_set(keep.state, keep.topic, id, due, job.rules)
+    return 6
   end
   local has_rest = text or redis.call('HEXISTS', BODIES, id) == 1 or history_text(id)
   if not job and #sets == 0 and not has_rest then return 0 end

@@ -1,12 +1,12 @@
--- Compares sets with what the bucket knows of them, and mends the bucket if asked to.
+-- Compares sets with the entries of the bucket for them, and mends these entries if requested.
 -- ARGV  2 '1' to mend, '' to report only; then for each set: state, topic
--- Reply for each set: 0 if it is sound, 1 the topic has no name in the bucket, 2 the timer does not know the set, or
---       too late, 3 a score of the set, or the timer's, is not a time, 4 the key is not a sorted set
+-- Reply for each set: 0 it is sound, 1 the bucket does not list the topic, 2 the timer does not know the set, or has too
+--       late a time for it, 3 a score of the set or the timer's time is not a time, 4 the key is not a sorted set
 
 --- @include "shared/prelude"
 --- @include "shared/jobs"
 
--- Up to 1,000 jobs of the set whose score is not a time, each with `score` as its new one.
+-- Finds up to 1,000 jobs of the set whose score is not a time. Returns `score`, their new score, and the id of each.
 local function without_time(set, state, score)
   local lowest, end_of_range = score_range(state)
   local found = {}
@@ -24,7 +24,7 @@ local function examine(state, topic, mend)
   local head = redis.pcall('ZRANGE', set, 0, 0, 'WITHSCORES')
   if head.err then return 4 end
   if not head[1] then return 0 end
-  -- Such a job becomes due now; a dead or finished one is kept for the default retention of a dead one.
+  -- A job without a time becomes due now; a dead or finished one is kept for the default retention of dead jobs.
   local is_over = state == 'dead' or state == 'finished'
   local odd = without_time(set, state, is_over and NOW + DEFAULT_POLICY.retention or NOW)
   if mend and #odd > 0 then
@@ -35,7 +35,7 @@ local function examine(state, topic, mend)
   local is_late = state ~= 'ready' and (not deadline or tonumber(deadline) > tonumber(head[2]))
   local is_odd = #odd > 0 or deadline and not is_score('delayed', deadline)
   if mend and not is_named then redis.call('ZADD', TOPICS, 0, topic) end
-  if mend and (is_late or is_odd and state ~= 'ready') then redis.call('ZADD', BUCKET, head[2], set_name) end
+  if mend and (is_late or is_odd and state ~= 'ready') then redis.call('ZADD', BUCKET, time_of(state, head[2]), set_name) end
   return is_late and 2 or not is_named and 1 or is_odd and 3 or 0
 end
 

@@ -1,7 +1,7 @@
--- Records when existing access tokens were used. Stands alone: not on the keys of a bucket.
+-- Records when existing access tokens were used. Not built from shared files: it uses no keys of a bucket.
 -- KEYS  1 the hash of tokens: see change_token.lua
 -- ARGV  for each use: name, time
--- Reply how many were noted
+-- Reply number of recorded uses
 local tokens, noted = KEYS[1], 0
 for at = 1, #ARGV, 2 do
   local name = ARGV[at]

@@ -1,7 +1,10 @@
 -- ready -> reserved, for up to `count` jobs of each want.
--- ARGV  2 nonce (13 hex digits), then for each want: topic, count, TTR in ms ('' for each job's own); the name of the
---       consumer, if it has one, follows the TTR and a blank
--- Reply now (rounded up), then for each want: how many jobs stay ready, {id, record, attempt, due, TTR, …}
+-- ARGV  2 nonce (13 hex digits), a blank, and what the caller believes of the clock (see believed()); then for each want:
+--       topic, count, TTR in ms ('' for each job's own); the name of the consumer, if it has one, follows the TTR and a
+--       blank
+-- Reply now (rounded up), then for each want: how many jobs stay ready, {id, record, attempt, due, TTR, …}. A job that
+--       has expired becomes dead and is not in the reply, or moves: see die.lua. If jobs have moved, {how many stay ready,
+--       topic, number of jobs that are ready there now, the highest priority among them, …} replaces the first number.
 --       e.g. {1763690060000, 0, {'7', '4 019aa424e480b532 …', 1, 1763690060000, 60000}}
 -- The reservation of the n-th job of the reply is the nonce followed by 2047 + n in three hex digits; it ends at now +
 -- TTR. The reply includes unreadable records: the store checks every record anyway and buries those jobs.
@@ -11,34 +14,54 @@
 
 -- The number of the first reservation of a call (Reservation::TAGGED), and the one after the last.
 local FIRST_NUMBER, END_OF_NUMBERS = 2048, 4096
+-- How many expired jobs a want ends before it stops looking for others.
+local MAX_EXPIRED = 100
 -- The nonce, also as two numbers, and the number of the next reservation.
 local nonce, high, middle, next_number
 -- The bytes of bodies in the reply so far, in all buckets of the call.
 local bytes = 0
 -- Whether the ready set of the current want is empty now.
 local is_drained
--- Whether the pool is on another node; whether a long body of the current want is; whether a long body of any want is.
+-- Number of jobs of the current want that had expired, and those of them that moved, by topic (see count_moved).
+local expired, moved
+-- The time with which the ends of jobs are compared, in milliseconds; nil until a job expires.
+local time_of_expiry
+-- Whether the pool, a long body of the current want, and a long body of any want are on another node.
 local pool_is_elsewhere, body_is_elsewhere, any_body_is_elsewhere
 
 --- @include "pop/read"
 --- @include "pop/reserve"
 
+local function with_moved(left)
+  local all = { left }
+  for target, found in pairs(moved) do
+    local last = #all
+    all[last + 1], all[last + 2], all[last + 3] = target, found.ready, found.highest
+  end
+  return all
+end
+
 -- Large bodies must not keep Redis busy: once the reply is long enough, the remaining wants get nothing. Their callers
 -- see that jobs are left, and ask again.
 local function pop(topic, count, ttr, consumer)
   local jobs, may_have_more = {}, true
-  is_drained, body_is_elsewhere = false, false
+  is_drained, body_is_elsewhere, expired, moved = false, false, 0, nil
   count = math.min(count, END_OF_NUMBERS - next_number)
   while may_have_more and count > 0 and bytes <= MAX_REPLY_BYTES and not (pool_is_elsewhere or body_is_elsewhere) do
     local size = math.min(count, 100)
+    local expired_before = expired
     may_have_more = reserve(topic, size, ttr, consumer, jobs)
+    -- Other jobs replace the expired ones in the reply. If many have expired, later pops and the timer end the rest.
     count = count - size
+    if expired < MAX_EXPIRED then count = count + expired - expired_before end
   end
-  return is_drained and 0 or redis.call('ZCARD', key('ready', topic)), jobs
+  local left = is_drained and 0 or redis.call('ZCARD', key('ready', topic))
+  return moved and with_moved(left) or left, jobs
 end
 
 local function transition()
-  nonce, next_number, pool_is_elsewhere, any_body_is_elsewhere, is_drained = ARGV[2], FIRST_NUMBER, false, false, false
+  nonce, next_number, pool_is_elsewhere, any_body_is_elsewhere, is_drained =
+    string.sub(ARGV[2], 1, 13), FIRST_NUMBER, false, false, false
   high, middle = tonumber(string.sub(nonce, 1, 7), 16), tonumber(string.sub(nonce, 8), 16)
   -- Nothing fails between two writes: the keys to write to are known to have the right type.
   redis.call('ZCARD', BUCKET)

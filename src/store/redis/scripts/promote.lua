@@ -1,8 +1,10 @@
--- Acts on overdue deadlines: delayed -> ready; reserved -> ready, delayed or dead; dead, finished -> gone.
+-- Acts on overdue deadlines: delayed -> ready; delayed, ready -> dead (expired); reserved -> ready, delayed or dead;
+-- dead, finished -> gone. A job that dies may be ready in another topic instead: see die.lua.
 -- ARGV  2 limit, 3 what the caller believes of the clock: see believed()
 -- Reply next deadline ('' if none), now and the clock in microseconds, then for each topic: topic, number of jobs that
---       became ready, whose TTR expired, that died, that are gone
---       e.g. {'1763690060000', 1763690059000000, 1763690059000000, 'orders', 12, 1, 0, 0}
+--       became ready, whose TTR expired, that died, that are gone, that died and moved to another topic, and the highest
+--       priority of the jobs that became ready
+--       e.g. {'1763690060000', 1763690059000000, 1763690059000000, 'orders', 12, 1, 0, 0, 0, 4}
 
 --- @include "shared/prelude"
 --- @include "promote/budget"
@@ -31,11 +33,13 @@ local function add_figures(topic, counts)
   if not first then
     first = #reply + 1
     firsts[topic] = first
-    reply[first], reply[first + 1], reply[first + 2], reply[first + 3], reply[first + 4] = topic, 0, 0, 0, 0
+    reply[first] = topic
+    for n = 1, 6 do reply[first + n] = 0 end
   end
-  for n, name in ipairs({ 'ready', 'expired', 'dead', 'gone' }) do
+  for n, name in ipairs({ 'ready', 'expired', 'dead', 'gone', 'moved' }) do
     reply[first + n] = reply[first + n] + (counts[name] or 0)
   end
+  reply[first + 6] = math.max(reply[first + 6], counts.highest or 0)
 end
 
 --- @include "promote/act"
@@ -47,7 +51,8 @@ local function transition()
   reply, firsts = { '', NOW_MICROS, CLOCK_MICROS }, {}
   local delayed, others, finished = due_sets()
   begin_budget(tonumber(ARGV[2]), #others > 0)
-  -- Finished jobs come last, and no set leaves them anything: forgetting them late does no harm.
+  -- Finished jobs come last, and no other set reserves a part of the budget for them, since deleting them late does no
+  -- harm.
   for _, sets in ipairs({ delayed, others, finished }) do
     for n, set in ipairs(sets) do
       local set_name, state, topic = unpack(set)

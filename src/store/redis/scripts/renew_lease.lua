@@ -1,6 +1,7 @@
--- Renews a server's lease, removes ended leases, and lists the rest. Stands alone: not on the keys of a bucket.
+-- Renews a server's lease, removes ended leases, and lists the others. Not built from shared files: it uses no keys of a
+-- bucket.
 -- KEYS  1 sorted set: server id → end of its lease, in Unix ms
--- ARGV  1 the server's id, 2 how long a lease lasts, in ms
+-- ARGV  1 the server's id, 2 the length of a lease in ms
 -- Reply the ids of the servers whose leases have not ended
 local MAX_LEASES_READ = 1000
 local leases, length = KEYS[1], tonumber(ARGV[2])

@@ -1,4 +1,4 @@
--- absent -> the state that the job has; a living id is refused. Due times are not judged here: a timer does that.
+-- absent -> the state of the given job; an id that exists is refused. Overdue jobs are left to the timer.
 -- ARGV  for each job: id, topic, state, its time in that set, record, long body (''), attempt record ('' before the
 --       first pop), history ('')
 -- Reply for each job: 0, or refusal
@@ -7,7 +7,7 @@
 --- @include "shared/jobs"
 
 local function restore(id, topic, state, time, record, body, attempt, history)
-  join_set(state, topic, id, time)
+  join_set(state, topic, id, time, parse_rules(id, rules_text(record)))
   if body ~= '' then save('body', id, body) end
   if attempt ~= '' then save('attempt', id, attempt) else erase('attempt', id) end
   if history ~= '' then save('history', id, history) end

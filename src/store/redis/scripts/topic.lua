@@ -1,6 +1,6 @@
 -- Reads the figures of one topic; writes nothing.
 -- ARGV  2 topic
--- Reply now, then what peek.lua appends
+-- Reply now, then the figures that peek.lua appends
 
 --- @include "shared/prelude"
 --- @include "shared/jobs"

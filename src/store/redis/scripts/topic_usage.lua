@@ -1,6 +1,6 @@
 -- Measures the jobs of a topic, except finished ones; writes nothing.
--- ARGV  2 topic, 3 the most jobs of a set to look at: of a larger set, that many at equal distances stand for all;
---       4 where in the first distance they begin (from 0 to below 1)
+-- ARGV  2 topic, 3 maximum number of jobs of a set to measure: a larger set is estimated from this number of jobs at equal
+--       distances; 4 position of the first of them within the first distance (from 0 to below 1)
 -- Reply number of jobs, bytes of their bodies
 
 --- @include "shared/prelude"

@@ -1,6 +1,6 @@
 -- Reads the figures of topics in the order of their names; writes nothing.
 -- ARGV  2 first and 3 last name in the form of ZRANGE BYLEX, 4 limit
--- Reply now, then for each topic: name, and what peek.lua appends
+-- Reply now, then for each topic: name, and the figures that peek.lua appends
 
 --- @include "shared/prelude"
 --- @include "shared/jobs"

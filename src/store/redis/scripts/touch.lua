@@ -1,21 +1,21 @@
 -- reserved -> reserved, with a deadline one TTR from now.
--- ARGV  for each job: id, reservation ('' acts by id alone), TTR in ms ('' for the one in force), what the caller
---       believes of the clock: see believed()
+-- ARGV  for each job: id, reservation ('' acts by id alone), TTR in ms ('' for the current one), the two times of the caller
+--       for believed()
 -- Reply for each job: the end of the TTR, or refusal
 
 --- @include "shared/prelude"
 --- @include "shared/jobs"
 --- @include "shared/each_job"
 
--- The time that counts for a reservation with this deadline; nil if the reservation has ended. A reservation from before
--- a jump of the clock continues in the believed time until the clock is steady again: see store/clock_watch.rs.
+-- The time from which a touch counts, for a reservation with this deadline; nil if the reservation has ended. After a jump
+-- of the clock, an earlier reservation uses the believed time until the clock is steady: see store/clock_watch.rs.
 local function time_for(deadline, belief)
   if deadline > NOW then return NOW_UP end
   local time = math.floor(believed(belief) / 1000)
   return deadline > time and time or nil
 end
 
--- The start of an attempt follows from its deadline until a touch moves that.
+-- Saves the start of the attempt: otherwise it is computed from the deadline, which the touch moves.
 local function keep_start(id, text, attempt, deadline)
   local history = read_history(id, text, attempt.reservation)
   if history.started ~= '-' then return end

@@ -1,8 +1,8 @@
 //! Masters of a cluster that have slots of the store.
 //!
-//! The map is read once a second, and at once when a node fails or says that a slot is elsewhere.
-//! The map of a node in state "fail" is ignored, because the node may be cut off from the others.
-//! If maps differ, the one with the latest epoch counts.
+//! The map is read once a second, and at once when a node fails or redirects a call to another
+//! node. A node in state "fail" may be cut off from the others, so its map is ignored. If maps
+//! differ, the one with the latest epoch is used.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
@@ -39,8 +39,8 @@ const MAP_INTERVAL: Duration = Duration::from_secs(1);
 const MIN_MAP_INTERVAL: Duration = Duration::from_millis(50);
 /// Time within which a node must return the map.
 const MAP_TIMEOUT: Duration = Duration::from_secs(1);
-/// Time for which a call waits for a new map when a node has redirected it.
-const HOP: Duration = Duration::from_millis(500);
+/// Maximum time for which a call waits for a new map after a node has redirected it.
+const REDIRECT_WAIT: Duration = Duration::from_millis(500);
 
 /// Cluster whose map a background task keeps up to date.
 pub struct Cluster {
@@ -103,7 +103,7 @@ impl Cluster {
             refresh: Notify::new(),
             reads: watch::Sender::new(0),
         });
-        shared.take_up(map);
+        shared.replace_map(map);
         let task = tokio::spawn(Arc::clone(&shared).run());
         Self { shared, _task: AbortOnDropHandle::new(task) }
     }
@@ -116,8 +116,8 @@ impl Cluster {
         })
     }
 
-    /// Returns the first bucket slot with the same master; for a slot without a master, the first
-    /// bucket slot without one.
+    /// Returns the first bucket slot with the same master. All slots without a master share the
+    /// first bucket slot without one.
     pub fn representative(&self, slot: u16) -> u16 {
         self.shared.table().representatives.get(&slot).copied().unwrap_or(slot)
     }
@@ -136,7 +136,7 @@ impl Cluster {
         let mut reads = self.shared.reads.subscribe();
         reads.mark_unchanged();
         self.refresh_soon();
-        drop(timeout(HOP, reads.changed()).await);
+        drop(timeout(REDIRECT_WAIT, reads.changed()).await);
     }
 }
 
@@ -148,7 +148,7 @@ impl Shared {
     async fn run(self: Arc<Self>) {
         loop {
             if let Some(map) = self.ask_anyone().await {
-                self.take_up(map);
+                self.replace_map(map);
             }
             self.reads.send_modify(|reads| *reads += 1);
             tokio::time::sleep(MIN_MAP_INTERVAL).await;
@@ -159,8 +159,8 @@ impl Shared {
         }
     }
 
-    /// Reads the map of the latest epoch from nodes that are not cut off: from connected ones, or
-    /// if none of them has a map, from any that answers.
+    /// Reads the map of the latest epoch from nodes that are not cut off: from connected nodes, or
+    /// if none of them has a map, from any node that answers.
     async fn ask_anyone(&self) -> Option<Map> {
         let table = self.table();
         let asked =
@@ -188,9 +188,9 @@ impl Shared {
         known.max_by_key(|(epoch, _)| *epoch).map(|(_, map)| map)
     }
 
-    /// Takes over a new map. Masters that stay keep their connections; masters without a slot of
+    /// Takes over a new map. Masters that remain keep their connections. Masters without a slot of
     /// the store are dropped after their last call.
-    fn take_up(&self, map: Map) {
+    fn replace_map(&self, map: Map) {
         let old = self.table();
         if old.map == map {
             return;

@@ -31,7 +31,7 @@ impl Endpoint {
         }
     }
 
-    /// Returns whether no Sentinel has named another address than `host`.
+    /// Returns false if a Sentinel has named another address than `host`, otherwise true.
     pub fn is_still(&self, host: &Host) -> bool {
         match self {
             Self::At(_) => true,
@@ -40,7 +40,7 @@ impl Endpoint {
     }
 }
 
-/// Maker of connections to one server.
+/// Factory of connections to one server.
 #[derive(Clone)]
 pub struct Connector {
     pub endpoint: Endpoint,
@@ -56,8 +56,8 @@ impl Connector {
             Ok(connection) => connection,
             Err(_) if self.dialer.answers_without_tls(&host).await => {
                 let cause = "it does not speak TLS: begin store.url with redis instead of rediss";
-                let (what, cause) = (format!("Redis at {host}"), cause.to_owned());
-                return Err(OpenError::Engine { what, cause });
+                let (subject, cause) = (format!("Redis at {host}"), cause.to_owned());
+                return Err(OpenError::Engine { subject, cause });
             }
             Err(cause) => return Err(self.preflight.engine(&host, &cause)),
         };

@@ -38,7 +38,7 @@ impl Map {
     }
 
     /// Parses the answer of the node `asked` to `CLUSTER SLOTS`. A node that does not know its own
-    /// address leaves it empty; it is then that of `asked`.
+    /// address leaves it empty; its address is then `asked`.
     pub fn read(answer: &Value, asked: &Host) -> Option<Self> {
         let Value::Array(entries) = answer else { return None };
         let mut ranges = Vec::with_capacity(entries.len());
@@ -78,7 +78,7 @@ pub async fn question(dialer: &Dialer, host: &Host) -> Result<(Value, Value), Re
     Ok((info.query_async(&mut connection).await?, slots.query_async(&mut connection).await?))
 }
 
-/// Returns the epoch of a node and its map; none if the node is cut off from the others.
+/// Returns the epoch of a node and its map; `None` if the node is cut off from the others.
 pub fn judge(info: Value, slots: &Value, host: &Host) -> Option<(u64, Map)> {
     let info: String = redis::from_redis_value(info).ok()?;
     let fields = requirements::fields(&info);
@@ -104,7 +104,7 @@ pub async fn ask(dialer: &Dialer, preflight: &Preflight, seeds: &[Host]) -> Resu
         let map = Map::read(&slots, seed).filter(|map| !map.ranges.is_empty());
         let known = judge(info, &slots, seed).map(|(epoch, _)| epoch);
         map.map(|map| (known, map)).ok_or_else(|| OpenError::Unavailable {
-            what: format!("cluster node {seed}"),
+            subject: format!("cluster node {seed}"),
             cause: "it knows of no master".to_owned(),
         })
     });
@@ -124,11 +124,11 @@ pub async fn ask(dialer: &Dialer, preflight: &Preflight, seeds: &[Host]) -> Resu
         }
     }
     latest.map(|(_, map)| map).ok_or_else(|| {
-        let (what, cause) = ("the cluster".to_owned(), causes.join("; "));
+        let (subject, cause) = ("the cluster".to_owned(), causes.join("; "));
         if may_pass {
-            OpenError::Unavailable { what, cause }
+            OpenError::Unavailable { subject, cause }
         } else {
-            OpenError::Engine { what, cause }
+            OpenError::Engine { subject, cause }
         }
     })
 }

@@ -1,4 +1,4 @@
-//! Server that has jobs: standalone, named by Sentinels, or a master of a cluster.
+//! Server with jobs: standalone, the master of Sentinels, or a master of a cluster.
 
 use tokio_util::task::AbortOnDropHandle;
 

@@ -24,7 +24,7 @@ use crate::store::{StoreError, StoreResult, StoreResults};
 pub use self::{connector::Connector, master::Master, open::Opened};
 
 /// Maximum number of times that a call follows its slot to another node.
-const MAX_HOPS: usize = 3;
+const MAX_REDIRECTS: usize = 3;
 
 /// The masters of a store.
 pub enum Nodes {
@@ -63,15 +63,16 @@ impl Nodes {
         }
     }
 
-    /// Calls a script; `make` builds the command, with the script's text or with its hash. A call
-    /// that needs confirmation names in `confirm` a key of the slot that confirmations may change.
+    /// Calls a script. `make` builds the command: with the text of the script if its argument is
+    /// true, otherwise with the hash. If the call needs confirmation, `confirm` is a key in its
+    /// slot that the confirmation may change.
     pub async fn script(
         &self,
         slot: u16,
         confirm: Option<&str>,
         make: impl Fn(bool) -> Cmd + Send,
     ) -> Result<Value, StoreError> {
-        let mut hops = 0;
+        let mut redirects = 0;
         let mut as_text = false;
         loop {
             let master = self.of(slot)?;
@@ -86,30 +87,30 @@ impl Nodes {
             match answer {
                 Ok(value) => return Ok(value),
                 Err(Failure { remedy: Remedy::SendText, .. }) if !as_text => as_text = true,
-                Err(failure) => self.follow(failure, &mut hops).await?,
+                Err(failure) => self.follow(failure, &mut redirects).await?,
             }
         }
     }
 
     /// Sends a command that needs no confirmation.
     pub async fn command(&self, slot: u16, command: &Cmd) -> Result<Value, StoreError> {
-        let mut hops = 0;
+        let mut redirects = 0;
         loop {
             match self.of(slot)?.node.command(command).await {
                 Ok(value) => return Ok(value),
-                Err(failure) => self.follow(failure, &mut hops).await?,
+                Err(failure) => self.follow(failure, &mut redirects).await?,
             }
         }
     }
 
-    /// Sends several commands that need no confirmation, and returns the answer of each. All of
-    /// them are repeated if one must follow its slot, so they must be reads.
+    /// Sends several commands that need no confirmation, and returns the answer of each. If one of
+    /// them must follow its slot, all are repeated, so they must be reads.
     pub async fn pipeline(
         &self,
         slot: u16,
         pipeline: &Pipeline,
     ) -> StoreResult<StoreResults<Value>> {
-        let mut hops = 0;
+        let mut redirects = 0;
         loop {
             let sent = self.of(slot)?.node.pipeline(pipeline).await;
             let moved = |answers: &Vec<Result<Value, Failure>>| {
@@ -118,23 +119,23 @@ impl Nodes {
             };
             match sent {
                 Ok(answers) => match moved(&answers) {
-                    Some(failure) => self.follow(failure, &mut hops).await?,
+                    Some(failure) => self.follow(failure, &mut redirects).await?,
                     None => {
                         let own = |answer: Result<Value, Failure>| answer.map_err(StoreError::from);
                         return Ok(answers.into_iter().map(own).collect());
                     }
                 },
-                Err(failure) => self.follow(failure, &mut hops).await?,
+                Err(failure) => self.follow(failure, &mut redirects).await?,
             }
         }
     }
 
     /// Handles a failed call. Waits for a new map if the caller should repeat the call, otherwise
     /// returns the error.
-    async fn follow(&self, failure: Failure, hops: &mut usize) -> Result<(), StoreError> {
+    async fn follow(&self, failure: Failure, redirects: &mut usize) -> Result<(), StoreError> {
         match (failure.remedy, self) {
-            (Remedy::Follow, Self::Many(cluster)) if *hops < MAX_HOPS => {
-                *hops += 1;
+            (Remedy::Follow, Self::Many(cluster)) if *redirects < MAX_REDIRECTS => {
+                *redirects += 1;
                 cluster.refresh().await;
                 Ok(())
             }
@@ -147,7 +148,7 @@ impl Nodes {
     }
 }
 
-/// Removes repeated values; the first of each stays.
+/// Removes repeated values, and keeps the first of each.
 pub fn distinct<T: Hash + Eq + Clone>(all: impl Iterator<Item = T>) -> Vec<T> {
     let mut seen = HashSet::new();
     all.filter(|one| seen.insert(one.clone())).collect()

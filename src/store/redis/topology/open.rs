@@ -32,13 +32,14 @@ use crate::{
     },
 };
 
-/// Attempts to read a layout that another server is about to write, and the pause between two.
+/// Number of attempts to read a layout that another server is about to write, and the pause between
+/// two attempts.
 const LAYOUT_TRIES: usize = 20;
 const LAYOUT_PAUSE: Duration = Duration::from_millis(100);
 /// Pause before the second attempt to open an unavailable store, doubled up to [`LONGEST_PAUSE`].
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
-/// Time between two log lines that say why the start waits.
+/// Time between two log lines that say why the start is waiting.
 const LOG_INTERVAL: Duration = Duration::from_secs(5);
 
 pub struct Opened {
@@ -52,9 +53,9 @@ pub struct Opened {
 impl Nodes {
     /// Connects, checks every server, and records or compares the layout and the incarnations.
     ///
-    /// A start goes on without an unavailable node of a cluster, unless that node has the layout or
-    /// the topic settings, or the store is new. It waits up to `connect_timeout` for a store that
-    /// is unavailable or not ready, and fails at once on an unfit one.
+    /// A start continues without an unavailable node of a cluster, unless that node has the layout
+    /// or the topic settings, or the store is new. It waits up to `connect_timeout` for a store
+    /// that is unavailable or not ready, and fails at once if the store is unfit.
     pub async fn open(options: &RedisOptions, store: &Options) -> Result<Opened, OpenError> {
         let end = Instant::now() + options.connect_timeout;
         let (mut pause, mut logged) = (FIRST_PAUSE, None::<Instant>);
@@ -62,8 +63,8 @@ impl Nodes {
         loop {
             let cause = match open_once(options, store).await {
                 Err(cause @ OpenError::Unavailable { .. }) => cause,
-                // Another server has just made the store with its own number of buckets: use that
-                // number.
+                // Another server has just created the store with its own number of buckets, which
+                // is used.
                 Err(OpenError::Layout { .. }) if store.buckets.is_none() && !is_again => {
                     is_again = true;
                     continue;
@@ -98,7 +99,7 @@ async fn open_once(options: &RedisOptions, store: &Options) -> Result<Opened, Op
         None if !store.create => {
             let key = keys::layout(&options.prefix);
             let (_, (host, _)) = &opening.servers[0];
-            return Err(OpenError::Missing { what: format!("Redis at {host}: no key {key}") });
+            return Err(OpenError::Missing { subject: format!("Redis at {host}: no key {key}") });
         }
         None => store.buckets.unwrap_or(default_buckets(&options.url.kind, opening.servers.len())),
     };
@@ -107,7 +108,7 @@ async fn open_once(options: &RedisOptions, store: &Options) -> Result<Opened, Op
     let map = opening.map().await?;
     if is_new && map.as_ref().is_some_and(|map| !map.has_all(&keys)) {
         return Err(OpenError::Unavailable {
-            what: "the cluster".to_owned(),
+            subject: "the cluster".to_owned(),
             cause: "it has slots without a master: a new store wants all of them".to_owned(),
         });
     }
@@ -121,12 +122,13 @@ async fn open_once(options: &RedisOptions, store: &Options) -> Result<Opened, Op
     }
     let incarnations = Incarnations::new(buckets);
     opening.read_incarnations(&keys, map.as_ref(), (&incarnations, buckets)).await?;
-    // Last of all, since a layout says that everything else was written.
+    // Comes last, since a layout means that everything else has been written.
     let (_, (host, connection)) = &mut opening.servers[0];
     opening.preflight.agree(host, connection, buckets).await?;
     let preflight = opening.preflight.clone();
     let nodes = opening.start(&keys, map);
-    // Calls fail until their node is connected, so wait a moment for the nodes that are available.
+    // Calls fail until their node is connected. So this waits briefly for the nodes that are
+    // available.
     let all = nodes.all();
     let up = join_all(all.iter().map(|master| master.node.up()));
     drop(tokio::time::timeout(CONNECT_TIMEOUT, up).await);
@@ -145,7 +147,7 @@ struct Opening<'a> {
 }
 
 impl<'a> Opening<'a> {
-    /// Connects to every server that answers, at least to the one with the layout. Returns also the
+    /// Connects to every server that answers, at least to the one with the layout. Also returns the
     /// error of another server that does not answer.
     async fn connect(
         options: &'a RedisOptions,
@@ -195,7 +197,7 @@ impl<'a> Opening<'a> {
         })
     }
 
-    /// Reads the map of a cluster; none elsewhere.
+    /// Reads the map of a cluster; returns `None` without a cluster.
     async fn map(&self) -> Result<Option<Map>, OpenError> {
         let url = &self.options.url;
         match url.kind {
@@ -204,8 +206,8 @@ impl<'a> Opening<'a> {
         }
     }
 
-    /// Reads the layout of the store; none if it is new. A store is new only if every server
-    /// answers.
+    /// Reads the layout of the store; returns `None` if the store is new. It counts as new only if
+    /// every server answers.
     async fn find_layout(
         &mut self,
         unreachable: Option<OpenError>,
@@ -218,8 +220,8 @@ impl<'a> Opening<'a> {
         }
     }
 
-    /// Waits for a layout if there are buckets: another server may be making the store and about to
-    /// write it. If none appears, the layout is lost.
+    /// Waits for a layout if there are buckets, because another server may be creating the store.
+    /// If no layout appears, it is lost.
     async fn await_layout(&mut self) -> Result<Option<String>, OpenError> {
         for _ in 0..LAYOUT_TRIES {
             let is_new = self.found_incarnations(1).await?.is_empty();
@@ -233,8 +235,8 @@ impl<'a> Opening<'a> {
         self.lost_layout().await.map(Some)
     }
 
-    /// Makes the lost layout anew from the number of buckets in the settings. Fails unless the loss
-    /// of jobs is accepted and every bucket found belongs to a store with that number.
+    /// Recreates the lost layout from the number of buckets in the settings. Fails unless the loss
+    /// of jobs is accepted and every existing bucket belongs to a store with this number.
     async fn lost_layout(&mut self) -> Result<String, OpenError> {
         let (options, key) = (self.options, keys::layout(&self.options.prefix));
         let lost = format!("there are buckets of a store, and its layout ({key}) is lost");
@@ -259,7 +261,7 @@ impl<'a> Opening<'a> {
         }
     }
 
-    /// Finds about `most` incarnations on each server, whatever number of buckets the store has.
+    /// Finds about `most` incarnations on each server, for any number of buckets.
     async fn found_incarnations(&mut self, most: usize) -> Result<Vec<String>, OpenError> {
         let mut all = Vec::new();
         for (_, (host, connection)) in &mut self.servers {
@@ -276,9 +278,9 @@ impl<'a> Opening<'a> {
         Ok(())
     }
 
-    /// Fails if servers of the previous version use the store: they would take records of this
-    /// version for damaged. Finds them by their subscriptions to hints, so it misses a server whose
-    /// Redis user may not subscribe.
+    /// Fails if servers of the previous version use the store, because they would treat records of
+    /// this version as damaged. Finds these servers by their subscriptions to hints. So it misses a
+    /// server whose Redis user may not subscribe.
     async fn refuse_while_older_servers_run(
         &mut self,
         keys: &[Keys],

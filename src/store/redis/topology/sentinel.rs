@@ -1,9 +1,9 @@
-//! Address of the master, from Sentinels: asked at every connect, and once a second.
+//! Address of the master, as Sentinels know it: read at every connect, and once a second.
 //!
 //! A former master may answer OK for seconds after another one was chosen. So a task watches the
 //! Sentinels, and connections to a former master are given up. A Sentinel that is cut off from the
-//! others may name a former master: of different answers, the one with the latest epoch counts.
-//! Source of the protocol: "Guidelines for Redis clients with support for Redis Sentinel".
+//! others may name a former master, so the answer with the latest epoch is used. Source of the
+//! protocol: "Guidelines for Redis clients with support for Redis Sentinel".
 
 use std::{sync::Arc, time::Duration};
 
@@ -93,7 +93,8 @@ fn note(current: &watch::Sender<Option<Host>>, host: &Host) {
 
 impl Asker {
     /// Returns the master of the latest epoch that any Sentinel knows. Otherwise the error is
-    /// temporary if any Sentinel may name a master later, and final if every Sentinel refuses.
+    /// temporary if any Sentinel may name a master later, and final if every Sentinel refuses to
+    /// answer.
     async fn endpoint(&self) -> Result<Host, OpenError> {
         let answers = self.hosts.iter().map(async |host| {
             match tokio::time::timeout(ANSWER_TIMEOUT, self.ask(host)).await {
@@ -118,12 +119,12 @@ impl Asker {
             }
         }
         latest.map(|(_, master)| master).ok_or_else(|| {
-            let what = format!("the master {:?} by its Sentinels", self.master);
+            let subject = format!("the master {:?} by its Sentinels", self.master);
             let cause = causes.join("; ");
             if may_pass {
-                OpenError::Unavailable { what, cause }
+                OpenError::Unavailable { subject, cause }
             } else {
-                OpenError::Engine { what, cause }
+                OpenError::Engine { subject, cause }
             }
         })
     }

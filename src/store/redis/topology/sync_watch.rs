@@ -1,4 +1,4 @@
-//! Check that a server still syncs every write, for servers without a command that confirms it.
+//! Check that a server still syncs every write, if it has no command that confirms this.
 //!
 //! Redis before 7.2 has no `WAITAOF`: with `store.ack = "fsync"`, an answer means "on disk" only
 //! while the AOF is on and `appendfsync` is `always`. Both settings can change while Redis runs.
@@ -50,10 +50,10 @@ impl SyncWatch {
 async fn watch(connection: Arc<Connection>, unsynced: Arc<Mutex<Option<String>>>) {
     loop {
         tokio::time::sleep(INTERVAL).await;
-        // If this command gets no answer, writes get none either.
-        let Some((found, is_rewriting)) = look(&connection).await else { continue };
+        // If this command gets no answer, writes do not get one either.
+        let Some((found, is_rewriting)) = read_sync_state(&connection).await else { continue };
         let mut known = unsynced.lock().unwrap_or_else(PoisonError::into_inner);
-        // An AOF that was turned on again is complete only after its first rewrite.
+        // After an AOF was turned on again, it is complete only after its first rewrite.
         if found.is_none() && known.is_some() && is_rewriting {
             continue;
         }
@@ -68,8 +68,8 @@ async fn watch(connection: Arc<Connection>, unsynced: Arc<Mutex<Option<String>>>
 }
 
 /// Returns the reason why writes are not synced, if any, and whether the AOF is being rewritten;
-/// none without an answer.
-async fn look(connection: &Connection) -> Option<(Option<String>, bool)> {
+/// `None` if the server does not answer.
+async fn read_sync_state(connection: &Connection) -> Option<(Option<String>, bool)> {
     let mut questions = Pipeline::with_capacity(2);
     questions.cmd("INFO").arg("persistence");
     questions.cmd("CONFIG").arg("GET").arg("appendfsync");

@@ -28,10 +28,10 @@ impl Confirmation {
         cmd
     }
 
-    /// Returns the timeout of a confirmation of earlier writes, in milliseconds. Mostly they are
-    /// confirmed already; but a replica on a busy machine must answer first, and an AOF may be
-    /// synced only every second.
-    pub fn short_patience(self) -> u32 {
+    /// Returns the timeout of a confirmation of earlier writes, in milliseconds. Usually they are
+    /// already confirmed. But a replica on a busy machine must answer first, and an AOF may be
+    /// synced only once a second.
+    pub fn short_timeout(self) -> u32 {
         match self {
             Self::Replica => 1_000,
             Self::Aof => CONFIRM_TIMEOUT_MS,
@@ -49,7 +49,7 @@ impl Confirmation {
     }
 
     /// Returns the subject of a message about a missing confirmation.
-    pub fn who(self) -> &'static str {
+    pub fn subject(self) -> &'static str {
         match self {
             Self::Replica => "no replica",
             Self::Aof => "no fsync",

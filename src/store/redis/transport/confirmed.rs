@@ -1,13 +1,13 @@
-//! Writes that are answered only after a replica, or the disk, has them.
+//! Writes that are answered only after a replica or the disk has them.
 //!
 //! `WAIT` and `WAITAOF` cover only the writes of their own connection, and block it. So confirmed
-//! writes have a separate connection. All waiting writes are sent on that connection as one batch,
-//! followed by one WAIT; new writes wait for the next batch.
+//! writes have a separate connection. All waiting writes are sent on it as one batch, followed by
+//! one WAIT. New writes wait for the next batch.
 //!
-//! Since Redis 7.2, these commands wait only for the connection's last command that propagated.
-//! They would at once confirm a call that changed nothing (a put that kept an existing job), or any
-//! call on a new connection, although no replica may have the data behind the answer. So a write
-//! that always propagates precedes each WAIT.
+//! Since Redis 7.2, these commands wait only for the connection's last command that was propagated
+//! to replicas and the AOF. After a call that changed nothing (a put that kept an existing job), or
+//! on a new connection, they would confirm at once, even if no replica has the data that the answer
+//! reports. So each WAIT follows a write that is always propagated.
 
 use std::{
     sync::{
@@ -39,8 +39,8 @@ const MAX_BATCH_CALLS: usize = 64;
 const KEEP_ALIVE_INTERVAL: Duration = Duration::from_millis(500);
 /// Idle time after which a connection is tested before the next batch.
 const TEST_AFTER_IDLE: Duration = Duration::from_millis(10);
-/// Write that always propagates: it deletes or sets one field. It begins with a delete, so a full
-/// Redis accepts it, too.
+/// Write that is always propagated: it deletes or sets one field. It begins with a delete, so that
+/// even a full Redis accepts it.
 const PROPAGATE: &str =
     "if redis.call('HDEL',KEYS[1],'f')==0 then redis.call('HSET',KEYS[1],'f','') end";
 
@@ -92,7 +92,7 @@ impl Confirmed {
     /// Fails while the last write is unconfirmed.
     pub fn check(&self) -> Result<(), Failure> {
         match self.is_unconfirmed.load(Ordering::Relaxed) {
-            true => Err(unavailable(format!("{} confirms earlier writes", self.by.who()))),
+            true => Err(unavailable(format!("{} confirms earlier writes", self.by.subject()))),
             false => Ok(()),
         }
     }
@@ -102,7 +102,7 @@ impl Confirmed {
         let (reply, replied) = oneshot::channel();
         let gone = || unavailable("this server no longer belongs to the store");
         self.queue.send(Order { write, reply }).map_err(|_| gone())?;
-        // The writer ends only between two batches, or with the whole store.
+        // The writer ends only between two batches, or together with the whole store.
         let lost = |_| Failure {
             remedy: Remedy::FindMaster,
             error: StoreError::unknown("this server no longer belongs to the store"),
@@ -116,11 +116,11 @@ struct Writer {
     connection: Arc<Connection>,
     by: Confirmation,
     /// Maximum number of keys that the confirmation of a batch changes. Without slots, one key is
-    /// enough. On a cluster, each slot of the batch needs one, since any slot may be migrating.
+    /// enough. On a cluster, each slot of the batch needs a key, because any slot may be migrating.
     max_keys: usize,
     /// Keys changed for the last confirmation.
     last_keys: Vec<String>,
-    /// Number of the connection, if its last write was confirmed.
+    /// Number of the connection whose last write was confirmed, if any.
     confirmed_on: Option<u64>,
     /// Shared with [`Confirmed`].
     is_unconfirmed: Arc<AtomicBool>,
@@ -156,7 +156,7 @@ impl Writer {
     }
 
     /// Keeps the idle connection open, waits until a closed one is replaced, and confirms earlier
-    /// writes in advance, so that the next batch need not wait for that.
+    /// writes in advance, so that the next batch need not wait for this.
     async fn keep_alive(&mut self) {
         let is_usable = self.try_connection().await.is_ok();
         let number = self.connection.number();
@@ -174,10 +174,11 @@ impl Writer {
         self.is_unconfirmed.store(is_unconfirmed, Ordering::Relaxed);
     }
 
-    /// Tests the connection, and waits while a closed one is replaced: a batch on a closed
-    /// connection would end as unknown, although it was never carried out.
+    /// Tests the connection, and waits while a closed one is replaced. A batch on a closed
+    /// connection would have an unknown outcome, although the server never executed it.
     async fn try_connection(&self) -> Result<(), Failure> {
-        // Not PING, which would need a right of its own: the store needs the right to TIME anyway.
+        // Does not send PING, which would need another right; the store needs the right to TIME
+        // anyway.
         match self.connection.command(&redis::cmd("TIME")).await {
             Err(Failure { remedy: Remedy::FindMaster, .. }) => {
                 // Without a connection the batch is refused.
@@ -193,7 +194,8 @@ impl Writer {
     }
 
     /// Writes a batch and waits for its confirmation. Writes nothing while the last confirmation is
-    /// missing: so an outage of the replica leaves one batch unknown, and refuses all others.
+    /// missing. So during an outage of the replica, one batch has an unknown outcome, and all
+    /// others are refused.
     async fn write(&mut self, writes: Vec<Write>) -> Result<Vec<Result<Value, Failure>>, Failure> {
         if self.used.elapsed() > TEST_AFTER_IDLE {
             self.try_connection().await?;
@@ -224,15 +226,18 @@ impl Writer {
         }
         let unconfirmed = || Failure {
             remedy: Remedy::BackOff,
-            error: StoreError::unknown(format!("written, but {} has confirmed it", self.by.who())),
+            error: StoreError::unknown(format!(
+                "written, but {} has confirmed it",
+                self.by.subject()
+            )),
         };
-        // Refused calls keep their error; all others become unknown.
+        // Refused calls keep their error; all other calls get an unknown outcome.
         Ok(answers.into_iter().map(|answer| answer.and_then(|_| Err(unconfirmed()))).collect())
     }
 
     /// Waits until every earlier write on this server is confirmed.
     async fn confirm_earlier(&self, keys: &[String]) -> Result<(), Failure> {
-        let sent = self.send(Vec::new(), keys, self.by.short_patience()).await;
+        let sent = self.send(Vec::new(), keys, self.by.short_timeout()).await;
         let (_, confirmation) = sent.map_err(|failure| {
             self.connection.renew("the server does not answer");
             unavailable(&failure.error)
@@ -240,10 +245,10 @@ impl Writer {
         match confirmation {
             Waited::Confirmed => Ok(()),
             Waited::Missing => {
-                Err(unavailable(format!("{} confirms earlier writes", self.by.who())))
+                Err(unavailable(format!("{} confirms earlier writes", self.by.subject())))
             }
-            // The keys of the batch have moved, or the server refuses writes: the batch would have
-            // failed for the same reason.
+            // The keys of the batch have moved, or the server refuses writes: the batch itself
+            // would have failed for the same reason.
             Waited::Refused(Failure { remedy, error }) => {
                 Err(Failure { remedy, ..unavailable(&error) })
             }
@@ -256,8 +261,8 @@ impl Writer {
         }
     }
 
-    /// Sends commands, then a write that propagates for each of these keys, then one WAIT. If the
-    /// connection fails, all results are unknown.
+    /// Sends commands, then a write that is propagated for each of these keys, then one WAIT. If
+    /// the connection fails, all results are unknown.
     async fn send(
         &self,
         commands: Vec<Cmd>,
@@ -291,13 +296,13 @@ impl Writer {
 
 /// Result of a WAIT.
 enum Waited {
-    /// A replica, or the AOF, has everything.
+    /// A replica, or the AOF, has all writes.
     Confirmed,
     /// The confirmation did not arrive in time.
     Missing,
     /// The server refused the WAIT itself.
     Failed(Failure),
-    /// No write before the WAIT propagated, so its answer proves nothing.
+    /// No write before the WAIT was propagated, so its answer proves nothing.
     Refused(Failure),
 }
 

@@ -1,8 +1,9 @@
 //! Connection to one server; a background task reconnects.
 //!
-//! A call never waits for a connection: while there is none it fails at once, with nothing applied.
-//! A connection that failed, or let several answers in a row time out (a half-open socket does that
-//! for ever), is dropped. Reconnecting finds the address again and inspects the server before use.
+//! A call never waits for a connection: if there is none, the call fails at once, with nothing
+//! applied. A connection is dropped if it fails, or if several answers in a row time out, as on a
+//! half-open socket. Reconnecting finds the address again and inspects the server before it is
+//! used.
 
 use std::{
     sync::{
@@ -45,7 +46,7 @@ enum Link {
         host: Host,
         connection: MultiplexedConnection,
     },
-    /// `tried`: an attempt to reconnect has failed since.
+    /// `tried`: at least one attempt to reconnect has failed.
     Down {
         cause: Arc<str>,
         tried: bool,
@@ -87,8 +88,8 @@ impl Connection {
         Ok(answers.into_iter().map(|answer| self.judge_value(number, answer)).collect())
     }
 
-    /// Returns the number of the present connection, if there is one. Each new connection gets
-    /// another.
+    /// Returns the number of the present connection, if there is one. Each new connection gets a
+    /// new number.
     pub fn number(&self) -> Option<u64> {
         match &*self.state.borrow() {
             Link::Up { number, .. } => Some(*number),
@@ -101,10 +102,10 @@ impl Connection {
         self.connected_to().await;
     }
 
-    /// Waits until there is a connection, or an attempt to make one has failed.
+    /// Waits until there is a connection, or an attempt to connect has failed.
     pub async fn reconnected(&self) {
         let is_settled = |link: &Link| !matches!(link, Link::Down { tried: false, .. });
-        // The watch cannot close: `self` has its sender.
+        // The channel cannot close, because `self` has its sender.
         drop(self.state.subscribe().wait_for(is_settled).await);
     }
 
@@ -115,12 +116,12 @@ impl Connection {
             if let Link::Up { number, host, .. } = &*state.borrow_and_update() {
                 return (*number, host.clone());
             }
-            // The watch cannot close: `self` has its sender.
+            // The channel cannot close, because `self` has its sender.
             drop(state.changed().await);
         }
     }
 
-    /// Gives up the present connection: later calls need the keeper's next one.
+    /// Gives up the present connection; later calls need the next one.
     pub fn renew(&self, cause: &str) {
         if let Some(number) = self.number() {
             self.give_up(number, cause);
@@ -153,8 +154,8 @@ impl Connection {
         self.timeouts.store(0, Ordering::Relaxed);
     }
 
-    /// Turns an answer that is an error as a whole into a failure. A script answers for several
-    /// buckets: the error of one bucket stays in the answer, but affects the connection alike.
+    /// Turns an answer that is one error into a failure. A script answers for several buckets: the
+    /// error of one bucket stays in the answer, but is judged for the connection as well.
     fn judge_value(&self, number: u64, answer: Value) -> Result<Value, Failure> {
         match answer {
             Value::ServerError(error) => Err(self.judge(number, &error.into())),
@@ -170,7 +171,7 @@ impl Connection {
         }
     }
 
-    /// Turns an error into a failure for callers, and gives up a connection that has become
+    /// Turns an error into a failure for callers, and gives up the connection if it has become
     /// useless.
     fn judge(&self, number: u64, error: &RedisError) -> Failure {
         let fault = error::fault(error);
@@ -210,8 +211,8 @@ impl Keeper {
             let (host, connection) = self.reconnect().await;
             self.state.send_replace(Link::Up { number, host, connection });
             tracing::info!(server = self.name, "connected to redis");
-            // A connection that passes inspection but fails in use must not be replaced in a hot
-            // loop.
+            // Without this pause, a connection that passes the inspection but fails in use would be
+            // replaced in a hot loop.
             tokio::time::sleep(FIRST_PAUSE).await;
         }
     }

@@ -83,14 +83,14 @@ impl Dialer {
         client.get_multiplexed_async_connection_with_config(&config).await
     }
 
-    /// Returns whether a server that should speak TLS answers a plain PING, with whatever reply.
+    /// Returns whether a server that should speak TLS answers a plain PING with any reply.
     pub async fn answers_without_tls(&self, host: &Host) -> bool {
         let ask = async {
             let mut stream = TcpStream::connect((host.name.as_str(), host.port)).await?;
             stream.write_all(b"PING\r\n").await?;
             stream.read_u8().await
         };
-        // Replies of Redis begin with + or -; a record of TLS does not.
+        // Replies of Redis begin with + or -, but records of TLS do not.
         let answer = self.tls.is_some().then(|| timeout(PLAIN_TIMEOUT, ask));
         let Some(answer) = answer else { return false };
         matches!(answer.await, Ok(Ok(b'+' | b'-')))
@@ -126,8 +126,8 @@ fn config() -> AsyncConnectionConfig {
         .set_response_timeout(Some(RESPONSE_TIMEOUT))
 }
 
-/// Reads the files for TLS, if TLS is wanted. Refuses files without certificates or keys here,
-/// because an error can still name the file.
+/// Reads the files for TLS, if TLS is used. Refuses files without certificates or keys here, where
+/// the error can still name the file.
 fn tls(options: &RedisOptions) -> Result<Option<TlsCertificates>, OpenError> {
     if !options.url.tls {
         return Ok(None);
@@ -161,5 +161,5 @@ fn bytes(path: &PathBuf) -> Result<Vec<u8>, OpenError> {
 }
 
 fn unreadable(path: &Path, cause: impl ToString) -> OpenError {
-    OpenError::Engine { what: path.display().to_string(), cause: cause.to_string() }
+    OpenError::Engine { subject: path.display().to_string(), cause: cause.to_string() }
 }

@@ -21,17 +21,17 @@ pub enum Remedy {
     SendText,
     /// Another node has these keys now: repeat the call there at once.
     Follow,
-    /// The server is gone or no longer the master: find the master.
+    /// The server is unavailable or no longer the master: find the master.
     FindMaster,
     /// The failure is temporary: the same call may succeed later.
     BackOff,
-    /// The server refuses writes until an operator mends the cause.
+    /// The server refuses writes until an operator removes the cause.
     Mend,
-    /// The server refuses the call for want of memory.
+    /// The server refuses the call for lack of memory.
     FreeRoom,
-    /// The user lacks a right: make a new connection, whose inspection names that right.
+    /// The user lacks a right: make a new connection; its inspection names the right.
     AskRights,
-    /// None: Redis should never answer the store's commands like this.
+    /// No remedy: Redis should never answer the store's commands with this error.
     None,
 }
 
@@ -51,19 +51,22 @@ impl From<Failure> for StoreError {
 /// Beginning of the message of Redis 7.0 and 7.1 about a right that a script lacks.
 const FORBIDDEN_IN_SCRIPT: &str = "The user executing the script";
 
+/// Code of the error of a script that has changed jobs before it failed; the error follows.
+const PARTLY: &str = "PARTLY";
+
 /// Classifies an error by its code; by its text only if it has no code.
 pub fn fault(error: &RedisError) -> Fault {
     use Applied::{No, Unknown};
     let fault = |applied, remedy| Fault { applied, remedy };
     if error.is_timeout() {
-        // The command may still run.
+        // The server may still execute the command.
         return fault(Unknown, Remedy::BackOff);
     }
     if error.is_io_error() || error.is_connection_dropped() || error.is_unrecoverable_error() {
         return fault(Unknown, Remedy::FindMaster);
     }
     if is_forbidden(error) {
-        // A script fails on this before it changes anything (scripts/shared/prelude.lua).
+        // A script that has changed something says PARTLY instead (scripts/shared/each_bucket.lua).
         return fault(No, Remedy::AskRights);
     }
     match error.kind() {
@@ -83,6 +86,10 @@ pub fn fault(error: &RedisError) -> Fault {
             Some("OOM") => fault(No, Remedy::FreeRoom),
             Some("MISCONF" | "NOREPLICAS") => fault(No, Remedy::Mend),
             Some("BUSY" | "NOAUTH" | "WRONGPASS") => fault(No, Remedy::BackOff),
+            Some(PARTLY) => {
+                let is_forbidden = error.detail().is_some_and(|said| said.starts_with("NOPERM "));
+                fault(Unknown, if is_forbidden { Remedy::AskRights } else { Remedy::None })
+            }
             // The role of a server changed while a call was blocked.
             Some("UNBLOCKED") => fault(Unknown, Remedy::FindMaster),
             _ => fault(Unknown, Remedy::None),
@@ -102,10 +109,11 @@ pub fn store_error(fault: Fault, error: &RedisError) -> StoreError {
     }
 }
 
-/// Returns whether a script was refused, as a whole or in one of its buckets, for want of a right.
+/// Returns whether a missing right was the reason why a script was refused, as a whole or in one of
+/// its buckets.
 pub fn lacks_right(answer: &Result<Value, Failure>) -> bool {
     let is_refusal = |value: &Value| match value {
-        Value::ServerError(error) => is_forbidden(&error.clone().into()),
+        Value::ServerError(error) => fault(&error.clone().into()).remedy == Remedy::AskRights,
         _ => false,
     };
     match answer {
@@ -126,10 +134,11 @@ pub fn of_bucket(answer: Value) -> Result<Value, StoreError> {
     }
 }
 
-/// Returns whether an error means that a server is unavailable or not ready, which may pass.
+/// Returns whether an error means that a server is unavailable or not ready, which may be
+/// temporary.
 pub fn may_pass(cause: &RedisError) -> bool {
     match cause.kind() {
-        // Includes names that are not resolved yet, but not untrusted certificates.
+        // This includes names that cannot be resolved yet, but not untrusted certificates.
         ErrorKind::Io => tls_error::find(cause).is_none(),
         ErrorKind::Server(kind) => matches!(
             kind,
@@ -168,10 +177,21 @@ mod tests {
             ("BUSY", Applied::No, Remedy::BackOff),
             ("UNBLOCKED", Applied::Unknown, Remedy::FindMaster),
             ("WRONGTYPE", Applied::Unknown, Remedy::None),
+            ("PARTLY", Applied::Unknown, Remedy::None),
         ];
         for (code, applied, remedy) in cases {
             let error = redis::make_extension_error(code.to_owned(), None);
             assert_eq!(fault(&error), Fault { applied, remedy }, "{code}");
         }
+    }
+
+    #[test]
+    fn a_right_missing_after_the_first_writes_leaves_it_unknown() {
+        let said = "NOPERM The user executing the script can't run this command or subcommand";
+        let error = redis::make_extension_error(PARTLY.to_owned(), Some(said.to_owned()));
+        let expected = Fault { applied: Applied::Unknown, remedy: Remedy::AskRights };
+        assert_eq!(fault(&error), expected);
+        let error = store_error(expected, &error);
+        assert!(matches!(error, StoreError::Unavailable { applied: Applied::Unknown, .. }));
     }
 }

@@ -1,5 +1,5 @@
-//! Connections to Redis: makes them, keeps them up, and confirms writes. `topology` chooses the
-//! servers and `preflight` decides whether they are fit.
+//! Connections to Redis: makes them, replaces lost ones, and confirms writes. `topology` chooses
+//! the servers, and `preflight` decides whether they are fit.
 
 pub mod confirmation;
 pub mod confirmed;

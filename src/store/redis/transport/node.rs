@@ -12,7 +12,7 @@ use super::{
 };
 
 pub struct Node {
-    /// Name for the log, and to tell nodes apart.
+    /// Name that identifies the node, also in the log.
     pub name: String,
     calls: Arc<Connection>,
     confirmed: Option<Confirmed>,

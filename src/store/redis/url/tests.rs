@@ -25,7 +25,7 @@ fn each_kind_is_read() {
 }
 
 #[test]
-fn what_is_wrong_is_said() {
+fn errors_name_the_invalid_part() {
     for (text, word) in [
         ("mysql://a", "redis+cluster://"),
         ("redis+ring://a", "redis+cluster://"),

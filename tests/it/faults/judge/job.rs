@@ -3,9 +3,14 @@
 use std::collections::{BTreeMap, HashMap};
 
 use crate::{
-    faults::history::{Answer, Ask, Call, Delivery, StoreResult, Time},
+    faults::{
+        history::{Answer, Ask, Call, Delivery, Fate, StoreResult, Time},
+        load::put_body,
+    },
     support::scan::{Scan, Stored},
 };
+
+use super::moves::{DeadTo, Settings};
 
 /// Facts about one job, from all calls and the scan.
 #[derive(Default)]
@@ -19,6 +24,8 @@ pub struct Job<'a> {
     /// All other calls about the job.
     pub acts: Vec<&'a Call>,
     pub stored: Option<&'a Stored>,
+    /// The topic to which the job goes, or may go, when it dies.
+    pub dead_to: Option<DeadTo>,
 }
 
 #[derive(Clone, Copy)]
@@ -46,8 +53,8 @@ pub fn jobs<'a>(calls: &'a [Call], scan: &'a Scan) -> BTreeMap<&'a str, Job<'a>>
     let mut find = |jobs: &mut BTreeMap<&'a str, Job<'a>>, id: &'a str, body: &str| {
         if !jobs.contains_key(id) {
             let mut job = Job::default();
-            // The put has its job now: a second job with this body would be one that was never put.
-            if let Some(put) = nameless.remove(body) {
+            // Each put has only one job: a second job with this body was never put.
+            if let Some(put) = nameless.remove(put_body(body)) {
                 if put.may_be_done() { job.puts.push(put) } else { job.refused_puts.push(put) }
             }
             jobs.insert(id, job);
@@ -69,7 +76,9 @@ pub fn jobs<'a>(calls: &'a [Call], scan: &'a Scan) -> BTreeMap<&'a str, Job<'a>>
             jobs.entry(id).or_default().acts.push(call);
         }
     }
+    let settings = Settings::of(calls);
     for job in jobs.values_mut() {
+        job.dead_to = settings.at(&job.puts);
         job.deliveries.sort_by_key(|delivered| (delivered.job.attempt, delivered.pop.end));
     }
     jobs
@@ -86,11 +95,15 @@ fn acted_on(call: &Call) -> Option<&str> {
         | Ask::Bury { id, .. }
         | Ask::Kick { id }
         | Ask::Reschedule { id, .. } => Some(id),
-        Ask::Put { .. } | Ask::Pop { .. } | Ask::Pause { .. } | Ask::Resume { .. } => None,
+        Ask::Put { .. }
+        | Ask::Pop { .. }
+        | Ask::Pause { .. }
+        | Ask::Resume { .. }
+        | Ask::SetDeadTo { .. } => None,
     }
 }
 
-/// Returns the text of a body as it is stored: the load's bodies are JSON strings without escapes.
+/// Returns the text of a stored body, since the load's bodies are JSON strings without escapes.
 pub fn text(body: &str) -> &str {
     body.trim_matches('"')
 }
@@ -105,18 +118,18 @@ pub fn reservation(call: &Call) -> Option<&str> {
     }
 }
 
-/// Reports whether a call ends its job.
+/// Returns whether a call ends its job.
 pub fn is_end(ask: &Ask) -> bool {
     matches!(ask, Ask::Finish { .. } | Ask::Delete { .. } | Ask::Cancel { .. })
 }
 
-/// Reports whether `one` had certainly been carried out when `other` began.
+/// Returns whether `one` had certainly been carried out when `other` began.
 pub fn is_before(one: &Call, other: &Call) -> bool {
     one.done() && one.end <= other.start
 }
 
 impl<'a> Job<'a> {
-    /// Reports whether a client was told that the job is there.
+    /// Returns whether a server has acknowledged the job.
     pub fn accepted(&self) -> bool {
         let exists = self.refused_puts.iter().any(|put| put.refused("job_exists"));
         self.puts.iter().any(|put| put.done()) || (exists && !self.puts.is_empty())
@@ -137,7 +150,22 @@ impl<'a> Job<'a> {
         self.possibly_applied().filter(|call| matches!(call.ask, Ask::Kick { .. }))
     }
 
-    /// Returns acknowledged reschedules: each found the job without a holder.
+    /// Returns uncounted releases that were or may have been carried out.
+    fn uncounted_releases(&self) -> impl Iterator<Item = &'a Call> {
+        let uncounted = |act: &&Call| matches!(act.ask, Ask::Release { is_counted: false, .. });
+        self.possibly_applied().filter(uncounted)
+    }
+
+    /// Returns the largest limit of attempts of the puts.
+    pub fn max_attempts(&self) -> u32 {
+        let limits = self.puts.iter().filter_map(|put| match put.ask {
+            Ask::Put { max_attempts, .. } => Some(max_attempts),
+            _ => None,
+        });
+        limits.max().unwrap_or(u32::MAX)
+    }
+
+    /// Returns acknowledged reschedules. Each of them proves that the job was not reserved.
     pub fn changes(&self) -> impl Iterator<Item = &'a Call> {
         let changes = |call: &&Call| call.done() && matches!(call.ask, Ask::Reschedule { .. });
         self.acts.iter().copied().filter(changes)
@@ -158,8 +186,8 @@ impl<'a> Job<'a> {
         self.given(reservation(call)?)
     }
 
-    /// Reports whether another call may have ended the hold of `given` before this time. A kick or
-    /// a change of the schedule cannot: a reserved job refuses both.
+    /// Returns whether another call may have ended the reservation of `given` before this time.
+    /// Kicks and reschedules cannot, since a reserved job refuses both.
     pub fn may_have_ended_hold(&self, given: Delivered, before: Time, but: &Call) -> bool {
         self.possibly_applied().any(|act| {
             let lets_go = match act.ask {
@@ -173,8 +201,8 @@ impl<'a> Job<'a> {
         })
     }
 
-    /// Returns the time until which the holder certainly has the job, by the clients' clock and by
-    /// the store's: acknowledged touches that began before `before` count.
+    /// Returns the time until which the job is certainly reserved, by the clients' clock and by the
+    /// store's. Includes acknowledged touches that began before `before`.
     pub fn held_until(&self, given: Delivered, before: Time) -> (Time, i64) {
         let mut until = (given.pop.start + given.job.ttr, given.job.reserved_until);
         for act in self.acts.iter().filter(|act| act.start < before) {
@@ -194,32 +222,76 @@ impl<'a> Job<'a> {
         self.deliveries.iter().copied().filter(move |given| self.is_after(*given, held))
     }
 
-    /// Reports whether `given` certainly came after `held`. Attempt numbers give the order, unless
-    /// a kick may have reset them in between.
+    /// Returns whether `given` certainly came after `held`. A move lies between deliveries from two
+    /// topics. Otherwise their numbers show the order, unless a kick between the two may have reset
+    /// them.
     pub fn is_after(&self, given: Delivered, held: Delivered) -> bool {
-        if self.no_kick_between(given, held) && given.job.attempt != held.job.attempt {
-            given.job.attempt > held.job.attempt
-        } else {
-            given.pop.start >= held.pop.end
+        let has_moved = self.has_moved(given);
+        if has_moved != self.has_moved(held) {
+            return has_moved;
+        }
+        let (least, most) = self.number(given);
+        let (least_held, most_held) = self.number(held);
+        match self.no_reset_between(given, held) {
+            true if least > most_held => true,
+            true if least_held > most => false,
+            _ => given.pop.start >= held.pop.end,
         }
     }
 
-    /// Reports whether certainly no kick came between the two.
-    pub fn no_kick_between(&self, one: Delivered, other: Delivered) -> bool {
-        self.kicks().all(|kick| {
-            let before = |given: Delivered| given.pop.end <= kick.start;
-            let after = |given: Delivered| is_before(kick, given.pop);
-            (before(one) && before(other)) || (after(one) && after(other))
-        })
+    /// Returns whether `one` may have come before `other`, if there was no kick and no move between
+    /// the two.
+    pub fn may_precede(&self, one: Delivered, other: Delivered) -> bool {
+        if self.has_moved(one) != self.has_moved(other) {
+            return false;
+        }
+        let ((least, _), (_, most)) = (self.number(one), self.number(other));
+        other.pop.end >= one.pop.start && least < most
     }
 
-    /// Returns the start of the last kick that certainly revived the job from the dead before this
+    /// Returns bounds of the number of a delivery: its attempt and the uncounted releases before
+    /// it. Between two kicks or moves, each delivery has a larger number than the one before.
+    fn number(&self, given: Delivered) -> (u32, u32) {
+        let (mut least, mut most) = (given.job.attempt, given.job.attempt);
+        for release in self.uncounted_releases() {
+            let is_own = reservation(release) == Some(&*given.job.reservation);
+            let held = self.held_by(release);
+            if held.is_some_and(|held| self.has_moved(held) != self.has_moved(given)) {
+                continue;
+            }
+            least += u32::from(is_before(release, given.pop));
+            most += u32::from(release.start < given.pop.end && !is_own);
+        }
+        (least, most)
+    }
+
+    /// Returns whether the attempt of this delivery certainly does not count.
+    pub fn is_uncounted(&self, given: Delivered) -> bool {
+        let own = |act: &Call| reservation(act) == Some(&*given.job.reservation);
+        self.uncounted_releases().any(|release| release.done() && own(release))
+    }
+
+    /// Returns whether there was certainly neither a kick nor a move between the two.
+    pub fn no_reset_between(&self, one: Delivered, other: Delivered) -> bool {
+        let no_move = self.has_moved(one) == self.has_moved(other);
+        no_move
+            && self.kicks().all(|kick| {
+                let before = |given: Delivered| given.pop.end <= kick.start;
+                let after = |given: Delivered| is_before(kick, given.pop);
+                (before(one) && before(other)) || (after(one) && after(other))
+            })
+    }
+
+    /// Returns the start of the last kick that certainly made the dead job ready before this
     /// delivery.
     pub fn last_effective_kick(&self, given: Delivered) -> Option<Time> {
         let kicks = self.kicks().filter(|kick| is_before(kick, given.pop));
         let effective = kicks.filter(|kick| {
-            let buried = |act: &&&Call| matches!(act.ask, Ask::Bury { .. }) && is_before(act, kick);
-            // Another kick may have revived the job instead.
+            let is_dead = |act: &Call| act.fate() == Some(Fate::Dead);
+            let buried = |act: &&&Call| {
+                matches!(act.ask, Ask::Bury { .. }) && is_dead(act) && is_before(act, kick)
+            };
+            // Another kick may have made the job ready instead.
             let other = |bury: &Call| {
                 let mut others = self.kicks().filter(|other| !std::ptr::eq(*other, *kick));
                 others.any(|other| other.start < kick.end && !is_before(other, bury))

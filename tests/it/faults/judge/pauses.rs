@@ -1,11 +1,11 @@
-//! Rule on pauses: a pop has no jobs if it began after the same server acknowledged a pause, and
-//! ended before a resume was sent to any server. Other servers obey as soon as they hear of the
+//! Rule on pauses: a pop must return no jobs if it began after the same server had acknowledged a
+//! pause, and ended before a resume was sent to any server. Other servers obey once they know the
 //! pause.
 
 use super::{LATE, Object, Rule};
 use crate::faults::history::{Ask, Call, Time};
 
-/// Certain pause, from its acknowledgement until a resume may have begun.
+/// A certain pause, from its acknowledgement until a resume may have begun.
 struct Pause {
     topic: &'static str,
     server: usize,
@@ -18,7 +18,7 @@ pub fn pauses(calls: &[Call], object: &mut impl Object) {
     for call in calls.iter().filter(|call| !call.deliveries().is_empty()) {
         let Ask::Pop { topic, server } = call.ask else { continue };
         let behind = pauses.partition_point(|pause| pause.from <= call.start);
-        // Pauses of other topics or servers may be in between.
+        // Pauses of other topics or servers may be between the two.
         let last = pauses[..behind]
             .iter()
             .rev()
@@ -34,8 +34,8 @@ pub fn pauses(calls: &[Call], object: &mut impl Object) {
     }
 }
 
-/// Returns certain pauses by their begin, without pauses that a resume without an answer may have
-/// ended.
+/// Returns certain pauses in the order of their begin. Leaves out pauses that a resume without an
+/// answer may have ended.
 fn certain(calls: &[Call]) -> Vec<Pause> {
     let resumes = |name: &str| {
         let is = |call: &&Call| matches!(call.ask, Ask::Resume { topic } if topic == name);
@@ -55,7 +55,7 @@ fn certain(calls: &[Call]) -> Vec<Pause> {
         if resumes.iter().any(|resume| may_come_late(&resume)) {
             continue;
         }
-        // A resume that was under way when the pause began may have come after it.
+        // A resume that was in progress when the pause began may have taken effect after it.
         let after = resumes.iter().filter(|resume| resume.end > call.start);
         let until = after.map(|resume| resume.start).min().unwrap_or(Time::MAX);
         if until > call.end {

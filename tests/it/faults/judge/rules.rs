@@ -1,35 +1,11 @@
-//! Rules on one job: its contents, its holders, its attempts and its end.
+//! Rules on one job: its holders, its attempts and its end.
 
 use super::{
     Object, Rule, Trouble,
-    job::{Delivered, Job, is_before, is_end, reservation, text},
+    job::{Delivered, Job, is_before, is_end, reservation},
     meets,
 };
-use crate::faults::history::{Ask, Call, Text, Time};
-
-/// Requires that deliveries and stored records have the contents of a put.
-pub fn contents(job: &Job, object: &mut impl Object) {
-    let body = |call: &Call| match &call.ask {
-        Ask::Put { body, .. } => body.clone(),
-        _ => Text::default(),
-    };
-    let first = job.puts.iter().map(|put| put.start).min();
-    for Delivered { pop, job: given } in &job.deliveries {
-        if first.is_none_or(|first| pop.end < first) {
-            object(Rule::NeverPut, format!("delivered at {:?}, first put {first:?}", pop.end));
-        } else if !job.puts.iter().any(|put| body(put) == given.body) {
-            object(Rule::OtherBody, format!("delivered with {:?}", given.body));
-        }
-    }
-    let Some(stored) = job.stored else { return };
-    if first.is_none() {
-        object(Rule::NeverPut, format!("stored: {stored:?}"));
-    } else if let Some(other) =
-        stored.bodies.iter().find(|found| !job.puts.iter().any(|put| &*body(put) == text(found)))
-    {
-        object(Rule::OtherBody, format!("stored with {other:?}"));
-    }
-}
+use crate::faults::history::{Ask, Call, Time};
 
 /// Forbids a later delivery while an earlier one certainly holds the job.
 pub fn holders(job: &Job, wrong_clock: &[(Time, Time)], object: &mut impl Object) {
@@ -48,7 +24,8 @@ pub fn holders(job: &Job, wrong_clock: &[(Time, Time)], object: &mut impl Object
     }
 }
 
-/// Reports whether the store's clock was right when this hold began, and at each touch of it.
+/// Returns whether the store's clock was right at the begin of this reservation, and at each touch
+/// of it.
 fn times_are_right(job: &Job, held: Delivered, wrong_clock: &[(Time, Time)]) -> bool {
     let touch = |act: &&Call| matches!(act.ask, Ask::Touch { .. });
     let own = |act: &&Call| reservation(act) == Some(&*held.job.reservation);
@@ -56,39 +33,36 @@ fn times_are_right(job: &Job, held: Delivered, wrong_clock: &[(Time, Time)]) -> 
     !meets(wrong_clock, held.pop) && !touches.any(|act| meets(wrong_clock, act))
 }
 
-/// Requires that attempts grow from delivery to delivery, each with its own reservation, up to the
-/// limit.
+/// Requires that attempts that count grow from delivery to delivery, each with its own reservation,
+/// up to the limit.
 pub fn attempts(job: &Job, object: &mut impl Object) {
-    let limit = job.puts.iter().filter_map(|put| match put.ask {
-        Ask::Put { max_attempts, .. } => Some(max_attempts),
-        _ => None,
-    });
-    let limit = limit.max().unwrap_or(u32::MAX);
+    let limit = job.max_attempts();
     for (n, &one) in job.deliveries.iter().enumerate() {
         let attempt = one.job.attempt;
         if attempt == 0 || attempt > limit {
             object(Rule::Attempts, format!("attempt {attempt} of {limit}"));
         }
         for &other in &job.deliveries[n + 1..] {
-            // Sorted by attempt: `other` has the higher one.
-            let wrong = other.job.attempt == attempt || other.pop.end < one.pop.start;
+            let wrong = !job.may_precede(one, other) && !job.may_precede(other, one);
             if other.job.reservation == one.job.reservation {
                 object(Rule::TwoHolders, format!("one reservation twice, attempt {attempt}"));
             }
-            if wrong && job.no_kick_between(one, other) {
+            if wrong && job.no_reset_between(one, other) {
                 object(Rule::Attempts, format!("attempts {attempt}, then {}", other.job.attempt));
             }
         }
     }
 }
 
-/// Requires a delivery for each attempt, unless a pop may have lost its answer.
+/// Requires a delivery for each attempt that counts, unless a pop may have lost its answer.
 pub fn counted_attempts(job: &Job, trouble: &Trouble, object: &mut impl Object) {
     let put = job.puts.iter().map(|put| put.start).min().unwrap_or_default();
     for &given in &job.deliveries {
-        let life = job.last_effective_kick(given).unwrap_or(put);
-        let earlier = job.deliveries.iter().filter(|one| one.pop.end >= life);
-        let earlier = earlier.filter(|one| one.job.attempt < given.job.attempt).count();
+        let reset = job.last_effective_kick(given).max(job.moved_after(given));
+        let life = reset.unwrap_or(put);
+        let earlier = job.deliveries.iter().copied().filter(|one| one.pop.end >= life);
+        let earlier = earlier.filter(|one| job.may_precede(*one, given));
+        let earlier = earlier.filter(|one| !job.is_uncounted(*one)).count();
         let attempt = given.job.attempt;
         if attempt as usize > earlier + 1 && !trouble.between(life, given.pop.end) {
             object(Rule::Attempts, format!("attempt {attempt} after {earlier}"));
@@ -96,7 +70,8 @@ pub fn counted_attempts(job: &Job, trouble: &Trouble, object: &mut impl Object) 
     }
 }
 
-/// Requires that an acknowledged end is final, and that only a holder ended or kept the job.
+/// Requires that an acknowledged end is final, and that only the consumer with the job ended or
+/// touched it.
 pub fn ends(job: &Job, object: &mut impl Object) {
     for call in job.acts.iter().filter(|call| call.done()) {
         let (held, name) = (job.held_by(call), call.ask.name());
@@ -156,8 +131,8 @@ pub fn refusals(job: &Job, wrong_clock: &[(Time, Time)], object: &mut impl Objec
     }
 }
 
-/// Forbids to accept two puts of one id: the ids that are put again stay taken, unless a clock that
-/// is set ends their retention.
+/// Forbids two accepted puts of one id. Ids that are put again stay taken, unless a change of the
+/// clock ends their retention.
 pub fn puts(job: &Job, wrong_clock: &[(Time, Time)], object: &mut impl Object) {
     let accepted = job.puts.iter().filter(|put| put.done()).count();
     let mut deletes = job.possibly_applied().filter(|act| matches!(act.ask, Ask::Delete { .. }));
@@ -166,7 +141,7 @@ pub fn puts(job: &Job, wrong_clock: &[(Time, Time)], object: &mut impl Object) {
     }
 }
 
-/// Requires that each accepted job was ended or is stored, and not both.
+/// Requires that each accepted job was either ended or is stored.
 pub fn account(job: &Job, object: &mut impl Object) {
     let stored = job.stored.is_some();
     if job.accepted() && !stored && job.possibly_ended().next().is_none() {

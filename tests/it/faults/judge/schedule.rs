@@ -1,12 +1,12 @@
-//! Rules on due times: no job is delivered before it is due, by the clients' clock and by the
-//! store's, whatever made it due; nor while it is dead.
+//! Rules on due times: no job is delivered before its due time, by the clients' clock and by the
+//! store's, whichever call set the due time; and no job is delivered while it is dead.
 
 use super::{
     Object, Rule,
     job::{Delivered, Job, is_before},
     meets,
 };
-use crate::faults::history::{Answer, Ask, Call, StoreResult, Time};
+use crate::faults::history::{Answer, Ask, Call, Fate, StoreResult, Time};
 
 /// Forbids deliveries before the due time of the put.
 pub fn put_times(job: &Job, wrong_clock: &[(Time, Time)], object: &mut impl Object) {
@@ -36,13 +36,13 @@ pub fn put_times(job: &Job, wrong_clock: &[(Time, Time)], object: &mut impl Obje
     }
 }
 
-/// Possible difference between the clients' clock and a store's clock that was set right, until
-/// servers believe the latter.
+/// Maximum difference between the clients' clock and a corrected clock of the store, until servers
+/// adopt the latter.
 const SET_RIGHT_WITHIN: Time = Time::from_millis(500);
 
-/// Returns the end of a delay by the clients' clock; the begin of the call if the store's clock was
-/// wrong.
-fn due_after(call: &Call, delay: Time, wrong_clock: &[(Time, Time)]) -> Time {
+/// Returns the end of a delay by the clients' clock, or the begin of the call if the store's clock
+/// was wrong.
+pub fn due_after(call: &Call, delay: Time, wrong_clock: &[(Time, Time)]) -> Time {
     match wrong_clock {
         [] => call.start + delay,
         _ if meets(wrong_clock, call) => call.start,
@@ -51,7 +51,7 @@ fn due_after(call: &Call, delay: Time, wrong_clock: &[(Time, Time)]) -> Time {
 }
 
 /// Returns the earliest time at which a kick or reschedule makes the job due.
-fn moved_to(act: &Call, wrong_clock: &[(Time, Time)]) -> Option<Time> {
+pub fn moved_to(act: &Call, wrong_clock: &[(Time, Time)]) -> Option<Time> {
     match act.ask {
         Ask::Kick { .. } => Some(act.start),
         Ask::Reschedule { delay, .. } => Some(due_after(act, delay, wrong_clock)),
@@ -62,11 +62,14 @@ fn moved_to(act: &Call, wrong_clock: &[(Time, Time)]) -> Option<Time> {
 /// Forbids deliveries before the due time of a release.
 pub fn release_times(job: &Job, wrong_clock: &[(Time, Time)], object: &mut impl Object) {
     for call in &job.acts {
-        let StoreResult::Done(Answer::Released { due_at }) = call.outcome else { continue };
+        let StoreResult::Done(Answer::Released { due_at, fate }) = call.outcome else { continue };
         let Ask::Release { delay, .. } = &call.ask else { continue };
         let Some(held) = job.held_by(call) else { continue };
-        let due = due_after(call, *delay, wrong_clock);
-        // A delivery that ended before the release breaks another rule: the release was stale.
+        // A job that moves is ready at once.
+        let has_moved = matches!(fate, Fate::Moved(_));
+        let due = if has_moved { call.start } else { due_after(call, *delay, wrong_clock) };
+        // A delivery that ended before the release breaks another rule, since the release was
+        // stale.
         for given in job.after(held).filter(|given| given.pop.end > call.start) {
             let end = given.pop.end;
             let moved = job.possibly_applied().any(|act| {
@@ -87,7 +90,7 @@ pub fn reschedule_times(job: &Job, wrong_clock: &[(Time, Time)], object: &mut im
         let due = due_after(call, *delay, wrong_clock);
         for &given in &job.deliveries {
             let end = given.pop.end;
-            // A stale holder may have released the job since: its reservation is the last one.
+            // The last consumer may have released the job since, although its TTR had ended.
             let moved = job.possibly_applied().any(|act| {
                 let moves =
                     moved_to(act, wrong_clock).is_some() || matches!(act.ask, Ask::Release { .. });
@@ -102,18 +105,16 @@ pub fn reschedule_times(job: &Job, wrong_clock: &[(Time, Time)], object: &mut im
     }
 }
 
-/// Reports whether the job was certainly popped after the reschedule: a reserved job refuses that
-/// call.
+/// Returns whether the job was certainly popped after the reschedule, which a reserved job refuses.
 fn is_popped_after(job: &Job, given: Delivered, call: &Call) -> bool {
     let held = call.end < given.pop.start + given.job.ttr
         && !job.may_have_ended_hold(given, call.end, given.pop);
     given.pop.start >= call.end || (given.pop.end > call.start && held)
 }
 
-/// Forbids deliveries between a burial and a kick.
+/// Forbids deliveries between a burial, or a release that ended in death, and a kick.
 pub fn burials(job: &Job, object: &mut impl Object) {
-    let buried = job.acts.iter().filter(|call| matches!(call.ask, Ask::Bury { .. }));
-    for call in buried.filter(|call| call.done()) {
+    for call in job.acts.iter().filter(|call| call.fate() == Some(Fate::Dead)) {
         let held = job.held_by(call);
         for &given in job.deliveries.iter().filter(|given| given.pop.end > call.start) {
             let later = held.is_some_and(|held| job.is_after(given, held));
@@ -121,7 +122,7 @@ pub fn burials(job: &Job, object: &mut impl Object) {
                 job.kicks().any(|kick| kick.start < given.pop.end && !is_before(kick, call));
             if !kicked && (later || given.pop.start >= call.end) {
                 let (start, end) = (given.pop.start, call.end);
-                object(Rule::Buried, format!("buried at {end:?}, popped at {start:?}"));
+                object(Rule::Buried, format!("dead since {end:?}, popped at {start:?}"));
             }
         }
     }

@@ -1,12 +1,16 @@
-//! Tests of the judge on histories made by hand: it objects to each fault, and to nothing else.
+//! Tests of the judge with constructed histories. It must object to each fault, and to nothing
+//! else.
 
+mod expiry;
+mod moves;
+mod releases;
 mod transitions;
 
 use std::{collections::BTreeMap, time::Duration};
 
 use super::{Rule, judge};
 use crate::{
-    faults::history::{Answer, Ask, Call, Delivery, StoreResult},
+    faults::history::{Answer, Ask, Call, Delivery, Fate, StoreResult},
     support::scan::{Scan, Stored},
 };
 
@@ -28,7 +32,10 @@ fn call(start: u64, ask: Ask, outcome: StoreResult) -> Call {
 
 fn put_with(start: u64, id: &str, delay: u64, outcome: StoreResult) -> Call {
     let (id, body) = (Some(id.into()), format!("body of {id}").into());
-    call(start, Ask::Put { id, body, delay: millis(delay), max_attempts: 3 }, outcome)
+    let (delay, expires_after) = (millis(delay), None);
+    let (topic, server, max_attempts) = ("t", 0, 3);
+    let ask = Ask::Put { topic, server, id, body, delay, max_attempts, expires_after };
+    call(start, ask, outcome)
 }
 
 fn put_at(start: u64, delay: u64) -> Call {
@@ -40,14 +47,15 @@ fn put() -> Call {
     put_at(0, 0)
 }
 
-/// Returns a pop whose delivery is 5 ms after its start, with a TTR of a second, of a job that fell
-/// due at 5.
+/// Returns a pop of a job that fell due at 5 ms. Its delivery is 5 ms after its start, with a TTR
+/// of a second.
 fn pop(start: u64, attempt: u32) -> Call {
     pop_with(start, attempt, |_| {})
 }
 
 fn pop_with(start: u64, attempt: u32, change: impl FnOnce(&mut Delivery)) -> Call {
     let mut job = Delivery {
+        topic: "t",
         id: "a".into(),
         body: "body of a".into(),
         attempt,
@@ -55,6 +63,7 @@ fn pop_with(start: u64, attempt: u32, change: impl FnOnce(&mut Delivery)) -> Cal
         due_at: at(5),
         reserved_until: at(start + 5 + 1000),
         ttr: millis(1000),
+        expires_at: None,
     };
     change(&mut job);
     call(
@@ -78,9 +87,20 @@ fn finished(start: u64, attempt: u32) -> Call {
 }
 
 fn released(start: u64, attempt: u32, delay: u64) -> Call {
-    let (id, reservation) = ("a".into(), format!("r{attempt}").into());
-    let done = StoreResult::Done(Answer::Released { due_at: at(start + 5 + delay) });
-    call(start, Ask::Release { id, reservation, delay: millis(delay) }, done)
+    released_with(start, delay, &format!("r{attempt}"), true, None)
+}
+
+fn released_with(
+    start: u64,
+    delay: u64,
+    reservation: &str,
+    is_counted: bool,
+    body: Option<&str>,
+) -> Call {
+    let (id, reservation, body) = ("a".into(), reservation.into(), body.map(Into::into));
+    let ask = Ask::Release { id, reservation, delay: millis(delay), is_counted, body };
+    let due_at = at(start + 5 + delay);
+    call(start, ask, StoreResult::Done(Answer::Released { due_at, fate: Fate::Alive }))
 }
 
 fn deleted(start: u64, outcome: StoreResult) -> Call {
@@ -95,7 +115,11 @@ fn touched(start: u64, attempt: u32) -> Call {
 
 fn buried(start: u64, attempt: u32) -> Call {
     let (id, reservation) = ("a".into(), format!("r{attempt}").into());
-    call(start, Ask::Bury { id, reservation }, StoreResult::Done(Answer::Buried))
+    call(
+        start,
+        Ask::Bury { id, reservation },
+        StoreResult::Done(Answer::Buried { fate: Fate::Dead }),
+    )
 }
 
 fn kick(start: u64, outcome: StoreResult) -> Call {
@@ -135,7 +159,8 @@ fn refused(code: &str) -> StoreResult {
 fn stored(sets: &[&str]) -> Scan {
     let body = "\"body of a\"".to_owned();
     let sets = sets.iter().map(ToString::to_string).collect();
-    BTreeMap::from([("a".to_owned(), Stored { bodies: vec![body], sets, attempts: 0 })])
+    let stored = Stored { bodies: vec![body], sets, ..Stored::default() };
+    BTreeMap::from([("a".to_owned(), stored)])
 }
 
 /// Returns the rules that the judge finds broken.
@@ -163,7 +188,7 @@ fn a_clean_history_is_clean() {
         pop(20, 1),
         released(100, 1, 1000),
         finish(150, 1, refused("reservation_lost")),
-        // The TTR of attempt 2 ends, and a later finish by it is refused.
+        // The TTR of attempt 2 ends, and a later finish with its reservation is refused.
         pop_with(1200, 2, late),
         pop_with(2300, 3, late),
         finish(2350, 2, refused("reservation_lost")),
@@ -202,15 +227,22 @@ fn what_is_unknown_may_have_gone_either_way() {
     let again = finish(60, 1, refused("job_not_found"));
     is_content(&[put(), pop(20, 1), unknown.clone(), again], &Scan::new());
     is_content(&[put(), pop(20, 1), unknown, pop(1100, 2), finished(1120, 2)], &Scan::new());
-    // A pop without an answer took an attempt.
+    // A pop without an answer has used an attempt.
     let lost = call(20, Ask::Pop { topic: "t", server: 0 }, StoreResult::Unknown);
     is_content(&[put(), lost, pop(1100, 2), finished(1120, 2)], &Scan::new());
 }
 
 #[test]
 fn a_job_without_an_id_is_known_by_its_body_and_only_once() {
-    let ask =
-        || Ask::Put { id: None, body: "body of a".into(), delay: Duration::ZERO, max_attempts: 3 };
+    let ask = || Ask::Put {
+        topic: "t",
+        server: 0,
+        id: None,
+        body: "body of a".into(),
+        delay: Duration::ZERO,
+        max_attempts: 3,
+        expires_after: None,
+    };
     let unknown = call(0, ask(), StoreResult::Unknown);
     is_content(&[unknown.clone(), pop(20, 1), finished(40, 1)], &Scan::new());
     let twin = pop_with(60, 1, |job| {
@@ -237,11 +269,14 @@ fn it_objects_to_a_lost_job() {
 fn it_objects_to_what_was_never_put() {
     objects(&[pop(20, 1), finished(40, 1)], Rule::NeverPut);
     let refused_put = put_with(0, "a", 0, refused("store_unavailable"));
-    objects(&[refused_put.clone(), pop(20, 1), finished(40, 1)], Rule::NeverPut);
+    let refused_and_popped = [refused_put.clone(), pop(20, 1), finished(40, 1)];
+    objects(&refused_and_popped, Rule::NeverPut);
+    let found = judge(&refused_and_popped, &Scan::new(), &[]);
+    assert!(found[0].what.contains("store_unavailable"), "{found:?}");
     assert_eq!(broken(&[refused_put], &stored(&["{dq:0}:ready:t"])), [Rule::NeverPut]);
     let exists = put_with(0, "a", 0, refused("job_exists"));
     objects(&[exists], Rule::NeverPut);
-    // A later put does not make up for it.
+    // A later put does not excuse this.
     let put_later = [pop(0, 1), put_at(100, 0), finished(200, 1)];
     assert!(broken(&put_later, &Scan::new()).contains(&Rule::NeverPut));
 }
@@ -272,7 +307,8 @@ fn it_objects_to_an_early_delivery_by_either_clock() {
 #[test]
 fn it_objects_to_two_holders() {
     objects(&[put(), pop(20, 1), pop(900, 2), finished(950, 2)], Rule::TwoHolders);
-    // A millisecond too soon by the store's clock, perhaps not by the clients'.
+    // The delivery is a millisecond too early by the store's clock, but perhaps not by the clients'
+    // clock.
     let soon = pop_with(1020, 2, |job| job.reserved_until = at(1024 + 1000));
     objects(&[put(), pop(20, 1), soon, finished(1050, 2)], Rule::TwoHolders);
     // A finish that certainly failed does not release the job.
@@ -298,7 +334,7 @@ fn it_objects_to_a_live_finish_that_was_refused() {
 #[test]
 fn it_objects_to_a_delivery_after_the_end() {
     objects(&[put(), pop(20, 1), finished(40, 1), pop(60, 2)], Rule::AfterTheEnd);
-    // Also while the finish was under way: either the pop came after the finish, or the finish came
+    // The same holds during the finish: either the pop came after the finish, or the finish came
     // too late.
     objects(&[put(), pop(20, 1), finished(1100, 1), pop(1105, 2)], Rule::AfterTheEnd);
     let deleted = || deleted(40, StoreResult::Done(Answer::Deleted));
@@ -317,7 +353,7 @@ fn it_objects_to_an_id_that_is_taken_and_put_again() {
     }
     let late = pop_with(600, 1, |job| job.due_at = at(505));
     objects(&[put_at(0, 500), cancelled(20), late], Rule::AfterTheEnd);
-    // The first put may have been done; one that certainly was counts once.
+    // The first put may have been carried out. Only one put was certainly accepted.
     let lost = put_with(0, "a", 0, StoreResult::Unknown);
     let popped = pop_with(60, 1, |job| job.due_at = at(25));
     is_content(&[lost, put_at(20, 0), popped, finished(80, 1)], &Scan::new());

@@ -1,4 +1,4 @@
-//! The lies, each in the requests passed on and in the answers.
+//! The lies: changes of forwarded requests and of answers.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use super::{Decision, Lie, Proxy};
 const EARLY: f64 = 0.05;
 
 impl Proxy {
-    /// Decides whether a request is passed on, and changes it.
+    /// Decides whether to forward a request, and changes it.
     pub fn request(&self, path: &str, mut asked: Value) -> Decision {
         match path.split('/').collect::<Vec<_>>()[1..] {
             ["jobs"] => {
@@ -35,8 +35,13 @@ impl Proxy {
                 self.note(id);
                 return Decision::Answer(StatusCode::NO_CONTENT, Value::Null);
             }
+            ["jobs", id, "release"] => self.change_release(id, &mut asked),
             ["topics", topic, "pause"] if self.should_lie(Lie::ForgetsPauses, 1) => {
                 let told = json!({"topic": topic, "paused": true, "paused_until": null});
+                return Decision::Answer(StatusCode::OK, told);
+            }
+            ["topics", _] if self.should_lie(Lie::ForgetsDeadTo, 1) => {
+                let told = json!({"defaults": {"dead_to": asked["dead_to"]}});
                 return Decision::Answer(StatusCode::OK, told);
             }
             _ => {}
@@ -44,7 +49,7 @@ impl Proxy {
         Decision::Forward(asked, Vec::new())
     }
 
-    /// Returns the made-up answer to a put that is lost; otherwise may change the put.
+    /// Returns the made-up answer if the put is to be lost. Otherwise may change the put.
     fn put(&self, put: &mut Value) -> Option<Value> {
         let delay = put["delay"].as_f64().unwrap_or_default();
         if self.should_lie(Lie::LosesJobs, 1000) {
@@ -57,6 +62,14 @@ impl Proxy {
             return Some(json!({"id": id, "topic": put["topic"], "state": state,
                 "due_at": format!("{due_at:.3}")}));
         }
+        if let (Some(after), Some(id)) = (put["expires_after"].as_f64(), put["id"].as_str())
+            && put["topic"] != "expiring"
+            && self.should_lie(Lie::DeliversExpired, 2)
+        {
+            self.note(id);
+            self.memory().lives.insert(id.to_owned(), (after * 1e3).round() as i64);
+            put["expires_after"] = Value::Null;
+        }
         if delay >= EARLY && put["id"].is_string() && self.should_lie(Lie::Early, 1) {
             put["delay"] = json!(((delay - EARLY) * 1e3).round() / 1e3);
             let id = put["id"].as_str().expect("an id");
@@ -66,11 +79,50 @@ impl Proxy {
         None
     }
 
+    /// Removes a part of a release.
+    fn change_release(&self, id: &str, release: &mut Value) {
+        for (lie, part) in [(Lie::CountsUncounted, "count_attempt"), (Lie::KeepsBodies, "body")] {
+            if release[part] != Value::Null && self.should_lie(lie, 2) {
+                release.as_object_mut().expect("an object").remove(part);
+                self.note(id);
+            }
+        }
+    }
+
     pub fn change(&self, path: &str, answer: &mut Value) {
         if path.ends_with("/pop") {
             self.change_popped(path, answer);
+            self.show_expiries(answer);
         }
         self.hide_early(answer);
+        if self.lie == Lie::LeavesMoved {
+            self.leave_moved(path, answer);
+        }
+    }
+
+    /// Remembers jobs of the topic `dying`, and lets its next consumer have a job that has moved.
+    fn leave_moved(&self, path: &str, answer: &mut Value) {
+        const POP: &str = "/topics/dying/pop";
+        if path == POP {
+            let mut memory = self.memory();
+            let left = memory.twice.remove(POP);
+            let Some(Value::Array(jobs)) = answer.get_mut("jobs") else { return };
+            for job in jobs.iter() {
+                let id = job["id"].as_str().expect("an id").to_owned();
+                memory.dying.insert(id, job.clone());
+            }
+            jobs.extend(left);
+        } else if answer["topic"] == "fallen" && answer["state"] == "ready" {
+            let id = path.split('/').nth(2).expect("an id").to_owned();
+            let Some(mut job) = self.memory().dying.remove(&id) else { return };
+            if self.should_lie(Lie::LeavesMoved, 3) {
+                self.note(&id);
+                job["attempt"] = json!(job["attempt"].as_u64().expect("a number") + 1);
+                let reversed = |text: &str| text.chars().rev().collect::<String>();
+                job["reservation"] = json!(job["reservation"].as_str().map(reversed));
+                self.memory().twice.insert(POP.to_owned(), job);
+            }
+        }
     }
 
     fn change_popped(&self, path: &str, answer: &mut Value) {
@@ -92,6 +144,19 @@ impl Proxy {
             self.memory().twice.insert(path.to_owned(), job);
         }
         jobs.extend(given);
+    }
+
+    /// Adds the expiry to jobs that should have one.
+    fn show_expiries(&self, answer: &mut Value) {
+        let memory = self.memory();
+        for job in answer["jobs"].as_array_mut().into_iter().flatten() {
+            let after = job["id"].as_str().and_then(|id| memory.lives.get(id));
+            let Some(after) = after else { continue };
+            let due_at: Timestamp =
+                job["due_at"].as_str().and_then(|time| time.parse().ok()).expect("a time");
+            let expires_at = due_at + jiff::SignedDuration::from_millis(*after);
+            job["expires_at"] = json!(format!("{expires_at:.3}"));
+        }
     }
 
     /// Changes the times of early jobs to the times that clients expect.

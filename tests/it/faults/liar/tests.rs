@@ -1,5 +1,5 @@
-//! The ordinary load on a file store, through a proxy that lies: the judge objects to each lie, and
-//! to no job that was not lied about. Without lies it objects to nothing.
+//! The ordinary load on a file store, through a proxy that lies. The judge must object to each lie,
+//! and to no other job. Without lies, it must have no objection.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -22,7 +22,8 @@ use crate::{
     },
 };
 
-/// Allows one load at a time: 50 ms too early shows only if answers are faster than that.
+/// Allows only one load at a time, since the judge notices 50 ms only if answers are faster than
+/// that.
 static ALONE: Mutex<()> = Mutex::const_new(());
 
 #[derive(Debug)]
@@ -33,7 +34,7 @@ struct Verdict {
     unexplained: Vec<Objection>,
 }
 
-/// Runs a load with at least `least` lies, of which one breaks `rule`, and judges it.
+/// Runs a load with at least `least` lies, one of which breaks `rule`. Judges the load.
 async fn verdict(lie: Lie, least: usize, rule: Option<Rule>) -> Verdict {
     let _alone = ALONE.lock().await;
     let dir = tempfile::tempdir().expect("a temporary folder");
@@ -42,7 +43,7 @@ async fn verdict(lie: Lie, least: usize, rule: Option<Rule>) -> Verdict {
     let history = Arc::new(History::new());
     let servers = [liar.base.clone()];
     let load = Load::start(&history, &servers, Again::Never);
-    // Until TTRs have ended and the proxy has lied enough.
+    // Waits until TTRs have ended and the proxy has told enough lies.
     let under_load = rule.filter(|rule| *rule != Rule::Early);
     while history.now() < Duration::from_secs(6)
         || liar.lie_count() < least
@@ -50,7 +51,7 @@ async fn verdict(lie: Lie, least: usize, rule: Option<Rule>) -> Verdict {
     {
         assert!(
             history.now() < scaled(Duration::from_secs(300)),
-            "{} lies, and none shows",
+            "none of {} lies has an effect that the judge can notice",
             liar.lie_count()
         );
         tokio::time::sleep(Duration::from_millis(200)).await; // the load must run
@@ -88,8 +89,8 @@ async fn verdict(lie: Lie, least: usize, rule: Option<Rule>) -> Verdict {
     Verdict { lies: liar.lie_count(), found: rules, unexplained }
 }
 
-/// Waits until a lie about a due time shows. Under load, answers take longer than the 50 ms of the
-/// lie; a single client gets quick ones.
+/// Waits until a lie about a due time is noticeable. Under load, answers take longer than the 50 ms
+/// of the lie, so this uses a single client.
 async fn wait_for_one_early(history: &Arc<History>, servers: &[String]) {
     let mut client = Client::new(Arc::clone(history), servers, 0);
     for probe in 0..200 {
@@ -101,6 +102,8 @@ async fn wait_for_one_early(history: &Arc<History>, servers: &[String]) {
             delay,
             max_attempts: 20,
             finished_retention: Duration::ZERO,
+            priority: 4,
+            expires_after: None,
         };
         client.put(put).await;
         for job in client.pop("t", "wait=2s&count=20").await {
@@ -110,11 +113,11 @@ async fn wait_for_one_early(history: &Arc<History>, servers: &[String]) {
             return;
         }
     }
-    panic!("no lie shows");
+    panic!("no early delivery was noticeable");
 }
 
-/// Reports whether a lie against this rule shows yet. Lies about times show only in quick answers,
-/// and a busy machine is slow. A lost job shows only at the end.
+/// Returns whether a lie against this rule is noticeable yet. Lies about times are noticeable only
+/// in quick answers, which a busy machine may not give. A lost job is noticeable only at the end.
 fn shows(rule: Option<Rule>, history: &History) -> bool {
     let Some(rule) = rule.filter(|rule| *rule != Rule::Lost) else { return true };
     judge(&history.calls(), &Scan::new(), &[]).iter().any(|objection| objection.rule == rule)
@@ -155,6 +158,31 @@ async fn a_server_that_forgets_a_finish_is_caught() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_server_that_miscounts_attempts_is_caught() {
     is_caught(Lie::MiscountsAttempts, 10, Rule::Attempts).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_server_that_delivers_expired_jobs_is_caught() {
+    is_caught(Lie::DeliversExpired, 20, Rule::Expired).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_server_that_counts_an_uncounted_attempt_is_caught() {
+    is_caught(Lie::CountsUncounted, 5, Rule::Attempts).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_server_that_keeps_the_old_body_is_caught() {
+    is_caught(Lie::KeepsBodies, 5, Rule::OtherBody).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_server_that_leaves_a_moved_job_is_caught() {
+    is_caught(Lie::LeavesMoved, 5, Rule::OtherTopic).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_server_that_forgets_where_dead_jobs_go_is_caught() {
+    is_caught(Lie::ForgetsDeadTo, 1, Rule::NotMoved).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]

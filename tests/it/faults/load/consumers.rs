@@ -10,7 +10,7 @@ use std::{
 
 use super::{BATCH, ONCE, PAUSED, TOPIC, TTR};
 use crate::faults::{
-    client::Client,
+    client::{Client, Release},
     history::{Delivery, Time},
 };
 
@@ -19,11 +19,11 @@ enum Then {
     /// Touch, and finish after the first TTR, within the second.
     Touch,
     Kick,
-    /// Reschedule too late, which ends the hold, then try to finish.
+    /// Reschedule after the TTR, which ends the reservation, and then try to finish.
     Change,
 }
 
-/// Ends jobs until `stop`, and reports in `behind` whether consumers are behind.
+/// Ends jobs until `stop` is set. Sets in `behind` whether consumers are too slow.
 pub async fn end_jobs(mut client: Client, (behind, stop): (Arc<AtomicBool>, Arc<AtomicBool>)) {
     let mut popped = 0_u64;
     let mut later: Vec<(Time, Then, Delivery)> = Vec::new();
@@ -37,22 +37,24 @@ pub async fn end_jobs(mut client: Client, (behind, stop): (Arc<AtomicBool>, Arc<
             popped += 1;
             let now = client.now();
             match popped % 40 {
-                // The next consumer holds the job for a while, until the finish further below.
+                // The next consumer keeps the job for a while, until the finish below.
                 _ if job.attempt > 1 => later.push((now + TTR / 5, Then::Finish, job)),
-                // Too late: refused if another consumer has the job by now, accepted otherwise.
+                // This call is late: the server refuses it if another consumer has the job, and
+                // accepts it otherwise.
                 0 | 1 => later.push((now + TTR + TTR / 20, Then::Finish, job)),
-                2 => client.release(&job, Duration::from_millis(popped % 500)).await,
+                2 => release(&mut client, &job, popped / 40).await,
                 3 => client.delete(&job.id).await,
                 4 => {
                     client.bury(&job).await;
-                    // Some stay dead.
+                    // Some jobs stay dead.
                     if popped % 200 != 4 {
                         later.push((now + TTR / 10, Then::Kick, job));
                     }
                 }
                 5 => later.push((now + TTR / 2, Then::Touch, job)),
                 6 => later.push((now + TTR + TTR / 20, Then::Change, job)),
-                7..10 => client.finish(&job).await,
+                7 => release(&mut client, &job, popped / 40 + 1).await,
+                8..10 => client.finish(&job).await,
                 _ => done.push(job),
             }
         }
@@ -78,8 +80,16 @@ pub async fn end_jobs(mut client: Client, (behind, stop): (Arc<AtomicBool>, Arc<
     }
 }
 
-/// Pops jobs of the topic that is paused at times. The pops are so short that each pause sees some
-/// begin and end.
+/// Releases a job with a delay. The number determines whether the attempt counts, and whether the
+/// body changes.
+async fn release(client: &mut Client, job: &Delivery, number: u64) {
+    let delay = Duration::from_millis(number * 7 % 500);
+    let (is_uncounted, changes_body) = (!number.is_multiple_of(3), number.is_multiple_of(2));
+    client.release(job, Release { delay, is_uncounted, changes_body }).await;
+}
+
+/// Pops jobs of the topic that is paused at times. The pops are so short that some begin and end
+/// within each pause.
 pub async fn end_paused_jobs(mut client: Client, stop: Arc<AtomicBool>) {
     while !stop.load(Ordering::Relaxed) {
         for job in client.pop(PAUSED, "wait=50ms&count=10").await {
@@ -88,14 +98,14 @@ pub async fn end_paused_jobs(mut client: Client, stop: Arc<AtomicBool>) {
     }
 }
 
-/// Finishes jobs whose ids stay taken; some after a release, or after an expired TTR.
+/// Finishes jobs whose ids stay taken, some of them after a release or an expired TTR.
 pub async fn end_once(mut client: Client, stop: Arc<AtomicBool>) {
     let mut popped = 0_u64;
     while !stop.load(Ordering::Relaxed) {
         for job in client.pop(ONCE, "wait=500ms&count=10").await {
             popped += 1;
             match popped % 10 {
-                0 => client.release(&job, Duration::from_millis(popped % 500)).await,
+                0 => release(&mut client, &job, popped / 10).await,
                 1 => {}
                 _ => client.finish(&job).await,
             }

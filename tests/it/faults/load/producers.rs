@@ -9,19 +9,21 @@ use std::{
     time::Duration,
 };
 
-use super::{ATTEMPTS, BATCH, DOOMED, HELD, KEPT, ONCE, PAUSED, RETENTION, TOPIC, TRIES};
+use super::{
+    ATTEMPTS, BATCH, DOOMED, EXPIRING, HELD, KEPT, ONCE, PAUSED, RETENTION, TOPIC, TRIES, TTR,
+};
 use crate::faults::{
-    client::{Client, Put},
+    client::{Client, Put, Release},
     history::{StoreResult, Text, Time},
 };
 
 const PAUSE: Duration = Duration::from_millis(5);
-/// Time between puts while the consumers are behind: debug builds on a busy machine must keep up.
+/// Time between puts while the consumers are too slow, for debug builds on a busy machine.
 const LONG_PAUSE: Duration = Duration::from_millis(200);
 
 const NOW: Duration = Duration::ZERO;
 
-/// Puts until `stop`, more slowly while the consumers are `behind`.
+/// Puts jobs until `stop` is set, more slowly while `behind` is set.
 pub async fn put_jobs(
     mut client: Client,
     producer: String,
@@ -36,14 +38,29 @@ pub async fn put_jobs(
     }
 }
 
-/// Returns a put whose body, and id if it keeps one, is this name.
-fn named(topic: &'static str, name: &Text, delay: Duration) -> Put {
-    let (id, body) = (Some(name.clone()), name.clone());
-    Put { topic, id, body, delay, max_attempts: ATTEMPTS, finished_retention: NOW }
+/// Returns a put with this name as its body and, for some jobs, as its id. The name determines the
+/// priority.
+pub fn named(topic: &'static str, name: &Text, delay: Duration) -> Put {
+    Put {
+        topic,
+        id: Some(name.clone()),
+        body: name.clone(),
+        delay,
+        max_attempts: ATTEMPTS,
+        finished_retention: NOW,
+        priority: name.bytes().next_back().unwrap_or_default() % 10,
+        expires_after: None,
+    }
 }
 
-/// Puts jobs whose ids stay taken after their end, each again at once and seconds later, as a
-/// producer does that got no answer. Deletes some before they are due, which takes their ids too.
+/// Returns a put of a job that expires this long after its due time.
+pub fn expiring(put: Put, expires_after: Duration) -> Put {
+    Put { expires_after: Some(expires_after), ..put }
+}
+
+/// Puts jobs whose ids stay taken after their end. Puts each again at once and seconds later, like
+/// a producer without an answer. Deletes some before they are due, which also keeps their ids
+/// taken.
 pub async fn put_again(mut client: Client, producer: String, stop: Arc<AtomicBool>) {
     const LATER: Duration = Duration::from_secs(5);
     let mut later: VecDeque<(Time, Text)> = VecDeque::new();
@@ -71,14 +88,14 @@ async fn put_one(client: &mut Client, name: &str, number: u64) {
     let name = Text::from(name);
     let soon = Duration::from_millis(number * 37 % 2000);
     match number % 20 {
-        // The job is deleted before it is due, or while a consumer may hold it.
+        // Deletes the job before it is due, or while it may be reserved.
         0 | 1 => {
             let delay = if number % 20 == 1 { soon } else { NOW };
             client.put(named(TOPIC, &name, delay)).await;
             client.delete(&name).await;
         }
         2 => {
-            // The job lives for an hour, so putting it again is harmless, and its outcome becomes
+            // The job exists for an hour, so it is harmless to put it again until the outcome is
             // certain.
             for _ in 0..TRIES {
                 let put = client.put(named(KEPT, &name, Duration::from_secs(3600))).await;
@@ -93,11 +110,20 @@ async fn put_one(client: &mut Client, name: &str, number: u64) {
         }
         4 => doom(client, &name, number).await,
         5..8 => drop(client.put(Put { id: None, ..named(TOPIC, &name, NOW) }).await),
-        8 => drop(client.put(named(PAUSED, &name, NOW)).await),
-        9..12 => drop(client.put(named(TOPIC, &name, soon)).await),
-        // The job becomes due later than it was put for, or sooner.
+        // Half of these jobs expire during a pause.
+        8 => {
+            let put = named(PAUSED, &name, NOW);
+            let expires = number % 40 == 8;
+            client.put(if expires { expiring(put, TTR / 10) } else { put }).await;
+        }
+        9 => drop(client.put(named(TOPIC, &name, soon)).await),
+        // Some consumers keep the job reserved beyond its expiry.
+        10 => drop(client.put(expiring(named(TOPIC, &name, soon), TTR / 4)).await),
+        11 => drop(client.put(expiring(named(EXPIRING, &name, soon), soon / 8 + TTR / 40)).await),
+        // Reschedules the job to a later or an earlier time.
         12 => {
-            client.put(named(TOPIC, &name, Duration::from_millis(500))).await;
+            let put = named(TOPIC, &name, Duration::from_millis(500));
+            client.put(expiring(put, TTR / 2)).await;
             client.reschedule(&name, soon).await;
         }
         13 => {
@@ -107,7 +133,8 @@ async fn put_one(client: &mut Client, name: &str, number: u64) {
         14..18 => {
             let part = |n: u64| {
                 let delay = if n.is_multiple_of(2) { NOW } else { soon };
-                named(TOPIC, &Text::from(format!("{name}.{n}")), delay)
+                let put = named(TOPIC, &Text::from(format!("{name}.{n}")), delay);
+                if n.is_multiple_of(5) { expiring(put, Duration::from_secs(3600)) } else { put }
             };
             client.put_batch((0..BATCH).map(part).collect()).await;
         }
@@ -115,15 +142,15 @@ async fn put_one(client: &mut Client, name: &str, number: u64) {
     }
 }
 
-/// Puts a job that is dead after its first release; some are kicked, and die once more.
+/// Puts a job that is dead after its first release. Kicks some of these jobs, which die once more.
 async fn doom(client: &mut Client, name: &Text, number: u64) {
     client.put(Put { max_attempts: 1, ..named(DOOMED, name, NOW) }).await;
     for job in client.pop(DOOMED, "").await {
-        client.release(&job, NOW).await;
+        client.release(&job, Release::default()).await;
         if number % 60 == 4 {
             client.kick(&job.id).await;
             for job in client.pop(DOOMED, "").await {
-                client.release(&job, NOW).await;
+                client.release(&job, Release::default()).await;
             }
         }
     }

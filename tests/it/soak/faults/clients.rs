@@ -3,13 +3,17 @@
 use std::{
     io::{Read, Write},
     net::TcpStream,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use socket2::SockRef;
 use tokio::{task::block_in_place, time::sleep};
 
-use crate::soak::faults::Scene;
+use crate::{
+    faults::history::{Ask, StoreResult},
+    soak::faults::Scene,
+    support::patience::scaled,
+};
 
 const POP: &[u8] = b"POST /topics/t/pop?wait=2s&count=3 HTTP/1.1\r\nHost: localhost\r\n\r\n";
 
@@ -19,12 +23,13 @@ fn connect(port: u16) -> TcpStream {
     client
 }
 
-/// Consumers disconnect in the middle of the request, before the answer, in the middle of it, or
-/// after it; half of them with a reset.
+/// Consumers disconnect within the request, before the answer, within the answer, or after it. Half
+/// of them reset the connection.
 pub async fn hang_up(mut scene: Scene<'_>) -> bool {
     let server = scene.any_server();
     let port = scene.stage.servers[server].port;
     for _ in 0..40 {
+        let start = scene.history.now();
         let (phase, later) = (scene.random_below(5), scene.random_below(60));
         let (abrupt, part) = (scene.random_below(2) == 0, scene.random_below(60));
         block_in_place(|| {
@@ -41,11 +46,14 @@ pub async fn hang_up(mut scene: Scene<'_>) -> bool {
                 _ => drop(client.read(&mut [0; 8192])),
             }
         });
+        // An answer that arrived cost attempts, of which the judge must know.
+        let lost = (Ask::Pop { topic: "t", server }, StoreResult::Unknown);
+        scene.history.add("pop", start, [lost]);
     }
     true
 }
 
-/// Puts break off in their head or body, and create no job.
+/// Puts end within their head or body, and create no job.
 pub async fn send_half_a_request(mut scene: Scene<'_>) -> bool {
     let server = scene.any_server();
     let port = scene.stage.servers[server].port;
@@ -59,12 +67,20 @@ pub async fn send_half_a_request(mut scene: Scene<'_>) -> bool {
         block_in_place(|| connect(port).write_all(&whole.as_bytes()[..=part])).expect("sent");
     }
     sleep(Duration::from_millis(100)).await;
-    let (status, topic) = scene.stage.servers[server].process.get("/topics/half").await;
-    assert_eq!((status, &topic["ready"]), (200, &0.into()), "half a put was taken: {topic}");
-    true
+    // The store may be unavailable for a moment, if the fault before this one has just ended.
+    let end = Instant::now() + scaled(Duration::from_secs(10));
+    loop {
+        let (status, topic) = scene.stage.servers[server].process.get("/topics/half").await;
+        if status == 200 {
+            assert_eq!(topic["ready"], 0, "an incomplete put has created a job");
+            return true;
+        }
+        assert!(Instant::now() < end, "the topic cannot be read: {status} {topic}");
+        sleep(Duration::from_millis(50)).await;
+    }
 }
 
-/// Clients request one page after another and read no answer.
+/// Clients send many requests without reading answers.
 pub async fn do_not_read(mut scene: Scene<'_>) -> bool {
     let server = scene.any_server();
     let port = scene.stage.servers[server].port;
@@ -73,7 +89,7 @@ pub async fn do_not_read(mut scene: Scene<'_>) -> bool {
     for mut client in &clients {
         client.set_nonblocking(true).expect("a socket");
         for _ in 0..50 {
-            // Until the server stops reading requests too.
+            // Sends until the server stops reading, since it cannot write.
             if client.write_all(page.as_bytes()).is_err() {
                 break;
             }

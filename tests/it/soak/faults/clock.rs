@@ -1,6 +1,9 @@
-//! Jumps of the store's clock, set back after a while.
+//! Jumps of the store's clock. Each fault sets the clock back after a while.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use serde_json::Value;
 use tokio::time::sleep;
@@ -29,20 +32,20 @@ pub async fn fifteen_days_ahead(scene: Scene<'_>) -> bool {
     moved(scene, 15 * 24 * HOUR).await
 }
 
-/// Moves the clock by this many seconds and back; all servers must count both jumps.
+/// Maximum time for which the clock stays moved. After a minute, servers would adopt its time.
+const MOVED_FOR: Duration = Duration::from_secs(10);
+
+/// Moves the clock by `seconds` and back. The fault has an effect if all servers count both jumps.
 async fn moved(scene: Scene<'_>, seconds: i64) -> bool {
     let mut seen = true;
     for offset in [seconds, 0] {
         let before = jumps(&scene).await;
         scene.stage.clock.set(offset);
-        let mut counted = false;
-        for _ in 0..500 {
+        let (began, mut counted) = (Instant::now(), false);
+        while !counted && began.elapsed() < MOVED_FOR {
+            sleep(Duration::from_millis(20)).await; // the timers must run to notice the jump
             let now = jumps(&scene).await;
             counted = now.iter().zip(&before).all(|(now, before)| now > before);
-            if counted {
-                break;
-            }
-            sleep(Duration::from_millis(20)).await; // until the timers have run
         }
         seen &= counted;
         sleep(Duration::from_secs(1)).await;
@@ -50,36 +53,49 @@ async fn moved(scene: Scene<'_>, seconds: i64) -> bool {
     seen
 }
 
-/// Returns the jumps that each server has counted.
+/// Returns the number of jumps that each server has counted.
 async fn jumps(scene: &Scene<'_>) -> Vec<u64> {
     let mut all = Vec::new();
     for server in &scene.stage.servers {
         let metrics = server.process.text("/metrics").await;
         let line = metrics.lines().find(|l| l.starts_with("delay_queue_clock_jumps_total "));
         let count = line.and_then(|line| line.rsplit(' ').next()?.parse().ok());
-        all.push(count.expect("the metric"));
+        all.push(count.expect("the metric of clock jumps"));
     }
     all
 }
 
-/// Time that servers keep the old clock after a jump, and a margin.
-pub const BELIEVED_AFTER: Duration = Duration::from_secs(75);
+/// Time after which servers adopt a clock that has jumped, and a margin.
+pub const ADOPTED_AFTER: Duration = Duration::from_secs(75);
 
-/// Deletes the jobs whose times a wrong clock set, as an operator would: nothing waits for them.
-pub async fn set_right(bases: &[String], history: &Arc<History>) {
+/// Deletes the jobs whose times were computed with a wrong clock, as an operator would. Otherwise
+/// the drain would wait for them.
+pub async fn delete_far_jobs(bases: &[String], history: &Arc<History>) {
     let mut client = Client::new(Arc::clone(history), bases, 0);
-    for (state, field) in [("delayed", "due_at"), ("reserved", "reserved_until")] {
-        for id in far_ahead(&bases[0], state, field).await {
+    let far = [
+        ("t", "delayed", "due_at"),
+        ("t", "reserved", "reserved_until"),
+        ("expiring", "delayed", "due_at"),
+        ("expiring", "ready", "due_at"),
+        ("dying", "delayed", "due_at"),
+        ("dying", "ready", "due_at"),
+        ("dying", "reserved", "reserved_until"),
+        ("fallen", "delayed", "due_at"),
+        ("fallen", "ready", "due_at"),
+        ("fallen", "reserved", "reserved_until"),
+    ];
+    for (topic, state, field) in far {
+        for id in far_ahead(&bases[0], topic, state, field).await {
             client.delete(&id.into()).await;
         }
     }
 }
 
-/// Returns the load's jobs that are due in more than ten seconds.
-async fn far_ahead(base: &str, state: &str, field: &str) -> Vec<String> {
+/// Returns the jobs of a topic whose time in this field is more than ten seconds ahead.
+async fn far_ahead(base: &str, topic: &str, state: &str, field: &str) -> Vec<String> {
     let (mut ids, mut cursor) = (Vec::new(), String::new());
     loop {
-        let url = format!("{base}/topics/t/jobs?state={state}&limit=1000{cursor}");
+        let url = format!("{base}/topics/{topic}/jobs?state={state}&limit=1000{cursor}");
         let page: Value = reqwest::get(url).await.expect("an answer").json().await.expect("JSON");
         let jobs = page["jobs"].as_array().expect("jobs").iter();
         let far = jobs.filter(|job| seconds_until(&job[field]) > 10);

@@ -31,12 +31,12 @@ pub async fn power_lost(scene: Scene<'_>) -> bool {
             block_in_place(|| single.redis.resume());
             return cut > 0;
         }
-        _ => panic!("no disk of this store can be broken"),
+        _ => panic!("tests cannot break the disk of this store"),
     }
     true
 }
 
-/// Cuts the power in a write: of the unsynced writes, a part of each file is kept.
+/// Cuts the power within a write: a part of the unsynced bytes of each file is kept.
 pub async fn power_lost_in_a_write(scene: Scene<'_>) -> bool {
     let Scene { stage, random, .. } = scene;
     block_in_place(|| {
@@ -51,7 +51,7 @@ pub async fn full(scene: Scene<'_>) -> bool {
     match &mut scene.stage.store {
         Store::File(_) => filled(scene, ENOSPC).await,
         Store::Redis(single) => {
-            // Redis refuses writes, or ends if it syncs each write and cannot.
+            // Redis refuses writes, or exits if it must sync each write and cannot.
             let before = scene.history.failures_with(": 50");
             single.disk.set(Field::WriteError, ENOSPC);
             let refused = holds_soon(|| scene.history.failures_with(": 50") > before).await;
@@ -62,7 +62,7 @@ pub async fn full(scene: Scene<'_>) -> bool {
             }
             refused
         }
-        _ => panic!("no disk of this store can be broken"),
+        _ => panic!("tests cannot break the disk of this store"),
     }
 }
 
@@ -70,7 +70,8 @@ pub async fn quota_used_up(scene: Scene<'_>) -> bool {
     filled(scene, EDQUOT).await
 }
 
-/// Fills the rest of the disk with large jobs: puts are refused meanwhile, and all else goes on.
+/// Fills the rest of the disk with large jobs. Meanwhile the server refuses puts and carries out
+/// all other calls.
 async fn filled(scene: Scene<'_>, error: i32) -> bool {
     let (disk, server) = (scene.stage.disk(), &scene.stage.servers[0].process);
     let files = fs::read_dir(disk.root().join("state/data")).expect("the store's directory");
@@ -78,7 +79,7 @@ async fn filled(scene: Scene<'_>, error: i32) -> bool {
     let before = scene.history.failures_with("507 store_full");
     disk.set(Field::FullError, error);
     disk.set(Field::CapacityKib, i32::try_from(used / 1024 + 2048).expect("a small store"));
-    // The file may have much free room inside.
+    // Many batches may be needed, since the file may contain much free space.
     let all = put_large(server, 100).await;
     assert!(!all, "the disk does not fill up");
     let refused = holds_soon(|| scene.history.failures_with("507 store_full") > before).await;
@@ -98,8 +99,8 @@ pub async fn syncs_fail(scene: Scene<'_>) -> bool {
 
 pub async fn reads_fail(scene: Scene<'_>) -> bool {
     let (disk, server) = (scene.stage.disk(), &scene.stage.servers[0].process);
-    // More than the engine caches in memory.
-    assert!(put_large(server, 4).await, "there is room");
+    // These jobs exceed SQLite's cache, so that reads need the disk.
+    assert!(put_large(server, 4).await, "the disk has no room for the jobs");
     disk.set(Field::ReadError, EIO);
     let refused = server.get("/topics/large/jobs?state=ready&limit=1000").await.0 == 503;
     sleep(Duration::from_millis(500)).await;
@@ -121,11 +122,13 @@ async fn put_large(server: &Process, batches: usize) -> bool {
     true
 }
 
+/// Purges the large jobs. A slow disk may take longer than the server waits for it.
 async fn purge_large(server: &Process) {
-    assert_eq!(server.delete("/topics/large/jobs").await, Some(200), "they are purged");
+    let purged = async || server.delete("/topics/large/jobs").await == Some(200);
+    eventually!(purged().await, "they are not purged");
 }
 
-/// Makes each operation of this kind fail with EIO.
+/// Makes all reads, writes or syncs fail with EIO for a while.
 async fn failing(scene: Scene<'_>, field: Field) -> bool {
     let disk = scene.stage.disk();
     let before = scene.history.failures_with("503 store_unavailable");

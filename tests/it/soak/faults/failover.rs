@@ -25,8 +25,8 @@ fn cluster<'a>(scene: &'a mut Scene<'_>) -> &'a mut Cluster {
     }
 }
 
-/// Kills the master: its replica is promoted. The new master has no replica, so nothing is
-/// acknowledged until the old one is back.
+/// Kills the master: its replica is promoted. The new master has no replica, so the server
+/// acknowledges nothing until the old master is back.
 pub async fn sentinel_master_killed(mut scene: Scene<'_>) -> bool {
     let sentinel = sentinel(&mut scene);
     block_in_place(|| {
@@ -37,11 +37,11 @@ pub async fn sentinel_master_killed(mut scene: Scene<'_>) -> bool {
     })
 }
 
-/// Freezes the master. After the thaw it goes on as a master until the Sentinels demote it.
+/// Freezes the master. After the thaw, it acts as a master until the Sentinels demote it.
 pub async fn sentinel_master_frozen(mut scene: Scene<'_>) -> bool {
     let sentinel = sentinel(&mut scene);
     block_in_place(|| {
-        let old = sentinel.master().expect("a settled master");
+        let old = sentinel.master().expect("all Sentinels name the same master");
         let frozen = freeze(old);
         let new = sentinel.wait_for_failover(old);
         frozen.thaw();
@@ -50,7 +50,7 @@ pub async fn sentinel_master_frozen(mut scene: Scene<'_>) -> bool {
     })
 }
 
-/// Runs `SENTINEL FAILOVER`: the old master stays alive.
+/// Runs `SENTINEL FAILOVER` while the old master is alive.
 pub async fn sentinel_master_replaced(mut scene: Scene<'_>) -> bool {
     let sentinel = sentinel(&mut scene);
     block_in_place(|| {
@@ -60,7 +60,7 @@ pub async fn sentinel_master_replaced(mut scene: Scene<'_>) -> bool {
     })
 }
 
-/// Chooses a node that is a master, and one of its slots.
+/// Chooses a master, and one of its slots.
 fn any_master(scene: &mut Scene<'_>) -> (usize, u16) {
     let cluster = match &scene.stage.store {
         Store::Cluster(cluster) => cluster,
@@ -69,10 +69,10 @@ fn any_master(scene: &mut Scene<'_>) -> (usize, u16) {
     let masters = cluster.master_nodes();
     let node = *masters.choose(scene.random).expect("a master");
     let slots = cluster.slots_in_use(node);
-    (node, *slots.first().expect("it has buckets"))
+    (node, *slots.first().expect("a master has slots with buckets"))
 }
 
-/// Kills a master: its replica takes over.
+/// Kills a master: its replica is promoted.
 pub async fn cluster_master_killed(mut scene: Scene<'_>) -> bool {
     block_in_place(|| {
         let (old, slot) = any_master(&mut scene);
@@ -84,16 +84,17 @@ pub async fn cluster_master_killed(mut scene: Scene<'_>) -> bool {
     })
 }
 
-/// Freezes a master: its replica takes over, and after the thaw the old one goes on unaware.
+/// Freezes a master: its replica is promoted. After the thaw, the old master does not know this at
+/// first.
 pub async fn cluster_master_frozen(mut scene: Scene<'_>) -> bool {
     block_in_place(|| {
         let (old, slot) = any_master(&mut scene);
         let cluster = cluster(&mut scene);
         let frozen = freeze(cluster.port(old));
-        cluster.note_frozen(Some(old));
+        cluster.set_frozen(Some(old));
         let new = cluster.wait_for_failover(slot, old);
         frozen.thaw();
-        cluster.note_frozen(None);
+        cluster.set_frozen(None);
         cluster.wait_until_whole();
         old != new
     })
@@ -113,8 +114,8 @@ pub async fn slots_moved(mut scene: Scene<'_>) -> bool {
     })
 }
 
-/// Leaves one master with the slot of the access tokens and no other slot of the store while a
-/// server starts; then moves all slots back.
+/// Moves slots while a server starts, so that one master has the slot of the access tokens and no
+/// other slot of the store. Then moves all slots back.
 pub async fn tokens_slot_moved(mut scene: Scene<'_>) -> bool {
     let server = scene.any_server();
     let (node, slots, tokens, home) = block_in_place(|| {
@@ -122,7 +123,7 @@ pub async fn tokens_slot_moved(mut scene: Scene<'_>) -> bool {
         let cluster = cluster(&mut scene);
         let other = cluster.master_nodes().into_iter().find(|one| *one != node).expect("another");
         let tokens = cluster.slot_of("{dq:tokens}:all");
-        let home = cluster.master_of(tokens).expect("settled slots");
+        let home = cluster.master_of(tokens).expect("all nodes name the same master");
         let mut slots = cluster.slots_with_keys(node);
         slots.retain(|slot| *slot != tokens);
         cluster.move_slots(&slots, other, Duration::ZERO);
@@ -131,7 +132,7 @@ pub async fn tokens_slot_moved(mut scene: Scene<'_>) -> bool {
         }
         (node, slots, tokens, home)
     });
-    // A starting server reads the tokens before it is ready.
+    // A server is ready only after it has read the tokens.
     scene.stage.kill(server).await;
     block_in_place(|| {
         let cluster = cluster(&mut scene);

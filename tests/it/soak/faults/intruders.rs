@@ -28,10 +28,10 @@ const NEEDED: [&str; 14] = [
     "time",
 ];
 
-/// Forbids one of these commands for some seconds, in the middle of calls.
+/// Forbids one of the [`NEEDED`] commands for some seconds, while calls are in progress.
 pub async fn rights_taken_away(mut scene: Scene<'_>) -> bool {
     let (masters, began) = (block_in_place(|| scene.stage.masters()), scene.history.now());
-    let command = *NEEDED.choose(scene.random).expect("there are some");
+    let command = *NEEDED.choose(scene.random).expect("NEEDED is not empty");
     let rule = |sign: &str| {
         for &port in &masters {
             let words = ["ACL", "SETUSER", "default", &format!("{sign}{command}")];
@@ -47,41 +47,42 @@ pub async fn rights_taken_away(mut scene: Scene<'_>) -> bool {
     failed > 0
 }
 
-/// Puts a string in place of a topic's ready list while a consumer waits for it, and an invalid
-/// deadline. The topic has no jobs of the load, which goes on meanwhile.
+/// Replaces a topic's ready list by a string while a consumer waits for its jobs, and adds an
+/// invalid deadline. The load, which does not use this topic, continues meanwhile.
 pub async fn key_of_a_wrong_type(mut scene: Scene<'_>) -> bool {
     let server = scene.any_server();
     let url = format!("{}/topics/odd/pop?wait=20s", scene.stage.servers[server].process.base);
     let masters = block_in_place(|| scene.stage.masters());
-    let mut odd = Vec::new();
+    let mut broken = Vec::new();
     for port in masters {
         let pools = block_in_place(|| ask(port, &["KEYS", "{*}:pool"])).expect("an answer").texts();
         let Some(tag) = pools.choose(scene.random).and_then(|key| key.strip_suffix("pool")) else {
             continue;
         };
-        odd.push((port, format!("{tag}ready:odd"), format!("{tag}bucket")));
+        broken.push((port, format!("{tag}ready:odd"), format!("{tag}bucket")));
     }
-    let did = |port: u16, words: &[&str]| {
+    let expect_success = |port: u16, words: &[&str]| {
         let reply = block_in_place(|| ask(port, words)).expect("an answer");
         assert!(!matches!(reply, Reply::Error(_)), "{words:?}: {reply:?}");
     };
-    for (port, ready, bucket) in &odd {
-        did(*port, &["CONFIG", "RESETSTAT"]);
-        did(*port, &["SET", ready, "a text"]);
-        let score = ["-inf", "1.5"].choose(scene.random).expect("two");
-        did(*port, &["ZADD", bucket, score, "delayed:odd"]);
+    for (port, ready, bucket) in &broken {
+        expect_success(*port, &["CONFIG", "RESETSTAT"]);
+        expect_success(*port, &["SET", ready, "a text"]);
+        let score = ["-inf", "1.5"].choose(scene.random).expect("two scores");
+        expect_success(*port, &["ZADD", bucket, score, "delayed:odd"]);
     }
     let waiting = tokio::spawn(reqwest::get(url));
-    let met = |port: u16| {
+    let has_failed = |port: u16| {
         let errors = ask(port, &["INFO", "errorstats"]).expect("an answer");
         errors.text().contains("errorstat_WRONGTYPE")
     };
-    let shown = holds_soon(|| block_in_place(|| odd.iter().all(|(port, ..)| met(*port)))).await;
-    sleep(Duration::from_secs(3)).await; // jobs that fall due meanwhile must be delivered
-    for (port, ready, bucket) in &odd {
-        did(*port, &["DEL", ready]);
-        did(*port, &["ZREM", bucket, "delayed:odd"]);
+    let shown =
+        holds_soon(|| block_in_place(|| broken.iter().all(|(port, ..)| has_failed(*port)))).await;
+    sleep(Duration::from_secs(3)).await; // jobs of the load that fall due meanwhile must be delivered
+    for (port, ready, bucket) in &broken {
+        expect_success(*port, &["DEL", ready]);
+        expect_success(*port, &["ZREM", bucket, "delayed:odd"]);
     }
     waiting.abort();
-    shown && !odd.is_empty()
+    shown && !broken.is_empty()
 }

@@ -1,5 +1,5 @@
-//! Faults by name. A small function injects each one and returns whether it showed: a fault that no
-//! call and no counter noticed did not happen.
+//! Faults by name. A function injects each fault and returns whether it had an effect, which a
+//! failed call or a counter must prove.
 
 use futures::future::{BoxFuture, FutureExt};
 use rand::{RngExt, rngs::StdRng};
@@ -24,16 +24,17 @@ mod network;
 mod redis;
 mod server;
 
-/// Allowed cost of a fault.
+/// Damage that a fault may cause.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cost {
-    /// No acknowledged job or transition.
+    /// No acknowledged job or transition is lost.
     Nothing,
-    /// With `--ack memory`, jobs and transitions acknowledged in the last seconds; otherwise none.
+    /// With `--ack memory`, jobs and transitions acknowledged in the last seconds are lost;
+    /// otherwise none.
     Seconds,
-    /// Lateness of jobs that meet a wrong clock.
+    /// Lateness of jobs that fall due while the clock is wrong.
     Time,
-    /// All jobs of the store.
+    /// All jobs of the store are lost.
     Jobs,
 }
 

@@ -30,10 +30,10 @@ both_ways! {
     black_hole redis_in_a_black_hole swallow,
     reset redis_reset cut,
     answers_lost redis_answers_lost mute,
-    answers_cut_short redis_answers_cut_short bite,
+    answers_cut_short redis_answers_cut_short truncate,
 }
 
-/// Holds answers for 200 ms and then sends all at once.
+/// Delays answers for 200 ms and then sends all of them at once.
 async fn delay(proxy: &Proxy) -> bool {
     let before = proxy.held();
     for _ in 0..5 {
@@ -45,12 +45,12 @@ async fn delay(proxy: &Proxy) -> bool {
     proxy.held() > before
 }
 
-/// Loses all bytes and closes no connection.
+/// Loses all bytes without closing connections.
 async fn swallow(proxy: &Proxy) -> bool {
-    loses(proxy, (Mode::Swallow, 0), Duration::from_millis(1000)).await
+    lose_bytes(proxy, (Mode::Swallow, 0), Duration::from_millis(1000)).await
 }
 
-/// Cuts all connections, and new ones for a moment.
+/// Resets all connections, including new ones for a moment.
 async fn cut(proxy: &Proxy) -> bool {
     let before = proxy.cut();
     proxy.set(Mode::Cut);
@@ -59,23 +59,23 @@ async fn cut(proxy: &Proxy) -> bool {
     proxy.cut() > before
 }
 
-/// Loses answers to requests that were done.
+/// Loses the answers of requests that were carried out.
 async fn mute(proxy: &Proxy) -> bool {
-    loses(proxy, (Mode::Mute, 1), Duration::from_millis(200)).await
+    lose_bytes(proxy, (Mode::Mute, 1), Duration::from_millis(200)).await
 }
 
-/// Loses bytes in this direction, at least some and then for `longer`.
-async fn loses(proxy: &Proxy, (mode, way): (Mode, usize), longer: Duration) -> bool {
-    let before = proxy.swallowed()[way];
+/// Waits until bytes are lost in one direction, and then loses bytes for the time `longer`.
+async fn lose_bytes(proxy: &Proxy, (mode, direction): (Mode, usize), longer: Duration) -> bool {
+    let before = proxy.swallowed()[direction];
     proxy.set(mode);
-    let lost = holds_soon(|| proxy.swallowed()[way] > before).await;
+    let lost = holds_soon(|| proxy.swallowed()[direction] > before).await;
     sleep(longer).await;
     cut_and_pass(proxy).await;
     lost
 }
 
-/// Lets half of an answer through.
-async fn bite(proxy: &Proxy) -> bool {
+/// Passes only half of an answer.
+async fn truncate(proxy: &Proxy) -> bool {
     let before = proxy.truncated();
     for _ in 0..5 {
         proxy.set(Mode::Truncate);

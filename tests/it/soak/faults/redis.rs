@@ -15,12 +15,12 @@ use crate::{
 pub async fn killed(scene: Scene<'_>) -> bool {
     let redis = &mut scene.stage.single().redis;
     block_in_place(|| redis.kill());
-    sleep(Duration::from_millis(300)).await; // calls meet Redis while it is down
+    sleep(Duration::from_millis(300)).await; // calls must fail while Redis is down
     block_in_place(|| redis.resume());
     true
 }
 
-/// Freezes Redis, for less or more time than a server waits for an answer.
+/// Freezes Redis for a time that may be shorter or longer than a server waits for an answer.
 pub async fn frozen(mut scene: Scene<'_>) -> bool {
     let frozen = block_in_place(|| freeze(scene.stage.single().redis.port()));
     sleep(Duration::from_millis(1000 + scene.random_below(5500))).await;
@@ -35,11 +35,11 @@ pub async fn paused(scene: Scene<'_>) -> bool {
     for port in masters {
         block_in_place(|| ask(port, &["CLIENT", "PAUSE", "1200", "ALL"]).expect("an answer"));
     }
-    // Calls that the pause delayed end after it.
+    // Calls that the pause has delayed end after the pause.
     holds_soon(|| scene.history.longest_since(began) > Duration::from_millis(500)).await
 }
 
-/// Flushes the scripts, several times, in the middle of calls.
+/// Flushes the scripts several times while calls are in progress.
 pub async fn scripts_flushed(scene: Scene<'_>) -> bool {
     let masters = block_in_place(|| scene.stage.masters());
     for _ in 0..5 {
@@ -53,11 +53,11 @@ pub async fn scripts_flushed(scene: Scene<'_>) -> bool {
         let info = ask(port, &["INFO", "memory"]).expect("an answer");
         !info.text().contains("number_of_cached_scripts:0\r")
     };
-    // Calls have loaded the scripts again.
+    // Cached scripts prove that calls have loaded them again.
     holds_soon(|| block_in_place(|| masters.iter().any(|&port| used(port)))).await
 }
 
-/// Fills the memory: puts are refused, and transitions that free memory go on.
+/// Fills the memory: Redis refuses puts, and carries out transitions that free memory.
 pub async fn memory_full(scene: Scene<'_>) -> bool {
     let (masters, before) =
         (block_in_place(|| scene.stage.masters()), scene.history.failures_with("507 store_full"));
@@ -88,7 +88,7 @@ pub async fn emptied(scene: Scene<'_>) -> bool {
                 if status == wanted {
                     break;
                 }
-                sleep(Duration::from_millis(20)).await; // until the timers have run
+                sleep(Duration::from_millis(20)).await; // the timers must run to notice the loss
             }
             if status != wanted {
                 return false;

@@ -24,19 +24,19 @@ pub async fn killed(mut scene: Scene<'_>) -> bool {
     true
 }
 
-/// Kills a server that has read a request, before the call reaches the store.
+/// Kills a server after it has read a request and before its call reaches the store.
 pub async fn killed_before_the_store_call(mut scene: Scene<'_>) -> bool {
     let server = scene.any_server();
     let Store::File(disk) = &scene.stage.store else {
         return killed_while(scene, server, Mode::Swallow, 0).await;
     };
-    // The write that begins a commit is not made.
+    // The server is killed before the first write of a commit.
     disk.set(Field::CrashWithin, 0);
     let soon = disk.get(Field::Changes) + 5;
     crashed_by(scene, server, Field::CrashAt, soon).await
 }
 
-/// Kills a server after the store has made a transition, before the server learns of it.
+/// Kills a server after the store has made a transition and before the server gets the answer.
 pub async fn killed_after_the_store_call(mut scene: Scene<'_>) -> bool {
     let server = scene.any_server();
     match &scene.stage.store {
@@ -45,7 +45,7 @@ pub async fn killed_after_the_store_call(mut scene: Scene<'_>) -> bool {
     }
 }
 
-/// Crashes a server through its disk, which gets `value` in the field `when`.
+/// Crashes a server by setting the field `when` of its disk to `value`.
 async fn crashed_by(scene: Scene<'_>, server: usize, when: Field, value: i32) -> bool {
     scene.stage.disk().set(when, value);
     let process = &mut scene.stage.servers[server].process;
@@ -55,40 +55,40 @@ async fn crashed_by(scene: Scene<'_>, server: usize, when: Field, value: i32) ->
     crashed
 }
 
-/// Kills a server once its connection to Redis has lost bytes in this direction.
-async fn killed_while(scene: Scene<'_>, server: usize, mode: Mode, way: usize) -> bool {
+/// Kills a server once a connection to Redis has lost bytes in one direction.
+async fn killed_while(scene: Scene<'_>, server: usize, mode: Mode, direction: usize) -> bool {
     let proxy = &scene.stage.single().proxy;
-    let before = proxy.swallowed()[way];
+    let before = proxy.swallowed()[direction];
     proxy.set(mode);
-    let lost = holds_soon(|| proxy.swallowed()[way] > before).await;
+    let lost = holds_soon(|| proxy.swallowed()[direction] > before).await;
     block_in_place(|| scene.stage.servers[server].process.kill());
-    // The other server's connections have lost bytes too.
+    // Connections of the other server have lost bytes too.
     cut_and_pass(&scene.stage.single().proxy).await;
     scene.stage.restart(server).await;
     lost
 }
 
-/// Kills a server that has written an answer, before the answer arrives.
+/// Kills a server after it has written an answer and before the answer arrives.
 pub async fn killed_before_the_answer(mut scene: Scene<'_>) -> bool {
     let server = scene.any_server();
-    let it = &mut scene.stage.servers[server];
-    let before = it.proxy.swallowed()[1];
-    it.proxy.set(Mode::Mute);
-    let lost = holds_soon(|| it.proxy.swallowed()[1] > before).await;
-    block_in_place(|| it.process.kill());
-    cut_and_pass(&it.proxy).await;
+    let target = &mut scene.stage.servers[server];
+    let before = target.proxy.swallowed()[1];
+    target.proxy.set(Mode::Mute);
+    let lost = holds_soon(|| target.proxy.swallowed()[1] > before).await;
+    block_in_place(|| target.process.kill());
+    cut_and_pass(&target.proxy).await;
     scene.stage.restart(server).await;
     lost
 }
 
-/// Closes connections that have lost bytes, as nothing gets through them any more.
+/// Closes connections that have lost bytes, since no more bytes pass through them.
 pub async fn cut_and_pass(proxy: &crate::support::proxy::Proxy) {
     proxy.set(Mode::Cut);
-    sleep(Duration::from_millis(50)).await; // cuts the connections open now
+    sleep(Duration::from_millis(50)).await; // until the open connections are reset
     proxy.set(Mode::Pass);
 }
 
-/// Freezes a server for longer than a TTR, with full buffers.
+/// Freezes a server for longer than a TTR, while requests fill its buffers.
 pub async fn frozen(mut scene: Scene<'_>) -> bool {
     let server = scene.any_server();
     let frozen = Frozen::freeze(scene.stage.servers[server].process.id());
@@ -97,19 +97,19 @@ pub async fn frozen(mut scene: Scene<'_>) -> bool {
     true
 }
 
-/// Stops a server with SIGTERM: it exits in order, with 0.
+/// Stops a server with SIGTERM. It must exit with 0.
 pub async fn terminated(mut scene: Scene<'_>) -> bool {
     let server = scene.any_server();
     let process = &mut scene.stage.servers[server].process;
     process.signal("-TERM");
     let code = block_in_place(|| process.wait());
-    assert_eq!(code, Some(0), "the server did not end in order");
+    assert_eq!(code, Some(0), "the server did not exit with 0 after SIGTERM");
     scene.stage.restart(server).await;
     true
 }
 
-/// Uses up the server's file descriptors: it closes idle connections to make room, or answers
-/// later.
+/// Uses up the server's file descriptors. The server closes idle connections to get new ones, or
+/// answers later.
 pub async fn out_of_descriptors(mut scene: Scene<'_>) -> bool {
     let server = scene.any_server();
     let server = &scene.stage.servers[server];
@@ -122,7 +122,10 @@ pub async fn out_of_descriptors(mut scene: Scene<'_>) -> bool {
     let clients = || (0..32).filter_map(|_| TcpStream::connect(("127.0.0.1", port)).ok()).collect();
     block_in_place(|| {
         let idle: Vec<TcpStream> = clients();
-        assert!(idle.iter().all(|client| is_answered(client, 5000)), "it has descriptors");
+        assert!(
+            idle.iter().all(|client| is_answered(client, 5000)),
+            "the server does not answer although it has file descriptors"
+        );
         limit(std::fs::read_dir(format!("/proc/{pid}/fd")).expect("a process").count());
         let more: Vec<TcpStream> = clients();
         let unanswered = more.iter().filter(|client| !is_answered(client, 100)).count();
@@ -132,7 +135,7 @@ pub async fn out_of_descriptors(mut scene: Scene<'_>) -> bool {
     })
 }
 
-/// Reports whether the server answers within this many milliseconds.
+/// Returns whether the server answers within `millis`.
 fn is_answered(mut client: &TcpStream, millis: u64) -> bool {
     client.set_read_timeout(Some(Duration::from_millis(millis))).expect("a socket");
     let sent = client.write_all(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n");

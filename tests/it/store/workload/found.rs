@@ -1,4 +1,4 @@
-//! Contents of a store, as the store reports them.
+//! Contents of a store, read through its methods.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use crate::store::bench::{promote_in, target};
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Found {
     pub jobs: BTreeMap<JobId, Job>,
-    /// Damaged jobs, each with the reported reason.
+    /// Damaged jobs with their reported reasons.
     pub damaged: BTreeMap<JobId, String>,
     pub topics: Vec<(Topic, Counts)>,
     pub settings: TopicSettings,
@@ -20,8 +20,8 @@ pub struct Found {
 }
 
 impl Found {
-    /// Reads a whole store. Counts must match the lists, and lists must show each job as a get
-    /// does.
+    /// Reads a whole store. Counts must match the lists, and each listed job must equal the job
+    /// that a get returns.
     pub async fn of(store: &dyn Store) -> Self {
         let mut found = Self::default();
         for bucket in store.buckets().all() {
@@ -31,15 +31,15 @@ impl Found {
                     let range = JobRange { limit: 1000, ..JobRange::default() };
                     let page =
                         store.list(bucket, topic.clone(), state, range).await.expect("a list");
-                    assert_eq!(page.next, None, "so few jobs are one page");
+                    assert_eq!(page.next, None, "the jobs do not fit into one page");
                     let listed = page.jobs.len() + page.damaged.len();
                     assert_eq!(peek.counts.of(state), listed as u64, "{topic} {state:?}");
                     for job in page.jobs {
                         let shown = store.get(bucket, target(&job.id)).await.expect("a job");
-                        assert_eq!(shown.as_ref(), Some(&job), "a get shows what a list does");
+                        assert_eq!(shown.as_ref(), Some(&job), "a get and a list differ");
                         assert_eq!((&job.topic, job.state), (&topic, state));
                         let before = found.jobs.insert(job.id.clone(), job);
-                        assert_eq!(before, None, "one job in two places");
+                        assert_eq!(before, None, "a job is in two lists");
                     }
                     found.damaged.extend(page.damaged.into_iter().map(|job| (job.id, job.reason)));
                 }
@@ -63,7 +63,7 @@ pub async fn settle(store: &dyn Store) {
             .await
             .expect("promote")
             .next
-            .is_some_and(Next::has_come)
+            .is_some_and(Next::has_passed)
         {}
     }
 }

@@ -1,6 +1,6 @@
-//! A fixed workload of 70 steps in which every transition changes something, with the model's state
-//! after each of them. Tests compare it with a store after a crash or damage: every field of every
-//! job, topics and their counts, pauses, defaults and access tokens.
+//! A fixed workload of 70 steps with every transition, and the model's state after each step. After
+//! a crash or damage, tests compare a store with this state: every field of every job, topics and
+//! their counts, pauses, defaults and access tokens.
 
 mod found;
 mod runs;
@@ -14,27 +14,27 @@ use delay_queue::{
 pub use self::{
     found::{Found, settle},
     runs::{Random, ballast, folder, on_all_cores, open},
-    world::{World, go},
+    world::{World, run_step},
 };
 use crate::store::{
     bench::{changing, job, kept, with},
-    calls::{Call, Hold, STEP},
+    calls::{Call, ReservationChoice, STEP, released},
 };
 
-/// One step, which is one call.
+/// One step: a call, or a change of the time.
 #[derive(Debug, Clone)]
 pub enum Step {
     Call(Call),
     Puts(Vec<NewJob>),
-    Change(u8, Change),
+    Change(u8, Box<Change>),
     Pause(&'static str, bool),
     PauseFor(&'static str, u64),
     EndPause(&'static str),
     Defaults(&'static str, Option<u64>),
     Token(TokenChange),
     Used(&'static str, u64),
-    /// Changes nothing: the store checkpoints its log into its file now.
-    CarryOver,
+    /// Changes no job. The store checkpoints its log into its file.
+    Checkpoint,
 }
 
 pub fn put(name: u8, topic: &str, delay: u64) -> NewJob {
@@ -81,7 +81,7 @@ pub fn steps() -> Vec<Step> {
         })
     };
     let call = Step::Call;
-    let finish = |name, result| call(Call::Finish { name, hold: Hold::Last, result });
+    let finish = |name, result| call(Call::Finish { name, hold: ReservationChoice::Last, result });
     let retention = Millis::new(100 * STEP);
     vec![
         Step::Puts(vec![put(0, "t0", 0)]),
@@ -94,14 +94,14 @@ pub fn steps() -> Vec<Step> {
         Step::Puts(vec![keep]),
         Step::Puts(vec![replace]),
         pop(0),
-        call(Call::Touch { name: 0, hold: Hold::Last, ttr: Some(40 * STEP) }),
+        call(Call::Touch { name: 0, hold: ReservationChoice::Last, ttr: Some(40 * STEP) }),
         finish(0, None),
         pop(1),
-        call(Call::Release { name: 3, hold: Hold::Last, delay: Some(5 * STEP) }),
+        call(released(3, ReservationChoice::Last, Some(5 * STEP))),
         pass(8),
         call(Call::Promote),
         pop(1),
-        call(Call::Bury { name: 4, hold: Hold::Last }),
+        call(Call::Bury { name: 4, hold: ReservationChoice::Last }),
         call(Call::Kick { name: 4 }),
         call(Call::Pop { topic: 1, ttr: Some(16 * STEP), is_named: true }),
         pass(20),
@@ -120,8 +120,8 @@ pub fn steps() -> Vec<Step> {
         Step::Defaults("t1", None),
         pass(40),
         Step::EndPause("t1"),
-        Step::Change(2, change),
-        Step::Change(2, Change { body: Some(long('b')), ..Change::default() }),
+        Step::Change(2, Box::new(change)),
+        Step::Change(2, Box::new(Change { body: Some(long('b')), ..Change::default() })),
         call(Call::Delete { name: 1, only: Some(15), remember: None }),
         Step::Puts(vec![once(5), once(6), put(7, "t0", 0)]),
         pop(0),
@@ -132,16 +132,16 @@ pub fn steps() -> Vec<Step> {
         call(Call::Purge { topic: 0, state: State::Dead as usize, limit: 5 }),
         call(Call::Restore { name: 8, topic: 1, state: State::Delayed as usize, attempt: 2 }),
         call(Call::Restore { name: 9, topic: 1, state: State::Reserved as usize, attempt: 1 }),
-        Step::CarryOver,
+        Step::Checkpoint,
         Step::Puts(vec![put(10, "t0", 0), put(11, "t0", 5)]),
         pop(0),
-        call(Call::Release { name: 7, hold: Hold::Last, delay: None }),
+        call(released(7, ReservationChoice::Last, None)),
         call(Call::Reopen),
         pop(0),
-        call(Call::Release { name: 5, hold: Hold::ById, delay: Some(0) }),
+        call(released(5, ReservationChoice::ById, Some(0))),
         Step::Puts(vec![waits(12)]),
         pop(1),
-        call(Call::Bury { name: 4, hold: Hold::ById }),
+        call(Call::Bury { name: 4, hold: ReservationChoice::ById }),
         pass(300),
         call(Call::Promote),
         pop(0),
@@ -178,7 +178,7 @@ fn every_step_of_the_workload_changes_something() {
         let found = |world: &World| world.found(world.now(), Reservation::from_bits);
         let only_time = matches!(
             steps[number],
-            Step::CarryOver | Step::Call(Call::Promote | Call::Reopen | Call::Pass { .. })
+            Step::Checkpoint | Step::Call(Call::Promote | Call::Reopen | Call::Pass { .. })
         );
         let kept = after.answer().contains("Kept");
         let same = Found { ..found(before) } == Found { ..found(after) };
@@ -187,7 +187,13 @@ fn every_step_of_the_workload_changes_something() {
     let promotes = worlds[1..].iter().zip(&steps);
     let promotes = promotes.filter(|(_, step)| matches!(step, Step::Call(Call::Promote)));
     let promoted: Vec<&str> = promotes.map(|(world, _)| world.answer()).collect();
-    // Jobs that became ready, expired and died, and dead jobs that were removed.
-    let expected = ["(2, 0, 0, 0)", "(2, 1, 0, 0)", "(0, 2, 2, 0)", "(2, 0, 0, 2)", "(1, 1, 0, 0)"];
+    // Jobs that became ready, expired and died, dead jobs that were removed, and jobs that moved.
+    let expected = [
+        "(2, 0, 0, 0, 0)",
+        "(2, 1, 0, 0, 0)",
+        "(0, 2, 2, 0, 0)",
+        "(2, 0, 0, 2, 0)",
+        "(1, 1, 0, 0, 0)",
+    ];
     assert_eq!(promoted, expected);
 }

@@ -1,4 +1,4 @@
-//! Shared parts of runs on many copies of the files.
+//! Helpers of tests that open many copies of a store's files.
 
 use std::{
     fs,
@@ -14,19 +14,21 @@ use tokio::runtime::Runtime;
 
 use super::settle;
 
-/// Returns a file system in memory, where syncs cost nothing, if this machine has one.
+/// Returns a folder in memory, where syncs cost nothing, if this machine has one; otherwise the
+/// folder of temporary files.
 pub fn folder() -> PathBuf {
     let memory = Path::new("/dev/shm");
     if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() }
 }
 
-/// Makes an empty reserve for a full disk: writing a real one takes most of a start's time.
+/// Creates an empty reserve for a full disk, since writing a real one takes most of the time of a
+/// start.
 pub fn ballast(dir: &Path) {
     let file = fs::File::create(dir.join("ballast")).expect("made");
     file.set_len(8 << 20).expect("extended");
 }
 
-/// Opens a store at a time, and promotes all due jobs.
+/// Opens a store with its clock at `at`, and promotes all due jobs.
 pub async fn open(dir: &Path, at: UnixMillis) -> Result<FileStore, OpenError> {
     let options = Options::new(None, Clock::set_at(at));
     let store = FileStore::open(dir, options)?;
@@ -34,7 +36,7 @@ pub async fn open(dir: &Path, at: UnixMillis) -> Result<FileStore, OpenError> {
     Ok(store)
 }
 
-/// Calls `act` with each number below `count`, several at a time.
+/// Calls `act` with each number below `count`, on all cores at the same time.
 pub fn on_all_cores(count: usize, act: impl Fn(&Runtime, usize) + Sync) {
     let next = AtomicUsize::new(0);
     let workers = 2 * std::thread::available_parallelism().map_or(1, usize::from);
@@ -55,7 +57,7 @@ pub fn on_all_cores(count: usize, act: impl Fn(&Runtime, usize) + Sync) {
     });
 }
 
-/// Xorshift: the same numbers for the same seed.
+/// Random numbers by Xorshift, which are the same for the same seed.
 pub struct Random(u64);
 
 impl Random {

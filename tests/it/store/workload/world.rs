@@ -1,4 +1,4 @@
-//! The steps of the workload, done by the model and by a store.
+//! Runs the steps of the workload on the model and on a store.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use super::{Found, Step};
 use crate::store::{
     bench::{id, verb},
     calls::Call,
-    equivalence::{Reference, Side},
+    equivalence::{Reference, StoreUnderTest},
 };
 
 /// State of the model after some steps.
@@ -26,13 +26,13 @@ pub struct World {
 }
 
 impl World {
-    /// Returns the worlds before the first step and after each of them.
+    /// Returns the states before the first step and after each step.
     pub fn all(steps: &[Step]) -> Vec<Self> {
         let (settings, tokens) = (TopicSettings::default(), BTreeMap::new());
         let mut worlds = vec![Self { reference: Reference::new(), settings, tokens }];
         for step in steps {
             let mut next = worlds[worlds.len() - 1].clone();
-            next.go(step);
+            next.run_step(step);
             worlds.push(next);
         }
         worlds
@@ -46,14 +46,14 @@ impl World {
         &self.reference.answer
     }
 
-    /// Returns the contents that a store of this world has at a time, after all due jobs are
-    /// promoted. `given` returns the reservation that the n-th pop gave.
+    /// Returns the contents that a store in this state must have at the time `at`, after all due
+    /// jobs are promoted. `given` returns the reservation of the n-th pop.
     pub fn found(&self, at: UnixMillis, given: impl Fn(u64) -> Reservation) -> Found {
         let mut model = self.reference.model.clone();
         model.now = at;
         model.promote();
         let reservation = |token| match token {
-            // The reservation of a restored job is another store's: see `calls::stored`.
+            // A restored job has the reservation of another store; see `calls::stored`.
             u64::MAX => Reservation::from_bits(1),
             number => given(number),
         };
@@ -68,22 +68,25 @@ impl World {
         }
     }
 
-    fn go(&mut self, step: &Step) {
+    fn run_step(&mut self, step: &Step) {
         if let Step::Call(call) = step {
             return self.reference.call(call);
         }
-        self.reference.align();
+        self.reference.advance_to_call();
         let model = &mut self.reference.model;
         let now = model.now;
         let topic = |name: &&str| name.parse::<Topic>().expect("a topic");
         self.reference.answer = match step {
-            Step::Call(_) => unreachable!("done above"),
+            Step::Call(_) => unreachable!("the match above handles calls"),
             Step::Puts(jobs) => {
                 let answers: Vec<_> = jobs.iter().map(|job| model.put(job.clone())).collect();
                 format!("{answers:?}")
             }
             Step::Change(name, change) => {
-                format!("{:?}", model.reschedule(&id(&format!("job:{name}")), change.clone()))
+                format!(
+                    "{:?}",
+                    model.reschedule(&id(&format!("job:{name}")), change.as_ref().clone())
+                )
             }
             Step::Pause(name, on) => {
                 self.settings.paused.remove(&topic(name));
@@ -114,7 +117,7 @@ impl World {
                 }
                 String::new()
             }
-            Step::CarryOver => String::new(),
+            Step::Checkpoint => String::new(),
         };
     }
 
@@ -141,25 +144,26 @@ fn defaults(ttr: u64) -> PolicyFields {
     PolicyFields { ttr: Some(Millis::new(ttr)), ..PolicyFields::default() }
 }
 
-/// Makes the step with this number on a store, and returns its answer as the model would give it.
-pub async fn go(side: &mut Side, number: u64, step: &Step) -> String {
-    side.align(number);
+/// Makes the step with this number on a store. Returns the answer as text, which must equal the
+/// model's.
+pub async fn run_step(tested: &mut StoreUnderTest, number: u64, step: &Step) -> String {
+    tested.advance_to_call(number);
     if let Step::Call(call) = step {
         if let Call::Reopen = call {
-            side.bench.promote().await;
+            tested.bench.promote().await;
         }
-        return side.call(call).await;
+        return tested.call(call).await;
     }
-    let (store, bucket) = (&side.bench.store, side.bench.bucket(&id("any")));
+    let (store, bucket) = (&tested.bench.store, tested.bench.bucket(&id("any")));
     let topic = |name: &&str| name.parse::<Topic>().expect("a topic");
     match step {
-        Step::Call(_) => unreachable!("done above"),
+        Step::Call(_) => unreachable!("the match above handles calls"),
         Step::Puts(jobs) => {
             format!("{:?}", store.call_in::<verb::Put>(bucket, jobs.clone()).await.expect("put"))
         }
         Step::Change(name, change) => {
             let id = id(&format!("job:{name}"));
-            let changed = side.bench.reschedule(&id, change.clone()).await;
+            let changed = tested.bench.reschedule(&id, change.as_ref().clone()).await;
             let hidden =
                 |job: Job| Job { reservation: job.reservation.map(|_| Reservation::NONE), ..job };
             format!("{:?}", changed.map(hidden))
@@ -192,8 +196,9 @@ pub async fn go(side: &mut Side, number: u64, step: &Step) -> String {
             store.note_token_uses(uses).await.expect("noted");
             String::new()
         }
-        // Any read works: with each one the writer checks its other due work.
-        Step::CarryOver => {
+        // Waits until the writer has checkpointed the log. With each read, the writer checks
+        // whether a checkpoint is due.
+        Step::Checkpoint => {
             store.usage().await.expect("usage");
             String::new()
         }

@@ -83,6 +83,7 @@ async fn finished_jobs_are_restored_and_salvaged() {
             body: Bytes::new(),
             state: State::Finished,
             attempt,
+            is_snoozed: false,
             due_at,
             created_at: START,
             ttr: policy.ttr,

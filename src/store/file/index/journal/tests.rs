@@ -1,10 +1,7 @@
 use proptest::prelude::*;
 
-use super::{
-    super::{Arrival, IndexKey},
-    *,
-};
-use crate::job::{JobId, Millis, Policy};
+use super::{super::Arrival, *};
+use crate::job::{JobId, Millis, Policy, Priority};
 
 /// Changes one of a few jobs of two topics.
 fn step(index: &mut Index, serial: u64, (job, what, at): (u64, u8, u64)) {
@@ -15,18 +12,20 @@ fn step(index: &mut Index, serial: u64, (job, what, at): (u64, u8, u64)) {
         (Some(slot), 1) if index.entry(slot).state != State::Finished => {
             index.place(slot, state, UnixMillis::new(at));
         }
+        (Some(slot), 3) if index.entry(slot).state != State::Finished => {
+            let topic = format!("topic-{}", at % 3).parse().expect("a topic");
+            index.change_topic(slot, topic, &policy(at), UnixMillis::new(at));
+        }
         (Some(slot), 1 | 3) => index.finish(slot, UnixMillis::new(at), Size::of(at as usize)),
         (Some(slot), _) => {
             let attempt = Attempt {
                 number: u32::from(what),
-                reservation: None,
-                due_at: UnixMillis::new(at),
-                died_at: UnixMillis::new(0),
-                ttr: Millis::new(1),
-                expired: false,
-                was_kicked: false,
+                ..Attempt::none(UnixMillis::new(at), Millis::new(1))
             };
             index.entry_mut(slot).attempt = Some(Box::new(attempt));
+            if index.entry(slot).state != State::Finished {
+                index.set_policy(slot, policy(at + 1));
+            }
             index.resize(slot, Size::of(at as usize));
         }
         (None, _) => index.insert(Arrival {
@@ -35,21 +34,36 @@ fn step(index: &mut Index, serial: u64, (job, what, at): (u64, u8, u64)) {
             serial,
             state,
             at: UnixMillis::new(at),
-            policy: Arc::new(Policy { ttr: Millis::new(at), ..Policy::STANDARD }),
+            policy: Arc::new(policy(at)),
             attempt: None,
             size: Size::of(usize::from(what)),
         }),
     }
 }
 
+/// Returns a policy with a priority, and for some numbers with an expiry.
+fn policy(number: u64) -> Policy {
+    let expires_after = number.is_multiple_of(3).then_some(Millis::new(number + 1));
+    Policy {
+        ttr: Millis::new(number),
+        priority: Priority::new((number % 10) as u8).expect("a digit"),
+        expires_after,
+        expires_at: expires_after.map(|after| UnixMillis::new(number).after(after)),
+        ..Policy::STANDARD
+    }
+}
+
 /// Returns a text with everything that is visible in the index.
 fn seen(index: &Index) -> String {
     let mut all = format!("{:?} {:?}", index.next_deadline(), index.entries.len());
+    all += &format!("\n{:?}", index.expiring.iter().collect::<Vec<_>>());
     for topic in index.topics_from(None, None) {
         all += &format!("\n{topic} {}", index.bytes(topic));
         for state in State::ALL {
-            for IndexKey { slot, at, .. } in index.after(topic, state, None) {
+            for key in index.after(topic, state, None) {
+                let (slot, at) = (key.slot, key.at());
                 let entry = index.entry(slot);
+                assert_eq!(entry.at, at);
                 assert_eq!(index.find(&index.id(slot)), Some(slot));
                 all += &format!("\n{topic} {state:?} {at:?} {entry:?}");
             }

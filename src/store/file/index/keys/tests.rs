@@ -5,7 +5,9 @@ use proptest::prelude::*;
 use super::*;
 
 fn key(number: u32) -> IndexKey {
-    IndexKey { at: UnixMillis::new(u64::from(number / 4)), order: number % 4, slot: number }
+    let rank =
+        Rank::new(State::Delayed, Priority::STANDARD, UnixMillis::new(u64::from(number / 4)));
+    IndexKey::new(rank, number % 4, number)
 }
 
 /// Checks that the set has the same keys as a plain one, and is well formed.
@@ -48,6 +50,27 @@ proptest! {
             check(&keys, &model, &bounds);
         }
     }
+}
+
+#[test]
+fn ready_jobs_are_ordered_by_priority_and_then_by_time() {
+    let key = |priority, at| {
+        let rank = Rank::new(State::Ready, priority, UnixMillis::new(at));
+        IndexKey::new(rank, 0, 0)
+    };
+    let mut keys = Vec::new();
+    for priority in Priority::from_highest() {
+        for at in [0, 1_800_000_000_000, UnixMillis::LAST.get()] {
+            let key = key(priority, at);
+            assert_eq!(
+                (key.at().get(), key.rank() < Rank::end(State::Ready, priority)),
+                (at, true)
+            );
+            assert_eq!(IndexKey::parse(State::Ready, key.at(), &key.tie()), Some(key));
+            keys.push(key);
+        }
+    }
+    assert!(keys.is_sorted());
 }
 
 #[test]

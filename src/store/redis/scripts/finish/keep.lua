@@ -1,18 +1,8 @@
 -- Finished jobs whose policy keeps them.
 
--- Whether Redis has no room: a command that changes nothing and may need memory shows it, until the call writes.
-local full
-local function is_full()
-  if full == nil then full = type(redis.pcall('ZADD', BUCKET, 'XX', 0, '')) == 'table' end
-  return full
-end
-
--- Asks before the first bucket of several writes, if any of them has a result to keep.
-local function ask_for_room()
-  if full ~= nil or FOLLOWING == 0 then return end
-  for _, text in ipairs(CALL) do
-    if string.find(text, '^%x* ') then return is_full() end
-  end
+-- Whether the job with this policy is in the set of jobs that expire. If the key has another type, the job stays there.
+local function expires(policy, topic)
+  return policy ~= '' and string.find(policy, 'e=', 1, true) and type(redis.pcall('ZCARD', key('expiring', topic))) == 'number'
 end
 
 -- Whether a policy keeps the finished job.
@@ -20,8 +10,8 @@ local function keeps(policy)
   return policy ~= '' and string.find(';' .. policy, ';f=[1-9]') ~= nil
 end
 
--- Gathers the writes that keep a finished job. Returns false if a record is damaged, or names a topic that does not
--- have the job: the job then goes.
+-- Gathers the writes that keep a finished job. Returns false if a record is damaged or names a topic without the job; the
+-- job is then removed.
 local function keep(id, text, topic, result)
   local tools = tools()
   local attempt = tools.parse_attempt(text)
@@ -31,13 +21,18 @@ local function keep(id, text, topic, result)
   if state == 'delayed' or state == 'ready' then attempt.due = time end
   local outcome = 'f'
   if result and is_full() then outcome, result = 'r', nil end
-  local job = { rules = rules, count = attempt.count, due = attempt.due, reservation = attempt.reservation }
+  local history, past = tools.finished_history(id, text, attempt, state, time)
+  local job = { rules = rules, count = attempt.count, due = attempt.due, reservation = attempt.reservation, past = past }
   if not tools.keep_finished(id, job, state, topic, rules.policy, outcome, result) then return false end
-  tools.end_attempt(id, text, attempt, state, time, 'f', NOW, '')
+  if history == '' then
+    if tools.may_have_history(text) then tools.erase('history', id) end
+  elseif history then
+    tools.save('history', id, history)
+  end
   return true
 end
 
--- The topic of a job that this reservation has finished already: the answer was lost.
+-- The topic of a job that this reservation has finished already, for a client that repeats a finish after a lost answer.
 local function finished_topic(id, reservation)
   local job = reservation ~= '' and tools().find_job(id, nil)
   return job and job.ended and job.ended.outcome ~= 'd' and job.ended.reservation == reservation and job.topic or nil

@@ -1,4 +1,4 @@
--- Removes jobs from the sets that they are in; `missing` of them are not in the reserved set of the topic.
+-- Removes jobs from their sets; `missing` of them are not in the reserved set of the topic.
 local function leave_other_sets(topic, ids, missing)
   local tools, rest = tools(), {}
   for _, id in ipairs(ids) do

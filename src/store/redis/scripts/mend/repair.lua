@@ -1,17 +1,16 @@
 -- Repairs of jobs that are in no set or in a wrong one, or whose long body is missing.
 
--- A job in no set becomes ready, since its due time is lost; it becomes dead if it was dead or cannot be read. One that
--- is finished stays so.
--- Returns its topic.
+-- Puts a job that is in no set into one, and returns its topic. The job becomes ready, since its due time is lost. It
+-- becomes dead if it was dead or cannot be read. A finished job stays finished.
 local function put_back(id, job)
   local attempt, rules = job.attempt, job.rules
   local topic = job.topic or 'damaged'
   if job.ended then
     join_set('finished', topic, id, NOW + rules.finished_retention)
   elseif rules and not (attempt and attempt.died > 0) then
-    join_set('ready', topic, id, attempt and attempt.due or NOW)
+    join_set('ready', topic, id, attempt and attempt.due or NOW, rules)
   else
-    join_set('dead', topic, id, NOW + (rules and rules.retention or DEFAULT_POLICY.retention))
+    join_set('dead', topic, id, NOW + (rules and rules.retention or DEFAULT_POLICY.retention), rules)
   end
   return topic
 end
@@ -27,11 +26,22 @@ local function quarantine(id, job, set)
   if set.state == 'reserved' or set.state == 'dead' or set.state == 'finished' then return end
   local _, due = state_of(set.topic, id)
   leave_set(set.state, set.topic, id)
-  join_set('dead', set.topic, id, NOW + job.rules.retention)
+  leave_expiring(set.topic, id, job.rules)
+  join_set('dead', set.topic, id, NOW + job.rules.retention, job.rules)
   local attempt = job.attempt
   if attempt then
     attempt.due, attempt.died, attempt.error, attempt.reservation = due, NOW, DAMAGED, '-'
     attempt.rules = job.rules.text
     save('attempt', id, format_attempt(attempt))
   end
+end
+
+-- Whether the timer does not know when a delayed or ready job expires.
+local function lacks_expiry(id, job, set)
+  local rules = job.rules
+  if not (rules and rules.expires_at) or set.state ~= 'delayed' and set.state ~= 'ready' then return false end
+  local score = redis.pcall('ZSCORE', key('expiring', set.topic), id)
+  local deadline = redis.call('ZSCORE', BUCKET, 'expiring:' .. set.topic)
+  return not score or type(score) == 'string' and tonumber(score) > rules.expires_at
+    or not deadline or tonumber(deadline) > rules.expires_at
 end

@@ -13,24 +13,51 @@ local function ttr_of(policy)
   return math.min(tonumber(text) or DEFAULT_TTR, LONGEST_TTR)
 end
 
--- A record that does not name the topic it was found in. Returns what `read` returns.
+-- When the job of a policy expires; nil if never.
+local function expires_at_of(policy)
+  if not string.find(policy, 'e=', 1, true) then return nil end
+  return tonumber(string.match(';' .. policy, ';e=(%d+)'))
+end
+
+-- Whether a job that expires at this time has expired, according to believed().
+local function has_expired(expires_at)
+  time_of_expiry = time_of_expiry or math.floor(believed(string.sub(ARGV[2], 15)) / 1000)
+  return expires_at <= time_of_expiry
+end
+
+-- Handles a record that does not name the topic whose set has its id. Returns the same values as `read`.
 local function read_misplaced(id, record, rules, named, topic)
   if not (rules and tools().parse_rules(id, rules)) then
     return record, tools().rules_of_damaged(id, topic).text, DEFAULT_TTR
   end
   -- The id is in this set by mistake: its job belongs to another topic, and may be in no set there.
   if not tools().state_of(named, id) then
-    tools().join_set('ready', named, id, NOW)
+    tools().join_set('ready', named, id, NOW, tools().parse_rules(id, rules))
     tools().register_topic(named)
   end
   return nil
 end
 
--- The record with its body, the job's rules and its own TTR; nil if the job does not belong to the topic.
-local function read(id, record, topic)
+-- The record with its body, the job's rules and its own TTR; nil if the job does not belong to the topic, or has
+-- expired. `score` is that of the job in the ready set.
+local function read(id, record, topic, score)
   local first, length, policy, named, last = string.match(record, HEADER)
   local rules = first and string.sub(record, first, last - 2)
   if named ~= topic then return read_misplaced(id, record, rules, named, topic) end
+  local expires_at = policy ~= '' and expires_at_of(policy)
+  if expires_at and has_expired(expires_at) then
+    local parsed = tools().parse_rules(id, rules)
+    if parsed then
+      expired = expired + 1
+      local text = redis.call('HGET', ATTEMPTS, id)
+      local target = tools().expire(id, text, parsed, topic, nil, time_of('ready', score))
+      if target then
+        moved = moved or {}
+        tools().count_moved(moved, target, parsed.priority)
+      end
+      return nil
+    end
+  end
   if tonumber(length) > MAX_INLINE_BODY then
     local body = redis.call('HGET', BODIES, id)
     if body then

@@ -7,6 +7,7 @@ local function write_reservations(topic, attempts, deadlines, earliest_end, hist
   redis.call('ZREMRANGEBYRANK', key('ready', topic), 1, 0)
   redis.call('ZADD', BUCKET, 'LT', earliest_end, 'reserved:' .. topic)
   redis.call('HSET', ATTEMPTS, unpack(attempts))
+  has_written = true
   redis.call('ZADD', key('reserved', topic), unpack(deadlines))
   -- Errors are ignored: see shared/history.lua.
   if #histories > 0 then redis.pcall('HSET', TAG .. 'history', unpack(histories)) end
@@ -29,11 +30,12 @@ local function reserve(topic, count, ttr, consumer, jobs)
   local earlier = redis.call('HMGET', ATTEMPTS, unpack(ids))
 
   local attempts, deadlines, histories, earliest_end, done, has_stray_ids = {}, {}, {}, math.huge, #ids, false
+  local expired_before = expired
   -- Redis accepts a score as text faster than as a number. Many jobs have the same TTR, so the text is reused.
   local last_ttr, deadline
   for n, id in ipairs(ids) do
     local record, rules, own_ttr
-    if bytes <= MAX_REPLY_BYTES and records[n] then record, rules, own_ttr = read(id, records[n], topic) end
+    if bytes <= MAX_REPLY_BYTES and records[n] then record, rules, own_ttr = read(id, records[n], topic, found[n * 2]) end
     if bytes > MAX_REPLY_BYTES or body_is_elsewhere then
       done = n - 1
       break
@@ -44,7 +46,7 @@ local function reserve(topic, count, ttr, consumer, jobs)
       local attempt_count, held_for = (attempt and attempt.count or 0) + 1, ttr or own_ttr
       local sum = attempt_checksum(attempt_count, high, middle, next_number, due, 0, held_for)
       next_number, bytes = next_number + 1, bytes + #record
-      local last, job, mark = #attempts, #jobs, ''
+      local last, job, mark, snoozed = #attempts, #jobs, '', attempt and attempt.snoozed or ''
       if earlier[n] and tools().may_have_history(earlier[n]) then mark = 'h' end
       if consumer then
         mark, histories[last + 1] = 'h', id
@@ -52,8 +54,8 @@ local function reserve(topic, count, ttr, consumer, jobs)
       end
       -- The error is appended and not formatted: it may contain any byte.
       attempts[last + 1], attempts[last + 2] = id,
-        string.format('%d %d%s %s %d 0 %d ', sum, attempt_count, mark, reservation, due, held_for) .. rules .. '\n' ..
-        (attempt and attempt.error or '')
+        string.format('%d %d%s%s %s %d 0 %d ', sum, attempt_count, mark, snoozed, reservation, due, held_for) ..
+        rules .. '\n' .. (attempt and attempt.error or '')
       if held_for ~= last_ttr then
         last_ttr, deadline = held_for, string.format('%d', NOW_UP + held_for)
       end
@@ -67,6 +69,12 @@ local function reserve(topic, count, ttr, consumer, jobs)
   end
 
   is_drained = is_drained and done == #ids
+  if expired > expired_before then
+    -- As in write_reservations: if this is forbidden, nothing has changed. Expired jobs join the dead ones first.
+    tools().prove_types()
+    redis.call('ZREMRANGEBYRANK', ready, 1, 0)
+    tools().commit(true)
+  end
   if #attempts > 0 then write_reservations(topic, attempts, deadlines, earliest_end, histories) end
   if done > 0 then redis.call('ZREMRANGEBYRANK', ready, 0, done - 1) end
   -- The set no longer has the ids without a record, so the topic may have no jobs now.

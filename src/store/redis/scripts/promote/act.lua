@@ -20,16 +20,19 @@ local function act(set_name, state, topic, most)
   if not sound then
     discard()
     if string.find(error_text(jobs), '^NOPERM') then error(jobs, 0) end
-    -- A key of this topic has another type. The other topics go on; this one is tried again in a minute.
+    -- A key of this topic has the wrong type. Other topics are not affected; this one is tried again in a minute.
     redis.call('ZADD', BUCKET, NOW + 60000, set_name)
     return
   end
   if jobs > 0 then
     redis.call('ZREMRANGEBYRANK', set, 1, 0)
     if ready then redis.call('ZADD', key('ready', topic), unpack(ready)) else promotions().commit(true) end
-    redis.call('ZREMRANGEBYRANK', set, 0, jobs - 1)
+    has_written = true
+    -- `promotions().expiring` removes jobs from their set one by one, because a job may expire later than its score.
+    if state ~= 'expiring' then redis.call('ZREMRANGEBYRANK', set, 0, jobs - 1) end
     add_figures(topic, counts)
-    if state == 'dead' or state == 'finished' then forget_if_empty(topic) end
+    for target, jobs in pairs(counts.targets or {}) do add_figures(target, jobs) end
+    if state == 'dead' or state == 'finished' or (counts.moved or 0) > 0 then forget_if_empty(topic) end
   end
   spend(state, jobs)
   local _, score = unpack(redis.call('ZRANGE', set, 0, 0, 'WITHSCORES'))

@@ -1,18 +1,19 @@
 -- How many jobs a promotion may act on.
 --
--- A mass of jobs that are due in one set must not make the jobs of other sets late. While other sets remain, in this
--- bucket or in a later one of the call, a set gets half of what is left. Delayed jobs come first and leave a quarter of
--- the bucket's budget for the other sets; these leave an eighth of the whole budget for later buckets. Finished jobs come
--- last in their bucket and leave seven eighths for later buckets.
+-- Many due jobs in one set must not delay the jobs of other sets. While other sets remain, in this bucket or in a later
+-- one of the call, a set gets half of the remaining budget. Delayed jobs come first and leave a quarter of the bucket's
+-- budget for the other sets; these leave an eighth of the whole budget for later buckets. Finished jobs come last in
+-- their bucket and leave seven eighths for later buckets.
 
--- The work of one job. To change a record takes as much time as four moves between sets.
-local WORK = { delayed = 1, reserved = 4, dead = 4, finished = 4 }
+-- The work of one job, measured in moves between sets. Changing a record takes as much time as four moves. Ending a job that
+-- expires takes as much as eight, because the job must be found first.
+local WORK = { delayed = 1, reserved = 4, expiring = 8, dead = 4, finished = 4 }
 -- unpack takes a few thousand values.
 local MOST_JOBS, MOST_WORK = 1000, 1000
--- The jobs and the work that are left, and how much of both delayed, finished and other jobs leave to later sets.
+-- The remaining numbers of jobs and of work, and how much of both delayed, finished and other jobs leave for later sets.
 local jobs_left, work_left, kept_by_delayed, kept_by_finished, kept_by_others
 
--- A bucket begins with what the one before it has left.
+-- A bucket begins with the budget that the previous bucket has left.
 local function begin_budget(limit, has_others)
   limit = math.min(limit, MOST_JOBS)
   jobs_left, work_left = shared.jobs_left or limit, shared.work_left or MOST_WORK

@@ -1,7 +1,7 @@
 -- delayed -> ready. Records are not read: a score has all that is needed.
 
 -- Whether a score is a time in whole milliseconds: the score of a delayed job of priority 4 is. It becomes the ready
--- score unchanged, without a conversion; Redis takes a score faster as a text than as a number from Lua.
+-- score unchanged, without a conversion; Redis accepts a score as text faster than as a number from Lua.
 local function is_plain_time(score)
   return #score <= 14 and not string.find(score, '%D')
 end
@@ -18,10 +18,13 @@ end
 
 -- The number of jobs by their new state, and the scores and members to add to the topic's ready set.
 local function promote_delayed(topic, found)
-  local members = {}
+  local members, highest, has_plain = {}, 0, false
   for n = 1, #found, 2 do
-    members[n], members[n + 1] = ready_score(found[n + 1]), found[n]
+    local score = ready_score(found[n + 1])
+    members[n], members[n + 1] = score, found[n]
+    if score == found[n + 1] then has_plain = true else highest = math.max(highest, priority_of_ready(score)) end
   end
+  if has_plain then highest = math.max(highest, STANDARD_PRIORITY) end
   redis.call('ZCARD', key('ready', topic))
-  return { ready = #found / 2 }, members
+  return { ready = #found / 2, highest = highest }, members
 end

@@ -1,8 +1,8 @@
--- How many sets that are due a call reads at once, and in all.
+-- Maximum number of due sets that a call reads at once, and in total.
 local PAGE_OF_SETS, MAX_SETS = 500, 10000
 
 -- The sets that are due, the earliest first: those of delayed jobs, of finished jobs, and the others. Sets of finished
--- jobs may be due for long, so reading goes on past a page of them.
+-- jobs may stay due for a long time, so a page that has only these does not end the search.
 local function due_sets()
   local delayed, others, finished = {}, {}, {}
   local now, read_names = string.format('%d', NOW), 0

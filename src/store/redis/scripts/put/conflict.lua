@@ -1,6 +1,6 @@
--- A put whose id lives already.
+-- A put whose id exists already.
 
--- Returns what put.lua replies for the job.
+-- Returns the reply of put.lua for the job.
 local function conflict(id, topic, due, state, record, body, on_conflict)
   local tools = tools()
   local text = redis.call('HGET', ATTEMPTS, id)
@@ -12,7 +12,7 @@ local function conflict(id, topic, due, state, record, body, on_conflict)
     return { EXISTS, STATE_CODE[old_state], old_topic }
   end
   if on_conflict == 'reject' then return EXISTS end
-  -- A job in no set is not alive, whatever its record says: it is replaced.
+  -- A job in no set does not count as existing, even if it has a record: it is replaced.
   if on_conflict == 'keep' and old_state then
     -- The score of a delayed or ready job is its due time; that of any other is a deadline.
     local has_due = old_state ~= 'delayed' and old_state ~= 'ready' and (job.ended or job.attempt)
@@ -21,11 +21,12 @@ local function conflict(id, topic, due, state, record, body, on_conflict)
   if old_state == 'reserved' then return RESERVED end
   if old_state then tools.topic_shrinks(old_topic) end
   tools.leave_set(old_state, old_topic, id)
+  tools.leave_expiring(old_topic, id, job.rules)
   tools.erase('attempt', id)
   if old_state == 'finished' or job.ended or tools.may_have_history(text) then tools.erase('history', id) end
   tools.save('record', id, record)
   if body then tools.save('body', id, body) else tools.erase('body', id) end
-  tools.join_set(state, topic, id, due)
+  tools.join_set(state, topic, id, due, tools.parse_rules(id, tools.rules_text(record)))
   tools.register_topic(topic)
   tools.commit()
   return { old_state == 'finished' and 3 or 2, STATE_CODE[state], due }

@@ -8,17 +8,26 @@ local function clear_created()
   records, bodies, sets = {}, {}, {}
 end
 
-local function create(id, state, topic, set, due, score, record, body)
-  local last, members = #records, sets[set]
-  records[last + 1], records[last + 2] = id, record
-  if body then bodies[#bodies + 1], bodies[#bodies + 2] = id, body end
+local function add_member(id, state, topic, set, time, score)
+  local members = sets[set]
   if not members then
-    members = { state = state, topic = topic, earliest = due }
+    members = { state = state, topic = topic, earliest = time }
     sets[set] = members
   end
-  last = #members
+  local last = #members
   members[last + 1], members[last + 2] = score, id
-  if due < members.earliest then members.earliest = due end
+  if time < members.earliest then members.earliest = time end
+end
+
+local function create(id, state, topic, set, due, score, record, body)
+  local last = #records
+  records[last + 1], records[last + 2] = id, record
+  if body then bodies[#bodies + 1], bodies[#bodies + 2] = id, body end
+  add_member(id, state, topic, set, due, score)
+end
+
+local function create_expiring(id, topic, expires_at)
+  add_member(id, 'expiring', topic, key('expiring', topic), expires_at, expires_at)
 end
 
 -- If the topic had delayed jobs before, the bucket names their set and knows the topic.
@@ -27,18 +36,20 @@ local function write_bodies_and_sets()
   for set, members in pairs(sets) do
     redis.call('ZADD', set, unpack(members))
     local topic, may_be_new = members.topic, 1
-    if members.state == 'delayed' then
-      may_be_new = redis.call('ZADD', BUCKET, 'LT', members.earliest, 'delayed:' .. topic)
+    if members.state ~= 'ready' then
+      may_be_new = redis.call('ZADD', BUCKET, 'LT', members.earliest, members.state .. ':' .. topic)
     end
     if may_be_new == 1 then redis.pcall('ZADD', TOPICS, 0, topic) end
   end
 end
 
 -- A key of another type, or a missing right, may stop this in the middle. Then everything is removed again, as if these
--- jobs had not been put. (A deadline that is too early may stay.)
+-- jobs had not been put; only a deadline that is too early may remain. If the removal is refused too, the records remain.
 local function write_created()
   if #records == 0 then return end
+  local had_written = has_written
   redis.call('HSET', POOL, unpack(records))
+  has_written = true
   local sound, problem = pcall(write_bodies_and_sets)
   if not sound then
     local ids = {}
@@ -46,6 +57,7 @@ local function write_created()
     for set in pairs(sets) do redis.pcall('ZREM', set, unpack(ids)) end
     redis.call('HDEL', POOL, unpack(ids))
     redis.pcall('HDEL', BODIES, unpack(ids))
+    has_written = had_written
     error(problem, 0)
   end
   clear_created()

@@ -1,8 +1,8 @@
 -- The time of the call, and due times.
 
 local TEN_YEARS = 315576000000
--- The time in microseconds. clock.rs says why a time that has passed is compared with NOW (rounded down) and a time to
--- come is counted from NOW_UP (rounded up), both in milliseconds.
+-- The time in microseconds. Deadlines are compared with NOW (rounded down to milliseconds), and new deadlines count from
+-- NOW_UP (rounded up); clock.rs explains why.
 local CLOCK_MICROS
 if CALL[1] == '' then
   local time = redis.call('TIME')

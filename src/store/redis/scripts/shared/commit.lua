@@ -1,7 +1,7 @@
 -- Performs the gathered writes.
 
--- The hashes in the order in which they are written, each with its key. That of histories is not among them: its errors
--- are ignored.
+-- The hashes in the order in which they are written, each with its key. The hash of histories is not included, because its
+-- errors are ignored.
 local function hashes()
   return ipairs({ { 'attempt', ATTEMPTS }, { 'record', POOL }, { 'body', BODIES } })
 end
@@ -9,6 +9,10 @@ end
 -- Fails before anything is written if one of the keys has another type.
 local function prove_types()
   for set in pairs(joining) do redis.call('ZCARD', TAG .. set) end
+  for set in pairs(leaving) do
+    -- A key of the wrong type is left out here, because jobs may stay in the set of jobs that expire.
+    if string.find(set, '^expiring:') and not is_sorted_set(TAG .. set) then leaving[set] = nil end
+  end
   for _, hash in hashes() do
     if #saved[hash[1]] + #erased[hash[1]] > 0 then redis.call('HEXISTS', hash[2], '') end
   end
@@ -29,7 +33,7 @@ local function write_hashes(command, lists)
   end
 end
 
--- An attempt without its entry is better than a transition that fails.
+-- Errors are ignored: a missing entry is better than a transition that fails.
 local function write_histories()
   if #saved.history > 0 then redis.pcall('HSET', TAG .. 'history', unpack(saved.history)) end
   if #erased.history > 0 then redis.pcall('HDEL', TAG .. 'history', unpack(erased.history)) end
@@ -41,6 +45,7 @@ local function commit(is_proved)
   if not is_proved then prove_types() end
   prove_rights()
   write_hashes('HSET', saved)
+  has_written = true
   for set, time in pairs(earliest) do redis.call('ZADD', BUCKET, 'LT', time, set) end
   for set, members in pairs(joining) do redis.call('ZADD', TAG .. set, unpack(members)) end
   for set, ids in pairs(leaving) do
@@ -49,7 +54,7 @@ local function commit(is_proved)
   write_hashes('HDEL', erased)
   write_histories()
   for set in pairs(leaving) do
-    -- A deadline may be years ahead; the name of an empty set must not stay that long.
+    -- A deadline may be years ahead, and the name of an empty set must not remain until then.
     if not string.find(set, '^re') and redis.pcall('EXISTS', TAG .. set) == 0 then
       redis.call('ZREM', BUCKET, set)
     end

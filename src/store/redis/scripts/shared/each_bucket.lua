@@ -4,7 +4,7 @@ local buckets, first, replies = #KEYS / 6, 2, {}
 for n = 1, buckets do
   local last = first + CALL[#CALL - buckets + n] - 1
   if buckets == 1 then
-    -- Without the number of its arguments, the call has those of the only bucket.
+    -- After the number of arguments is removed, only the arguments of the single bucket are left.
     CALL[#CALL] = nil
     ARGV = CALL
   else
@@ -12,11 +12,11 @@ for n = 1, buckets do
   end
   POOL, ATTEMPTS, BUCKET, TOPICS, BODIES = unpack(KEYS, 6 * n - 5, 6 * n - 1)
   TAG = string.sub(POOL, 1, -5)
-  FOLLOWING = buckets - n
+  FOLLOWING, has_written = buckets - n, false
   local sound, reply = pcall(transition)
   if not sound then
     discard()
-    reply = { err = error_text(reply) }
+    reply = { err = (has_written and 'PARTLY ' or '') .. error_text(reply) }
   end
   replies[n] = reply
   first = last + 1

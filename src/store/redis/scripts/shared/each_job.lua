@@ -9,7 +9,8 @@ local function each_job(stride, act)
     local text = texts[n]
     if seen[id] then
       commit()
-      text = redis.call('HGET', ATTEMPTS, id)
+      -- Uses HMGET, because the right to HGET may be missing, and the call may have changed jobs already.
+      text = redis.call('HMGET', ATTEMPTS, id)[1]
     end
     seen[id] = true
     if act(id, text, 2 + (n - 1) * stride) == 'stop' then break end

@@ -1,6 +1,6 @@
 -- Finds jobs and the sets that hold them.
 
--- The job's state and the time in its score; nil if no set of the topic has the job.
+-- The state of a job, and the time in its score; nil if no set of the topic contains the job.
 local function state_of(topic, id)
   for _, state in ipairs(STATES) do
     local score = redis.call('ZSCORE', key(state, topic), id)
@@ -11,7 +11,7 @@ end
 -- The number of topics that a script may still search for jobs whose records do not name the right one.
 local searches = 500
 
--- The job's topic, state and time by a search through the topics.
+-- The topic, state and time of a job, found by searching all topics.
 local function search_topics(id)
   local topics = searches > 0 and redis.call('ZRANGE', TOPICS, 0, searches - 1) or {}
   searches = searches - #topics
@@ -21,7 +21,7 @@ local function search_topics(id)
   end
 end
 
--- The job's topic (nil if unknown), and its state and time (nil if no set has it).
+-- The topic of a job (nil if unknown), and its state and time (nil if no set contains it).
 local function locate_job(id, topic)
   if topic then
     local state, time = state_of(topic, id)
@@ -39,24 +39,27 @@ local function find_job(id, text)
   if rules then return { attempt = attempt, rules = rules, topic = rules.topic } end
   local record = redis.call('HGET', POOL, id)
   if not record then return nil end
-  local own_rules = rules_text(record)
-  rules = parse_rules(id, own_rules)
+  local ended
+  rules, ended = parse_record(id, record)
   if attempt and rules then attempt.rules = rules.text end
-  local topic = rules and rules.topic or attempt and attempt.topic or string.match(own_rules or '', '^%S+ %S+ %S* (%S+)')
-  local ended = rules and rules.tail ~= '' and parse_ending(record, rules.tail) or nil
+  local topic = rules and rules.topic or attempt and attempt.topic or named_topic(record)
   return { attempt = attempt, rules = rules, topic = topic, ended = ended }
 end
 
--- The attempt that this reservation may act on; a reservation of '' acts by id alone. Otherwise nil and the refusal.
--- `text` is the attempt record.
+-- The attempt on which a caller with this reservation ('' acts by id alone) may act; otherwise nil and the refusal. `text`
+-- is the attempt record.
 local function authorize(text, id, reservation)
   local attempt = parse_attempt(text)
   if attempt then
-    if reservation == '' or reservation == attempt.reservation then return attempt end
-    return nil, RESERVATION_LOST
+    if reservation ~= '' then
+      if reservation == attempt.reservation then return attempt end
+      return nil, RESERVATION_LOST
+    end
+    if was_popped(attempt) then return attempt end
+    return nil, NEVER_POPPED
   end
   local record = redis.call('HGET', POOL, id)
   if not record then return nil, NOT_FOUND end
-  if string.byte(record) == 53 then return nil, FINISHED end -- '5'
+  if is_finished(record) or string.byte(record) == 53 then return nil, FINISHED end -- '5'
   return nil, reservation == '' and NEVER_POPPED or RESERVATION_LOST
 end

@@ -1,6 +1,6 @@
 -- Gathers writes while a transition reads and checks; commit.lua then performs them.
 
--- By '<state>:<topic>': ids that leave a set; score and id of each job that joins one; the earliest time of these.
+-- By '<state>:<topic>': ids of jobs that leave the set; score and id of each job that joins it; the earliest time of these.
 local leaving, joining, earliest
 -- Topics that have lost jobs, and topics that may be new to the bucket.
 local shrunk, registered
@@ -18,6 +18,13 @@ discard = discard_gathered
 local function save(hash, id, text)
   local fields = saved[hash]
   fields[#fields + 1], fields[#fields + 2] = id, text
+end
+
+-- The pool record of a job, as the last gathered write leaves it; nil if there is none.
+local function gathered_record(id)
+  local records = saved.record
+  if records[#records - 1] == id then return records[#records] end
+  return redis.call('HGET', POOL, id) or nil
 end
 
 local function erase(hash, id)
@@ -41,26 +48,45 @@ local function leave_set(state, topic, id)
   ids[#ids + 1], leaving[set] = id, ids
 end
 
--- `time`: the job's due time, or its deadline when reserved or dead. `score` is by default that of priority 4.
-local function join_set(state, topic, id, time, score)
+local function add_member(state, topic, id, time, score)
   local set = state .. ':' .. topic
   local members = joining[set] or {}
-  members[#members + 1], members[#members + 2], joining[set] = score or time, id, members
+  members[#members + 1], members[#members + 2], joining[set] = score, id, members
   local ids = leaving[set]
   if ids and ids[#ids] == id then ids[#ids] = nil end
   if state ~= 'ready' then earliest[set] = math.min(earliest[set] or math.huge, time) end
 end
 
+local function is_sorted_set(name)
+  return type(redis.pcall('ZCARD', name)) == 'number'
+end
+
+-- `time`: the job's due time, or its deadline when reserved, dead or finished. `rules` are those of the job; without
+-- them it has the standard priority and does not expire.
+local function join_set(state, topic, id, time, rules)
+  if not rules then return add_member(state, topic, id, time, time) end
+  add_member(state, topic, id, time, score_of(state, time, rules))
+  if rules.expires_at and (state == 'delayed' or state == 'ready') then
+    add_member('expiring', topic, id, rules.expires_at, rules.expires_at)
+  end
+end
+
+-- Removes a job with these rules from the jobs that expire: it is no longer delayed, ready or reserved.
+local function leave_expiring(topic, id, rules)
+  if rules and rules.expires_at then leave_set('expiring', topic, id) end
+end
+
 -- Returns the state that follows from the due time.
-local function join_by_due_time(topic, id, due)
+local function join_by_due_time(topic, id, due, rules)
   local state = due <= NOW and 'ready' or 'delayed'
-  join_set(state, topic, id, due)
+  join_set(state, topic, id, due, rules)
   return state
 end
 
--- The job goes, with all its records.
-local function remove_job(id, state, topic, has_history)
+-- Removes the job with all its records.
+local function remove_job(id, state, topic, has_history, rules)
   leave_set(state, topic, id)
+  leave_expiring(topic, id, rules)
   erase('attempt', id)
   erase('record', id)
   erase('body', id)

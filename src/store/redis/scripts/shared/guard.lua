@@ -1,6 +1,6 @@
 -- Replaces `transition` for callers that may access only some topics: to them, a job of another topic does not exist.
--- The check is part of the transition: between a look-up and a transition of its own, the job could be finished and its
--- id be put into another topic. Scripts for callers without such a limit leave this file out.
+-- The check is part of the transition. Between a separate look-up and the transition, the job could be finished and its id
+-- put into another topic. Scripts for callers that may access all topics do not include this file.
 --
 -- ARGV  2 the number of arguments of a job, 3 the number of jobs; for each job: patterns of its caller's topics,
 --       separated by blanks ('' is all topics); then the arguments of the transition
@@ -23,7 +23,7 @@ transition = function()
     local job = patterns ~= '' and find_job(id, redis.call('HGET', ATTEMPTS, id))
     if job then
       local topic = locate_job(id, job.topic)
-      -- No job has an empty id.
+      -- No job has an empty id, so the transition answers that the job does not exist.
       if not (topic and allows(patterns, topic)) then own_arguments[index] = '' end
     end
   end

@@ -7,10 +7,10 @@ local NO_HOLD = { reservation = '-', started = '-', consumer = '!' }
 -- Whether the job of this attempt record (nil or false if it has none) may have a history: the record is marked,
 -- damaged, or only the mark of a job that was kicked.
 local function may_have_history(text)
-  return text and not string.find(text, '^%d+ %d+ ') or false
+  return text and not string.find(text, '^%d+ %d+s? ') or false
 end
 
--- nil if the text is damaged. Entries stay texts.
+-- Parses a history; returns nil if the text is damaged. Entries are not parsed.
 local function parse_history(id, text)
   local sum, hold, first = string.match(text, '^1 (%x%x%x%x%x%x%x%x) ([^\n]*\n)()')
   if not sum or checksum(id .. ' ' .. string.sub(text, 12)) ~= sum then return nil end
@@ -38,7 +38,7 @@ local function history_text(id)
   return type(found) == 'string' and found or nil
 end
 
--- The history of the job with this attempt record. Its hold is that of the reservation, or none.
+-- The history of the job with this attempt record. It has a hold only if the hold belongs to the reservation.
 local function read_history(id, text, reservation)
   local found = may_have_history(text) and history_text(id)
   local history = found and parse_history(id, found) or { entries = {} }
@@ -63,28 +63,45 @@ local function history_error(error)
   return string.sub(text, 1, last)
 end
 
--- When a running attempt started, by the end of its TTR.
+-- When a running attempt started, computed from the end of its TTR.
 local function start_of(deadline, ttr)
   return math.max(0, deadline - ttr)
 end
 
--- Gathers the entry of an attempt that ends, and marks its record. The state and the time are those before. The end of an
--- attempt whose TTR expired replaces the entry of that; one that ended otherwise keeps its entry.
-local function end_attempt(id, text, attempt, state, time, outcome, ended, error)
+-- For an attempt that ends: the history without an entry of this attempt, when the attempt started, and its consumer; nil if
+-- the attempt had ended before. `state` and `time` are those before the transition. If the TTR of the attempt had expired,
+-- the new entry replaces the entry of the expiry.
+local function ending_attempt(id, text, attempt, state, time)
   local history = read_history(id, text, attempt.reservation)
   local entries, started, consumer = history.entries, nil, history.consumer
   if state == 'reserved' then
     started = tonumber(history.started) or start_of(time, attempt.ttr)
   else
     local count, first, name = string.match(entries[#entries] or '', '^(%d+) (%d+) %d+ e (%S+)')
-    if tonumber(count) ~= attempt.count then return end
+    if tonumber(count) ~= attempt.count then return nil end
     started, consumer, entries[#entries] = tonumber(first), name, nil
   end
-  error = history_error(error)
-  entries[#entries + 1] = string.format('%d %d %d %s %s %d ', attempt.count, started, math.max(started, ended), outcome,
+  for name, value in pairs(NO_HOLD) do history[name] = value end
+  return history, started, consumer
+end
+
+-- Adds an entry, and returns the text of the history.
+local function with_entry(id, history, count, started, ended, outcome, consumer, error)
+  local entries = history.entries
+  entries[#entries + 1] = string.format('%d %d %d %s %s %d ', count, started, math.max(started, ended), outcome,
     consumer, #error) .. error .. '\n'
   while #entries > MAX_HISTORY do table.remove(entries, 1) end
-  for name, value in pairs(NO_HOLD) do history[name] = value end
+  return format_history(id, history)
+end
+
+-- Gathers the entry of an attempt that ends while its job is kept, and marks the job's attempt record. Of several uncounted
+-- releases in a row, only the last entry is kept.
+local function end_attempt(id, text, attempt, state, time, outcome, ended, error)
+  local history, started, consumer = ending_attempt(id, text, attempt, state, time)
+  if not history then return end
+  local entries = history.entries
+  if outcome == 'u' and string.find(entries[#entries] or '', '^%d+ %d+ %d+ u ') then entries[#entries] = nil end
   attempt.mark = 'h'
-  save('history', id, format_history(id, history))
+  local count, shown = attempt.count, history_error(error)
+  save('history', id, with_entry(id, history, count, started, ended, outcome, consumer, shown))
 end

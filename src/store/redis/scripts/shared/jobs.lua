@@ -2,9 +2,13 @@
 
 --- @include "shared/policy"
 --- @include "shared/rules"
+--- @include "shared/ending"
 --- @include "shared/attempts"
 --- @include "shared/find"
 --- @include "shared/gather"
+--- @include "shared/rewrite"
 --- @include "shared/history"
+--- @include "shared/die"
+--- @include "shared/expiry"
 --- @include "shared/finished"
 --- @include "shared/commit"

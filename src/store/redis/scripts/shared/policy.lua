@@ -2,7 +2,8 @@
 
 -- The values of a policy without any field. Mirrored in job/policy.rs.
 local DEFAULT_POLICY = {
-  ttr = 60000, max_attempts = 20, retention = 1209600000, finished_retention = 0, backoff = '-'
+  ttr = 60000, max_attempts = 20, retention = 1209600000, finished_retention = 0, backoff = '-',
+  priority = STANDARD_PRIORITY
 }
 
 -- Converts a policy from the form of schema 4.
@@ -22,7 +23,16 @@ local function policy_number(policy, name, default)
   return number(value)
 end
 
--- nil if the policy is damaged.
+local UNITS = { s = 1000, m = 60000, h = 3600000, d = 86400000 }
+
+-- The value of a field in milliseconds; in the record, it may have a larger unit.
+local function policy_time(policy, name, default)
+  local digits, unit = string.match(string.match(policy, ';' .. name .. '=([^;]*)') or '', '^(%d+)([smhd])$')
+  if not digits then return policy_number(policy, name, default) end
+  return number(digits) and number(digits) * UNITS[unit]
+end
+
+-- Parses a policy; returns nil if it is damaged.
 local function parse_policy(text)
   if text == '' then return DEFAULT_POLICY end
   if string.find(text, '^[%d,]') then text = policy_of_schema_4(text) end
@@ -32,10 +42,15 @@ local function parse_policy(text)
     ttr = policy_number(policy, 't', DEFAULT_POLICY.ttr),
     max_attempts = policy_number(policy, 'm', DEFAULT_POLICY.max_attempts),
     retention = policy_number(policy, 'd', DEFAULT_POLICY.retention),
-    finished_retention = policy_number(policy, 'f', DEFAULT_POLICY.finished_retention),
-    backoff = string.match(policy, ';b=([^;]*)') or DEFAULT_POLICY.backoff
+    finished_retention = policy_time(policy, 'f', DEFAULT_POLICY.finished_retention),
+    backoff = string.match(policy, ';b=([^;]*)') or DEFAULT_POLICY.backoff,
+    priority = policy_number(policy, 'r', DEFAULT_POLICY.priority),
+    expires_after = policy_number(policy, 'x'),
+    expires_at = policy_number(policy, 'e'),
+    dead_to = string.match(policy, ';g=([^;]*)')
   }
-  return parsed.ttr and parsed.max_attempts and parsed.retention and parsed.finished_retention and parsed
+  return parsed.ttr and parsed.max_attempts and parsed.retention and parsed.finished_retention and
+    parsed.priority and parsed
 end
 
 -- The policy with these fields (PolicyFields::text) set; a field with an empty value is removed.
@@ -47,6 +62,12 @@ local function change_policy(text, fields)
     if value ~= '' then changed = changed .. ';' .. name .. '=' .. value end
   end
   return string.sub(changed, 2)
+end
+
+-- The policy text with the time at which the job expires, counted from this due time; unchanged if it never does.
+local function expire_from(text, due)
+  local after = policy_number(';' .. text, 'x')
+  return after and change_policy(text, string.format('e=%d', due + after)) or text
 end
 
 -- The wait after an attempt in ms, the same as Backoff::delay in job/backoff.rs; nil if the text is not a backoff.

@@ -1,7 +1,7 @@
 -- Begins every script that works on buckets.
 --
 -- A call runs the same transition in several buckets of one server. Each script defines `transition`, and
--- each_bucket.lua calls it for every bucket; a bucket that fails leaves the others alone.
+-- each_bucket.lua calls it for every bucket; a bucket that fails does not affect the others.
 --
 -- KEYS  for each bucket: pool, attempts, bucket, topics, bodies, and a key that never exists. keys.rs says what each
 --       holds. The names of topics' sorted sets begin with the pool's hash tag, so all keys of a bucket share a slot.
@@ -10,11 +10,12 @@
 --       begin a script if one of its KEYS is missing.
 -- ARGV  1 now in ms, or '' for this Redis' clock. Then the arguments of each bucket, and at the end the number of
 --       arguments of each bucket. A transition sees now as ARGV[1], followed by its own bucket's arguments.
--- Reply for each bucket: the transition's reply, or an error; after an error nothing was written to that bucket.
+-- Reply for each bucket: the transition's reply, or an error; after an error nothing was written to that bucket, unless
+--       the error begins with PARTLY.
 --
 -- A job is in exactly one of its topic's sorted sets; that set is its state. Scripts first read and check, then write
--- (commit.lua). No script fails after its first write: records are parsed before, and keys are known to have the right
--- type.
+-- (commit.lua). No job is left between two writes: records are parsed before, and keys are known to have the right type.
+-- A batch whose jobs are not all written together may fail at a later one: see has_written.
 --
 -- A user's rights may be withdrawn at any time, and writes before a refused command stay. So each command that removes
 -- something first runs once in a form that changes nothing (a member or field '' never exists), and a job joins its new
@@ -30,6 +31,9 @@ local POOL, ATTEMPTS, BUCKET, TAG
 local FOLLOWING
 -- The names of topics with jobs in this bucket, and bodies that are too long for their records.
 local TOPICS, BODIES
+-- Whether the transition has changed jobs of its bucket. Scripts set this where a command follows that may be refused:
+-- the error then begins with PARTLY, so that no caller is told that nothing was changed.
+local has_written
 -- Budgets that the buckets of a call share.
 local shared = {}
 -- Discards the writes that a failed bucket has gathered; gather.lua replaces it.
@@ -42,7 +46,7 @@ local STATE_CODE = { delayed = 1, ready = 2, reserved = 3, dead = 4, finished = 
 -- Refusals are negative. Mirrored in reply.rs.
 local NOT_FOUND, EXISTS, RESERVATION_LOST, NEVER_POPPED = -1, -2, -3, -4
 local RESERVED, DEAD, DUE_TOO_FAR, NOT_RESERVED, UNREADABLE = -5, -6, -7, -8, -9
-local FINISHED, RESULT_NOT_KEPT = -10, -11
+local FINISHED, RESULT_NOT_KEPT, NO_ROOM = -10, -11, -12
 -- The reply is this number minus the code of the state that the job is in.
 local WRONG_STATE = -20
 -- A longer body is in BODIES. Mirrored in codec.rs.

@@ -4,13 +4,19 @@ local function checksum(text)
   return string.sub(redis.sha1hex(text), 1, 8)
 end
 
--- nil if the record does not have the form of one.
+-- Whether a record has the form of a finished job's record. A record of version 5 has the form of other jobs' records.
+local function is_finished(record)
+  return string.byte(record) == 54 -- '6'
+end
+
+-- The rules in a record; nil if it is not a record, or belongs to a finished job (ending.lua).
 local function rules_text(record)
   return string.match(record, '^[345] %x+ ([^\n]+)\n')
 end
 
--- nil if the record does not have the form of one.
+-- The length of the body according to the record; nil if it is not a record.
 local function body_length(record)
+  if is_finished(record) then return number(string.match(record, '^%x+:(%d+) ', 20)) or 0 end
   return number(string.match(record, '^[345] %x+ %x+ (%d+) '))
 end
 
@@ -21,7 +27,7 @@ local function with_long_body(id, record)
   return record
 end
 
--- nil if the rules are damaged. The tail is '' unless the job is finished (finished.lua).
+-- nil if the rules are damaged. The tail is '' unless the record is of version 5 (ending.lua).
 local function parse_rules(id, text)
   local sum, rest = string.match(text or '', '^(%x%x%x%x%x%x%x%x)(.+)$')
   if not sum or checksum(id .. ' ' .. rest) ~= sum then return nil end
@@ -31,28 +37,13 @@ local function parse_rules(id, text)
   if not (parsed and length) then return nil end
   return {
     crc = crc, length = length, ttr = parsed.ttr, max_attempts = parsed.max_attempts, retention = parsed.retention,
-    finished_retention = parsed.finished_retention, backoff = parsed.backoff, policy = policy, topic = topic,
-    tail = tail, text = text
+    finished_retention = parsed.finished_retention, backoff = parsed.backoff, priority = parsed.priority,
+    expires_after = parsed.expires_after, expires_at = parsed.expires_at, dead_to = parsed.dead_to, policy = policy,
+    topic = topic, tail = tail, text = text
   }
 end
 
--- When the job was created, as the record has it and in milliseconds; nil if the record does not have the form of one.
-local function creation(record)
-  local text, digits = string.match(record, '^[345] ((%x+)%x%x%x%x) ')
-  if not text or #digits > 11 then return nil end
-  return text, tonumber(digits, 16)
-end
-
--- How a job ended, by its record and the tail of its rules; nil if it is not finished. codec.rs defines the form.
-local function parse_ending(record, tail)
-  local count, delay, reservation, outcome = string.match(tail, '^ (%d+) (-?%d+) (%S+) (%l)$')
-  local _, created = creation(record)
-  count, delay = number(count), number(delay)
-  if not (created and count and delay) then return nil end
-  return { count = count, due = created + delay, reservation = reservation, outcome = outcome }
-end
-
--- The inverse of parse_rules.
+-- Formats rules that parse_rules has parsed.
 local function format_rules(id, rules)
   local rest = string.format('%s %d %s %s', rules.crc, rules.length, rules.policy, rules.topic) .. (rules.tail or '')
   return checksum(id .. ' ' .. rest) .. rest
@@ -62,7 +53,8 @@ end
 local function rules_of_damaged(id, topic)
   local rules = {
     crc = '00000000', length = 0, ttr = DEFAULT_POLICY.ttr, max_attempts = 1, retention = DEFAULT_POLICY.retention,
-    finished_retention = 0, backoff = DEFAULT_POLICY.backoff, policy = 'm=1', topic = topic, tail = ''
+    finished_retention = 0, backoff = DEFAULT_POLICY.backoff, priority = STANDARD_PRIORITY, policy = 'm=1',
+    topic = topic, tail = ''
   }
   rules.text = format_rules(id, rules)
   return rules

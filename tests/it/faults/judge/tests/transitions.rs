@@ -1,4 +1,4 @@
-//! Tests of touches, burials, kicks, schedules and pauses, and of the attempts that go with them.
+//! Tests of touches, burials, kicks, schedules and pauses, and of their effect on attempts.
 
 use super::*;
 
@@ -8,11 +8,11 @@ fn it_objects_to_attempts_that_were_counted_and_not_made() {
     objects(&[put(), pop(20, 1), pop(1100, 3), finished(1120, 3)], Rule::Attempts);
     let lost = |start| call(start, Ask::Pop { topic: "t", server: 0 }, StoreResult::Unknown);
     is_content(&[put(), lost(20), pop(1100, 2), finished(1120, 2)], &Scan::new());
-    // Any failed call, even one shortly after the pop, means that a server may have had no answer
-    // to a store call either, and that a pop may have used an attempt.
+    // Any failed call, even shortly after the pop, means that a store call of a server may have had
+    // no answer, and that a pop may have used an attempt.
     let away = finish(1200, 9, refused("store_unavailable"));
     is_content(&[put(), pop(1100, 2), away, finished(1220, 2)], &Scan::new());
-    // A failure that the job's state explains does not count, nor does one long before or long
+    // Failures that the job's state explains do not count, and neither do failures long before or
     // after.
     let explained = finish(20, 9, refused("reservation_lost"));
     objects(&[put(), explained, pop(1100, 2), finished(1120, 2)], Rule::Attempts);
@@ -34,7 +34,7 @@ fn a_touch_holds_a_job_for_longer() {
         &[put(), pop(20, 1), touched(800, 1), lost(1100), pop(1900, 2), finished(1950, 2)],
         Rule::LiveRefused,
     );
-    // From 1805 on another consumer may have the job.
+    // From 1805 on, another consumer may have the job.
     is_content(
         &[put(), pop(20, 1), touched(800, 1), pop(1810, 2), finished(1850, 2)],
         &Scan::new(),
@@ -43,7 +43,7 @@ fn a_touch_holds_a_job_for_longer() {
         &[put(), pop(20, 1), touched(800, 1), pop(1810, 2), lost(1830), finished(1850, 2)],
         &Scan::new(),
     );
-    // Without an answer the touch may have been made or not.
+    // Without an answer, the touch may or may not have been carried out.
     let perhaps = Call { outcome: StoreResult::Unknown, ..touched(800, 1) };
     is_content(&[put(), pop(20, 1), perhaps, pop(1100, 2), finished(1200, 2)], &Scan::new());
 }
@@ -63,7 +63,7 @@ fn it_objects_to_a_buried_job_that_is_delivered() {
     let ended = |start, calls: &[Call]| [calls, &[finished(start, 12)]].concat();
     let calls = [put(), pop(20, 1), buried(100, 1), pop_again(200, 2)];
     objects(&ended(300, &calls), Rule::Buried);
-    // A kick before the burial or after the delivery does not count, nor one that failed.
+    // A kick before the burial, after the delivery, or without success does not count.
     let calls = [put(), kicked(10), pop(25, 1), buried(100, 1), pop_again(200, 2)];
     objects(&ended(300, &calls), Rule::Buried);
     let calls = [put(), pop(20, 1), buried(100, 1), pop_again(200, 2), kicked(250)];
@@ -71,12 +71,12 @@ fn it_objects_to_a_buried_job_that_is_delivered() {
     let none = kick(150, refused("store_unavailable"));
     let calls = [put(), pop(20, 1), buried(100, 1), none, pop_again(200, 2)];
     objects(&ended(300, &calls), Rule::Buried);
-    // A kick without an answer may have been made at any time since.
+    // A kick without an answer may have been carried out at any later time.
     let perhaps = kick(150, StoreResult::Unknown);
     let calls =
         [put(), pop(20, 1), buried(100, 1), perhaps, pop_again(5000, 1), finished(5100, 11)];
     is_content(&calls, &Scan::new());
-    // A burial without an answer is not certain either.
+    // A burial without an answer may not have been carried out.
     let perhaps = Call { outcome: StoreResult::Unknown, ..buried(100, 1) };
     is_content(&[put(), pop(20, 1), perhaps, pop(1100, 2), finished(1200, 2)], &Scan::new());
 }
@@ -87,7 +87,7 @@ fn after_a_kick_attempts_count_from_zero() {
     let then = |calls: &[Call]| [&begun[..], calls].concat();
     is_content(&then(&[pop_again(1400, 1), finished(1500, 11)]), &Scan::new());
     objects(&then(&[pop_again(1400, 3), finished(1500, 13)]), Rule::Attempts);
-    // No reservation is given twice.
+    // Two deliveries must not have the same reservation.
     let old = pop_with(1400, 1, |job| job.reservation = "r1".into());
     assert_eq!(broken(&then(&[old]), &stored(&["{dq:0}:reserved:t"])), [Rule::TwoHolders]);
     // A job that was not dead when it was kicked keeps its count of attempts.
@@ -111,7 +111,7 @@ fn it_objects_to_a_rescheduled_job_before_its_new_time() {
     let moved = |pop| [put_at(0, 100), rescheduled(20, 500), pop, finished(900, 1)];
     is_content(&moved(at_new(525, 525)), &Scan::new());
     objects(&moved(at_new(400, 105)), Rule::Early);
-    // Too early by the clients' clock, then too early by the store's clock.
+    // The first pop is too early by the clients' clock, and the second by the store's clock.
     objects(
         &moved(pop_with(505, 1, |job| (job.due_at, job.reserved_until) = (at(525), at(1530)))),
         Rule::Early,
@@ -120,10 +120,10 @@ fn it_objects_to_a_rescheduled_job_before_its_new_time() {
     // This pop began before the change, but got the job after the change, at the old due time.
     let waited = Call { start: millis(10), ..at_new(400, 105) };
     objects(&moved(waited), Rule::Early);
-    // The change made the job due sooner than its put.
+    // The change made the job due earlier than its put.
     let sooner = [put_at(0, 5000), rescheduled(20, 100), at_new(130, 125), finished(200, 1)];
     is_content(&sooner, &Scan::new());
-    // Without an answer either time is right.
+    // Without an answer, both times are allowed.
     let perhaps = Call { outcome: StoreResult::Unknown, ..rescheduled(20, 500) };
     is_content(&[put_at(0, 100), perhaps, at_new(120, 105), finished(200, 1)], &Scan::new());
 }
@@ -135,11 +135,11 @@ fn it_objects_to_a_late_consumer_of_a_changed_job() {
     objects(&late(released(1200, 1, 0)), Rule::StaleAccepted);
     objects(&[put(), pop(20, 1), rescheduled(1100, 0), finished(1200, 1)], Rule::StaleAccepted);
     is_content(&late(finish(1200, 1, refused("reservation_lost"))), &Scan::new());
-    // The finish overlaps the change, so it may have come first; or it is by the next consumer.
+    // The finish overlaps the change and may have come first, or it is of the next consumer.
     is_content(&[put(), pop(20, 1), rescheduled(1100, 0), finished(1105, 1)], &Scan::new());
     let next = pop_with(1200, 2, |job| job.due_at = at(1105));
     is_content(&[put(), pop(20, 1), rescheduled(1100, 0), next, finished(1300, 2)], &Scan::new());
-    // A change that was refused, or may have been, ends no hold.
+    // A change that was or may have been refused ends no reservation.
     for outcome in [refused("job_reserved"), StoreResult::Unknown] {
         let change = Call { outcome, ..rescheduled(1100, 0) };
         is_content(&[put(), pop(20, 1), change, finished(1200, 1)], &Scan::new());
@@ -157,14 +157,14 @@ fn it_objects_to_a_paused_topic_that_delivers() {
     is_content(&done(&[paused(100), pop(105, 1), resumed(300)]), &Scan::new());
     is_content(&done(&[paused(100), resumed(200), pop(195, 1)]), &Scan::new());
     is_content(&done(&[paused(100), resumed(200), pop(220, 1)]), &Scan::new());
-    // If a pause or resume has no answer, the topic may not have been paused during the pop.
+    // If a pause or resume has no answer, the topic was possibly not paused during the pop.
     let (perhaps, resumed) = (pause(100, StoreResult::Unknown), resume(150, StoreResult::Unknown));
     is_content(&done(&[perhaps, pop(200, 1)]), &Scan::new());
     is_content(&done(&[paused(100), resumed.clone(), pop(200, 1)]), &Scan::new());
     is_content(&done(&[resumed, paused(170), pop(200, 1)]), &Scan::new());
     let failed = resume(150, refused("store_unavailable"));
     objects(&done(&[paused(100), failed, pop(200, 1)]), Rule::Paused);
-    // Another server hears of the pause later.
+    // Another server may get the pause later.
     let there = Call { ask: Ask::Pop { topic: "t", server: 1 }, ..pop(200, 1) };
     is_content(&done(&[paused(100), there]), &Scan::new());
     // A pause of another topic does not count.

@@ -17,14 +17,14 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 
 impl Remote {
     /// Sends a request and returns the JSON of a successful answer.
-    pub fn ask(
+    pub fn request(
         &self,
         method: &str,
         path: &str,
         body: Option<&Value>,
     ) -> Result<Value, Box<dyn Error>> {
         let failed = |cause: io::Error| {
-            let cause = Self::explained(&cause);
+            let cause = Self::explain(&cause);
             format!("failed to send the request to {}: {cause}", self.server)
         };
         let answer = self.send(method, path, body).map_err(failed)?;

@@ -1,4 +1,5 @@
-// Ways in which a web page sends requests without a click, each as HTML that sends them on loading.
+// Attacks by web pages. Each attack is HTML that sends a request when it is loaded, without a
+// click.
 
 const script = (text) => `<script>${text}</script>`;
 const style = (text, rest = "") => `<style>${text}</style>${rest}`;
@@ -6,7 +7,7 @@ const form = (action, method, type, field, value) => `<iframe name="${field}-fra
   <input name='${value}' value=''></form>${script(`document.getElementById("${field}").submit()`)}`;
 const rules = (action, url) => `<script type="speculationrules">${JSON.stringify({ [action]: [{ source: "list", urls: [url], eagerness: "immediate" }] })}</script>`;
 
-/** GETs of a URL from within a page: the sender, and the HTML. */
+/** Attacks that GET a URL from within a page. */
 export const gets = {
   speculation_prefetch: (url) => rules("prefetch", url),
   speculation_prerender: (url) => rules("prerender", url),
@@ -57,8 +58,8 @@ export const gets = {
   clicked_by_script: (url) => `<a id="clicked" target="_blank" href="${url}">x</a>${script('document.getElementById("clicked").click()')}`,
 };
 
-/** Separate pages, as they navigate away. */
-export const departures = {
+/** Attacks that GET a URL by navigating to it, so that each needs its own page. */
+export const navigations = {
   location: (url) => script(`location.href = "${url}"`),
   location_replace: (url) => script(`location.replace("${url}")`),
   meta_refresh: (url) => `<meta http-equiv="refresh" content="0;url=${url}">`,
@@ -67,7 +68,7 @@ export const departures = {
 
 const blob = (body, type) => `new Blob(['${body}'], { type: "${type}" })`;
 
-/** POSTs to a URL with a JSON body, or with a form's encoding of it. */
+/** Attacks that POST a body, as JSON or as a form encodes it. */
 export const posts = {
   post_form_text: (url, body) => form(url, "post", "text/plain", "post_form_text", `${body.slice(0, -1)},"x":"`),
   post_form_urlencoded: (url, body) => form(url, "post", "application/x-www-form-urlencoded", "post_form_urlencoded", body),
@@ -83,9 +84,9 @@ export const posts = {
   post_ping: (url) => `<a id="post_ping" target="_blank" href="/empty" ping="${url}">x</a>${script('document.getElementById("post_ping").click()')}`,
 };
 
-/** Calls that need a CORS preflight: the server must see only the preflight. */
-export const asked = {
-  asked_json: (url) => script(`fetch("${url}", { method: "POST", headers: { "content-type": "application/json" }, body: "{}" }).catch(() => {})`),
-  asked_delete: (url) => script(`fetch("${url}", { method: "DELETE" }).catch(() => {})`),
-  asked_beacon: (url) => script(`navigator.sendBeacon("${url}", ${blob("{}", "application/json")})`),
+/** Attacks that need a CORS preflight: the server must receive only the preflight. */
+export const preflighted = {
+  preflight_json: (url) => script(`fetch("${url}", { method: "POST", headers: { "content-type": "application/json" }, body: "{}" }).catch(() => {})`),
+  preflight_delete: (url) => script(`fetch("${url}", { method: "DELETE" }).catch(() => {})`),
+  preflight_beacon: (url) => script(`navigator.sendBeacon("${url}", ${blob("{}", "application/json")})`),
 };

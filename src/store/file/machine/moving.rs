@@ -1,0 +1,46 @@
+//! Moves dead jobs to the topic that their policy names.
+
+use super::{ErrorText, HistoryChange, Machine, Write};
+use crate::{
+    job::{PolicyFields, State, Topic, UnixMillis},
+    store::{Now, file::index::Slot},
+};
+
+impl Machine {
+    /// Returns whether a job moves to another topic when it dies.
+    pub(super) fn moves(&self, slot: Slot) -> bool {
+        self.index.entry(slot).kind.policy.dead_to(self.index.topic(slot)).is_some()
+    }
+
+    /// Makes a job that has just died ready in another topic, if its policy names one; returns the
+    /// topic that it left. Its history and its error stay. Needs no room on a full disk: in the row
+    /// of the job, both topics and the texts of `dead_to` and `dead_from` change places.
+    pub(super) fn move_dead(
+        &mut self,
+        slot: Slot,
+        now: Now,
+        writes: &mut Vec<Write>,
+    ) -> Option<Topic> {
+        let (entry, from) = (self.index.entry(slot), self.index.topic(slot).clone());
+        debug_assert_eq!(entry.state, State::Dead);
+        let (serial, mut policy) = (entry.serial, entry.kind.policy.clone());
+        let topic = policy.dead_to(&from)?.clone();
+        let fields = PolicyFields { dead_from: Some(from.clone()), ..PolicyFields::default() };
+        policy.set(fields.clone());
+        self.index.change_topic(slot, topic.clone(), &policy, now.floor);
+        writes.push(Write::Move { serial, topic, due_at: now.floor, policy: fields });
+        let attempt = self.attempt_mut(slot);
+        let has_row = attempt.has_row();
+        (attempt.number, attempt.is_snoozed, attempt.reservation) = (0, false, None);
+        (attempt.due_at, attempt.died_at) = (now.floor, UnixMillis::new(0));
+        // A job that was never popped has no row. If such a job has moved, loading takes it for
+        // expired.
+        if has_row {
+            attempt.was_kicked = true;
+            let history = HistoryChange { expired: attempt.expired, ..HistoryChange::default() };
+            self.write_attempt(slot, ErrorText::Keep, history, writes);
+            self.drop_hold(slot);
+        }
+        Some(from)
+    }
+}

@@ -1,0 +1,291 @@
+//! Filters of jobs: lists, kicks and purges of the jobs that match.
+
+use delay_queue::{
+    job::{Bucket, Job, JobId, Millis, NewJob, Priority, State, Topics},
+    store::{Bury, JobFilter, JobPosition, JobRange, JobRef, Matched, Period, Release, Selection},
+};
+
+use crate::store::{
+    bench::{Bench, HOUR, MINUTE, SECOND, delayed, id, job, kept, verb, with},
+    calls::{FILTERS, filter},
+};
+
+fn filter_of(error: Option<&str>, id: Option<&str>) -> JobFilter {
+    let text = |text: &str| text.to_owned();
+    JobFilter { error_contains: error.map(text), id_contains: id.map(text), ..JobFilter::default() }
+}
+
+fn step(state: State, filter: &JobFilter, after: Option<JobPosition>, limit: usize) -> Selection {
+    let topic = "t".parse().expect("a topic");
+    Selection { topic, state, filter: filter.clone(), after, limit }
+}
+
+/// Judges a job by what a get shows of it.
+fn matches(job: &Job, filter: &JobFilter) -> bool {
+    let has = |part: &Option<String>, text: &str| part.as_ref().is_none_or(|p| text.contains(p));
+    let died = job.died_at.is_none_or(|at| filter.died.has(at));
+    has(&filter.error_contains, job.error.as_deref().unwrap_or_default())
+        && has(&filter.id_contains, job.id.as_str())
+        && died
+        && (job.state == State::Dead || filter.due.has(job.due_at))
+}
+
+/// Puts jobs of all states, with and without errors, whose times differ. Returns their ids.
+async fn arrange(bench: &Bench) -> Vec<JobId> {
+    let mut ids = Vec::new();
+    for number in 0..30 {
+        let new = |name: &str| {
+            let new = job(&format!("job:{number}:{name}"), "t");
+            with(new, |policy| {
+                policy.priority = Priority::new(number % 10).expect("a digit");
+                policy.ttr = if name == "lapsed" { SECOND } else { HOUR };
+                policy.max_attempts = if number % 2 == 0 { 1 } else { 9 };
+                policy.backoff = (number % 3 == 0).then(|| "list:60000".parse().expect("one"));
+                policy.expires_after = (name == "expiring").then_some(SECOND);
+            })
+        };
+        let names = ["ready", "held", "released", "buried", "lapsed", "expiring", "finished"];
+        let name = names[usize::from(number) % names.len()];
+        let new = if name == "finished" { kept(new(name), HOUR) } else { new(name) };
+        ids.push(new.id.clone());
+        bench.put(new).await.expect("put");
+        bench.advance(SECOND);
+        if name == "ready" || name == "expiring" {
+            bench.advance(SECOND);
+            bench.promote().await;
+            continue;
+        }
+        let mut popped = bench.pop("t", 9).await;
+        let at = popped.iter().position(|job| job.id == *ids.last().expect("one")).expect("popped");
+        let mine = popped.swap_remove(at);
+        for other in popped {
+            bench.unpop(&other.id, other.reservation).await.expect("given back");
+        }
+        let held = Some(mine.reservation);
+        let bury = |error: &str| Bury {
+            held: JobRef { id: mine.id.clone(), reservation: held, topics: Topics::ALL },
+            error: Some(error.to_owned()),
+        };
+        match name {
+            "released" => {
+                let Bury { held, error } = bury("released: no shop 7 (héllo)");
+                let delay = (number % 2 == 1).then_some(HOUR);
+                bench
+                    .release_by(Release { error, delay, ..Release::of(held) })
+                    .await
+                    .expect("released");
+            }
+            "buried" => {
+                let error = format!("buried: %d+ [a-z]* no shop {number}");
+                let bucket = bench.bucket(&mine.id);
+                let bury = vec![bury(&error)];
+                bench.store.call_in::<verb::Bury>(bucket, bury).await.expect("buried");
+            }
+            "lapsed" => {
+                bench.advance(MINUTE);
+                bench.promote().await;
+            }
+            "finished" => bench.finish(&mine.id, held).await.expect("finished"),
+            _ => {}
+        }
+    }
+    ids
+}
+
+/// Returns the ids that all steps through a state find.
+async fn listed(bench: &Bench, state: State, filter: &JobFilter, limit: usize) -> Vec<JobId> {
+    let mut ids = Vec::new();
+    for bucket in bench.store.buckets().all() {
+        let mut after = None;
+        loop {
+            let range = JobRange { filter: filter.clone(), after, limit };
+            let topic = "t".parse().expect("a topic");
+            let page = bench.store.list(bucket, topic, state, range).await.expect("a page");
+            assert!(page.jobs.len() <= limit);
+            ids.extend(page.jobs.into_iter().map(|job| job.id));
+            after = page.next;
+            if after.is_none() {
+                break;
+            }
+        }
+    }
+    ids
+}
+
+/// Returns the number of jobs that all steps of a count, kick or purge find.
+async fn all_steps(
+    bench: &Bench,
+    limit: usize,
+    mut each: impl AsyncFnMut(Bucket, Option<JobPosition>, usize) -> Matched<u64>,
+) -> u64 {
+    let mut sum = 0;
+    for bucket in bench.store.buckets().all() {
+        let mut after = None;
+        loop {
+            let Matched { done, next } = each(bucket, after, limit).await;
+            assert!(done <= limit as u64);
+            sum += done;
+            after = next;
+            if after.is_none() {
+                break;
+            }
+        }
+    }
+    sum
+}
+
+fn filters(bench: &Bench, state: State) -> Vec<JobFilter> {
+    let choices = (0..FILTERS).map(|choice| filter(choice, state, bench.now()));
+    let long_ago = Period { from: None, before: Some(bench.now().before(Millis::new(99_000))) };
+    let long_ago = match state {
+        State::Dead => JobFilter { died: long_ago, ..JobFilter::default() },
+        _ => JobFilter { due: long_ago, ..JobFilter::default() },
+    };
+    let texts = [
+        filter_of(Some("no shop"), None),
+        filter_of(Some("(héllo)"), None),
+        filter_of(Some("%d+ [a-z]*"), None),
+        filter_of(Some("No shop"), None),
+        filter_of(Some("expired"), None),
+        filter_of(Some("no shop"), Some(":1")),
+        filter_of(None, Some("job:2")),
+        filter_of(None, Some("JOB")),
+        JobFilter { id_contains: Some(":".to_owned()), ..long_ago.clone() },
+    ];
+    choices.chain([long_ago]).chain(texts).collect()
+}
+
+pub async fn a_filter_selects_by_what_a_get_shows(bench: Bench) {
+    let ids = arrange(&bench).await;
+    let mut jobs = Vec::new();
+    for id in &ids {
+        jobs.extend(bench.get(id).await);
+    }
+    assert_eq!(jobs.len(), ids.len());
+    let mut found_by_state = [0; 5];
+    for state in State::ALL {
+        for filter in filters(&bench, state) {
+            let mine = jobs.iter().filter(|job| job.state == state && matches(job, &filter));
+            let mut expected: Vec<JobId> = mine.map(|job| job.id.clone()).collect();
+            expected.sort();
+            for limit in [1, 3, 1000] {
+                let mut found = listed(&bench, state, &filter, limit).await;
+                found.sort();
+                assert_eq!(found, expected, "{state:?} {limit} {filter:?}");
+                let counted = all_steps(&bench, limit, async |bucket, after, limit| {
+                    let step = step(state, &filter, after, limit);
+                    bench.store.count_matching(bucket, step).await.expect("a count")
+                });
+                assert_eq!(counted.await, expected.len() as u64, "{state:?} {filter:?}");
+            }
+            found_by_state[state as usize] += expected.len();
+        }
+    }
+    assert!(found_by_state.iter().all(|found| *found > 0), "{found_by_state:?}");
+    for job in jobs {
+        assert_eq!(bench.get(&job.id).await, Some(job), "nothing has changed");
+    }
+}
+
+pub async fn a_purge_by_a_filter_takes_what_matches_and_no_more(bench: Bench) {
+    let ids = arrange(&bench).await;
+    for state in State::ALL {
+        for filter in filters(&bench, state).into_iter().filter(|filter| !filter.is_empty()) {
+            let mut before = Vec::new();
+            for id in &ids {
+                before.extend(bench.get(id).await);
+            }
+            let purged = all_steps(&bench, 2, async |bucket, after, limit| {
+                let step = step(state, &filter, after, limit);
+                bench.store.call_in::<verb::PurgeMatching>(bucket, step).await.expect("a purge")
+            })
+            .await;
+            for job in &before {
+                let is_gone = job.state == state && matches(job, &filter);
+                let left = bench.get(&job.id).await;
+                assert_eq!(left.as_ref(), (!is_gone).then_some(job), "{state:?} {filter:?}");
+            }
+            let is_gone = |job: &&Job| job.state == state && matches(job, &filter);
+            assert_eq!(purged, before.iter().filter(is_gone).count() as u64);
+        }
+    }
+}
+
+pub async fn a_kick_by_a_filter_is_a_kick_of_each_that_matches(bench: Bench) {
+    for number in 0..8_u8 {
+        // Two of each kind: one is kicked by its id, the other one by a filter.
+        for twin in ["a", "b"] {
+            let new: NewJob = match number / 4 {
+                0 => delayed(&format!("{twin}:{number}"), "t", HOUR),
+                _ => job(&format!("{twin}:{number}"), "t"),
+            };
+            let new = with(new, |policy| {
+                policy.priority = Priority::new(number).expect("a digit");
+                policy.expires_after = (number % 2 == 0).then_some(HOUR);
+            });
+            bench.put(new).await.expect("put");
+        }
+    }
+    for popped in bench.pop("t", 100).await {
+        bench.bury(&popped.id, Some(popped.reservation)).await.expect("buried");
+    }
+    bench.advance(MINUTE);
+    for number in 0..8 {
+        bench.kick(&id(&format!("a:{number}"))).await.expect("kicked");
+    }
+    for (state, part, count) in
+        [(State::Delayed, ":", 4), (State::Dead, "b:", 4), (State::Dead, "b:", 0)]
+    {
+        let filter = filter_of(None, Some(part));
+        let kicked = all_steps(&bench, 3, async |bucket, after, limit| {
+            let step = step(state, &filter, after, limit);
+            let kicked = bench.store.call_in::<verb::KickMatching>(bucket, step).await;
+            kicked.expect("a kick").into()
+        });
+        assert_eq!(kicked.await, count as u64, "{state:?}");
+    }
+    for number in 0..8 {
+        let [one, other] = ["a", "b"].map(|twin| id(&format!("{twin}:{number}")));
+        let (one, other) = (bench.get(&one).await, bench.get(&other).await);
+        let other = other.map(|job| {
+            let first = one.clone().expect("a job");
+            Job { id: first.id, body: first.body, ..job }
+        });
+        assert_eq!(one, other);
+        assert_eq!(one.expect("a job").state, State::Ready);
+    }
+    // A kicked job expires, too.
+    bench.advance(HOUR);
+    bench.advance(HOUR);
+    bench.promote().await;
+    for number in 0..8 {
+        let state = if number % 2 == 0 { State::Dead } else { State::Ready };
+        assert_eq!(bench.state(&id(&format!("b:{number}"))).await, Some(state), "{number}");
+    }
+}
+
+pub async fn a_step_examines_a_bounded_number_of_jobs(bench: Bench) {
+    let bucket = bench.bucket(&id("0"));
+    let mine = (0..).map(|n: u32| n.to_string()).filter(|name| bench.bucket(&id(name)) == bucket);
+    let jobs: Vec<NewJob> = mine.take(2_300).map(|name| delayed(&name, "t", HOUR)).collect();
+    for jobs in jobs.chunks(1_000) {
+        let put = bench.store.call_in::<verb::Put>(bucket, jobs.to_vec()).await.expect("put");
+        assert!(put.iter().all(Result::is_ok));
+    }
+    let last = jobs.last().expect("one").id.clone();
+    let filter = filter_of(None, Some(last.as_str()));
+    let (mut after, mut steps) = (None, Vec::new());
+    loop {
+        let step = step(State::Delayed, &filter, after, 9);
+        let Matched { done, next } =
+            bench.store.call_in::<verb::PurgeMatching>(bucket, step).await.expect("a purge");
+        steps.push(done);
+        after = next;
+        if after.is_none() {
+            break;
+        }
+    }
+    assert!(steps.len() >= 3, "{steps:?}");
+    assert_eq!(steps.iter().sum::<u64>(), 1, "{steps:?}");
+    assert_eq!(bench.get(&last).await, None);
+}

@@ -1,0 +1,273 @@
+//! Calls for which the Redis user lacks a right. If the answer says that the call was not applied,
+//! nothing may be changed, even if the call has several jobs and a script needs the right after
+//! other commands.
+
+use std::fmt::Debug;
+
+use delay_queue::{
+    job::{Change, Job, JobId, Millis, NewJob, OnConflict, Policy, PoppedJob, Schedule, Topics},
+    store::{Applied, Bury, JobRef, PopRequest, Release, StoreError, StoreResult, Touch},
+};
+
+use crate::{
+    store::{
+        bench::{
+            Backend, Bench, HOUR, MINUTE, SECOND, delayed, deletion, finishing, id, job, kept,
+            nonce, target, verb, with,
+        },
+        damage::INVARIANTS,
+        workload::long,
+    },
+    support::resp::{Connection, Reply},
+};
+
+/// Reading commands that scripts use.
+const READS: [&str; 8] =
+    ["exists", "hexists", "hget", "hmget", "time", "zcard", "zrange", "zscore"];
+/// Writing commands that scripts use.
+const WRITES: [&str; 6] = ["hdel", "hset", "hsetnx", "zadd", "zrem", "zremrangebyrank"];
+
+/// Commands that the user lacks at the same time.
+type Denied = Vec<&'static str>;
+
+fn each_command() -> Vec<Denied> {
+    READS.iter().chain(&WRITES).map(|&command| vec![command]).collect()
+}
+
+fn each_pair_of_writes() -> Vec<Denied> {
+    let after = |n: usize| WRITES[n + 1..].iter();
+    (0..WRITES.len()).flat_map(|n| after(n).map(move |&other| vec![WRITES[n], other])).collect()
+}
+
+struct WatchedRedis {
+    bench: Bench,
+    connection: Connection,
+}
+
+impl WatchedRedis {
+    async fn new() -> Self {
+        let bench = Bench::one_bucket_redis().await;
+        let Backend::Redis(redis) = &bench.backend else { unreachable!("this store is on Redis") };
+        let connection = Connection::to(redis.port()).expect("a Redis that runs");
+        Self { bench, connection }
+    }
+
+    fn ask(&mut self, words: &[&str]) -> Reply {
+        self.connection.ask(words).expect("an answer")
+    }
+
+    fn set(&mut self, sign: char, commands: &[&str]) {
+        let rules: Vec<String> =
+            commands.iter().map(|command| format!("{sign}{command}")).collect();
+        let mut words = vec!["ACL", "SETUSER", "default"];
+        words.extend(rules.iter().map(String::as_str));
+        assert_eq!(self.ask(&words), Reply::Text("OK".to_owned()));
+    }
+
+    /// Returns every key with a hash of its contents. Leaves out the deadlines of buckets, which
+    /// may be too early.
+    fn contents(&mut self) -> Vec<String> {
+        let script = "local all = {} for _, key in ipairs(redis.call('KEYS', '*')) do \
+                      if not string.find(key, ':bucket$') then \
+                      all[#all + 1] = key .. ' ' .. redis.sha1hex(redis.call('DUMP', key)) end end \
+                      table.sort(all) return all";
+        self.ask(&["EVAL", script, "0"]).texts()
+    }
+
+    /// Returns the problems that the doctor's script finds in any store.
+    fn problems(&mut self) -> Vec<String> {
+        let tags = self.ask(&["KEYS", "*:incarnation"]).texts();
+        let of = |key: &String| {
+            let tag = key.trim_end_matches(":incarnation");
+            self.ask(&["EVAL", INVARIANTS, "0", tag]).texts()
+        };
+        tags.iter().flat_map(of).collect()
+    }
+}
+
+/// Makes the call on a new store for each denial. Returns the errors, each with its denied
+/// commands.
+async fn deny<P, O: Debug>(
+    denials: Vec<Denied>,
+    name: &str,
+    prepare: impl AsyncFn(&Bench) -> P,
+    call: impl AsyncFn(&Bench, P) -> StoreResult<O>,
+) -> Vec<(Denied, StoreError)> {
+    let mut redis = WatchedRedis::new().await;
+    let mut errors = Vec::new();
+    for denied in denials {
+        let bench = redis.bench.fresh().await;
+        let prepared = prepare(&bench).await;
+        let before = redis.contents();
+        redis.set('-', &denied);
+        let answer = call(&bench, prepared).await;
+        redis.set('+', &denied);
+        let is_unchanged = redis.contents() == before;
+        let claims_no_change = matches!(&answer, Err(error) if error.applied() == Applied::No);
+        assert!(
+            is_unchanged || !claims_no_change,
+            "{name} without {denied:?} has changed jobs: {answer:?}"
+        );
+        if denied.len() == 1 {
+            assert_eq!(redis.problems(), Vec::<String>::new(), "{name} without {denied:?}");
+        }
+        errors.extend(answer.err().map(|error| (denied, error)));
+    }
+    assert!(errors.len() > 5, "{name} was refused with too few denials: {errors:?}");
+    errors
+}
+
+/// Returns new jobs with `other` between them.
+fn batch_with(other: NewJob) -> Vec<NewJob> {
+    let body = long('a');
+    vec![
+        job("first", "t"),
+        NewJob { body, ..delayed("second", "u", HOUR) },
+        other,
+        job("last", "t"),
+    ]
+}
+
+/// Denies rights to a put of several jobs. One of them may conflict with an existing job.
+async fn deny_put(denials: Vec<Denied>, other: NewJob) -> Vec<(Denied, StoreError)> {
+    let prepare = async |bench: &Bench| {
+        bench.put(job("living", "t")).await.expect("put");
+    };
+    let call = async |bench: &Bench, ()| {
+        bench
+            .store
+            .call_in::<verb::Put>(bench.bucket(&id("living")), batch_with(other.clone()))
+            .await
+    };
+    deny(denials, &format!("a put together with {other:?}"), prepare, call).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_refused_put_has_put_no_job() {
+    for on_conflict in [OnConflict::Reject, OnConflict::Keep, OnConflict::Replace] {
+        // The id belongs to an existing job of the same or another topic, or to a job of the same
+        // call.
+        for (name, topic) in [("living", "t"), ("living", "u"), ("first", "t")] {
+            let other = NewJob { on_conflict, ..job(name, topic) };
+            for (denied, error) in deny_put(each_command(), other.clone()).await {
+                // Before the first write, the script does not check the rights that only a
+                // replacement needs.
+                let is_certain = on_conflict != OnConflict::Replace;
+                let is_no = error.applied() == Applied::No;
+                assert!(is_no || !is_certain, "{other:?} without {denied:?}: {error}");
+            }
+        }
+    }
+    deny_put(each_pair_of_writes(), job("new", "t")).await;
+    deny_put(each_pair_of_writes(), job("living", "t")).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_refused_pop_has_reserved_no_job() {
+    for consumer in [None, Some("worker")] {
+        let want = |topic: &str| PopRequest {
+            topic: topic.parse().expect("a topic"),
+            count: 5,
+            ttr: None,
+            consumer: consumer.map(|name| name.parse().expect("a name")),
+        };
+        let prepare = async |bench: &Bench| {
+            for put in [job("short", "t"), NewJob { body: long('a'), ..job("long", "u") }] {
+                bench.put(put).await.expect("put");
+            }
+            bench.put(kept(job("popped", "t"), HOUR)).await.expect("put");
+            let expires = with(job("expires", "t"), |policy| {
+                policy.expires_after = Some(SECOND);
+                policy.dead_to = Some("dead".parse().expect("a topic"));
+            });
+            bench.put(expires).await.expect("put");
+            bench.advance(SECOND);
+        };
+        let call = async |bench: &Bench, ()| {
+            let wants = (nonce(), vec![want("t"), want("u")]);
+            bench.store.call_in::<verb::Pop>(bench.bucket(&id("short")), wants).await
+        };
+        let denials = [each_command(), each_pair_of_writes()].concat();
+        deny(denials, &format!("a pop by {consumer:?}"), prepare, call).await;
+    }
+}
+
+/// Puts and pops two jobs, one of them with a retention.
+async fn held(bench: &Bench) -> Vec<JobRef> {
+    held_with(bench, |_| ()).await
+}
+
+/// The same in their last attempt, after which they move to another topic.
+async fn held_at_last(bench: &Bench) -> Vec<JobRef> {
+    held_with(bench, |policy| {
+        (policy.max_attempts, policy.dead_to) = (1, Some("dead".parse().expect("a topic")));
+    })
+    .await
+}
+
+async fn held_with(bench: &Bench, set: fn(&mut Policy)) -> Vec<JobRef> {
+    bench.put(with(job("one", "t"), set)).await.expect("put");
+    let two = kept(NewJob { body: long('a'), ..job("two", "t") }, HOUR);
+    bench.put(with(two, set)).await.expect("put");
+    let popped = bench.pop("t", 2).await;
+    let held = |job: PoppedJob| JobRef {
+        id: job.id,
+        reservation: Some(job.reservation),
+        topics: Topics::ALL,
+    };
+    let [one, two] = <[PoppedJob; 2]>::try_from(popped).expect("two jobs").map(held);
+    // The first job is in the batch twice: the second time, the call has already changed it.
+    vec![one.clone(), two, one]
+}
+
+/// Puts two jobs. Returns the ids of both, and then the id of the first again.
+async fn waiting(bench: &Bench) -> Vec<JobId> {
+    bench.put(delayed("one", "t", HOUR)).await.expect("put");
+    bench.put(NewJob { body: long('a'), ..delayed("two", "u", HOUR) }).await.expect("put");
+    ["one", "two", "one"].map(id).to_vec()
+}
+
+/// Defines a test of one transition of a batch of jobs.
+macro_rules! deny_batch {
+    ($verb:ident, $prepare:ident, $part:expr) => {
+        deny(each_command(), stringify!($verb), $prepare, async |bench, jobs| {
+            let jobs = jobs.into_iter().map($part).collect();
+            bench.store.call_in::<verb::$verb>(bench.bucket(&id("one")), jobs).await
+        })
+        .await
+    };
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_refused_batch_has_changed_no_job() {
+    deny_batch!(Finish, held, finishing);
+    let error = || Some("an error".to_owned());
+    deny_batch!(Release, held, |held| Release {
+        delay: Some(MINUTE),
+        error: error(),
+        ..Release::of(held)
+    });
+    deny_batch!(Touch, held, |held| Touch { held, ttr: Some(HOUR) });
+    deny_batch!(Bury, held, |held| Bury { held, error: error() });
+    deny_batch!(Release, held_at_last, |held| Release { error: error(), ..Release::of(held) });
+    deny_batch!(Bury, held_at_last, |held| Bury { held, error: error() });
+    deny_batch!(Unpop, held, |held| held);
+    deny_batch!(Kick, waiting, |id| target(&id));
+    deny_batch!(Delete, waiting, |id| deletion(&id));
+    let schedule = Some(Schedule::In(Millis::new(5_000)));
+    let change = || Change { schedule, body: Some(long('b')), ..Change::default() };
+    deny_batch!(Reschedule, waiting, |id| (target(&id), change()));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_refused_import_has_restored_no_job() {
+    let deleted = async |bench: &Bench| -> Vec<Job> {
+        let mut jobs = Vec::new();
+        for id in waiting(bench).await.into_iter().take(2) {
+            jobs.push(bench.get(&id).await.expect("the job exists"));
+            bench.delete(&id).await.expect("deleted");
+        }
+        jobs
+    };
+    deny_batch!(Restore, deleted, |job| job);
+}
