@@ -1,4 +1,4 @@
-"""A client generated from a running server's description does what people do first."""
+"""Generates a client from a running server's OpenAPI description, and puts, pops and finishes jobs with it."""
 
 import importlib
 import subprocess
@@ -13,7 +13,7 @@ from server import call, started
 def generate(base, folder):
     config = f"{folder}/config.yaml"
     with open(config, "w") as file:
-        # The generator does not know these types; the client gets the text.
+        # The generator does not know these types, so the client gets their bodies as text.
         kinds = ["application/openmetrics-text; version=1.0.0; charset=utf-8", "text/plain; version=0.0.4; charset=utf-8"]
         file.write("content_type_overrides:\n" + "".join(f'  "{kind}": text/plain\n' for kind in kinds))
     generator = [sys.executable, "-m", "openapi_python_client", "generate", "--url", f"{base}/openapi.json"]
@@ -63,6 +63,6 @@ with started("file") as (base, token), tempfile.TemporaryDirectory() as folder:
     validate(call("GET", f"{base}/openapi.json"))
     generate(base, folder)
     use(base, token)
-    # The second server of the description.
+    # The second server of the OpenAPI description has the prefix of the API's version.
     use(f"{base}/v1", token)
 print("a generated client puts, pops and finishes, and understands refusals")

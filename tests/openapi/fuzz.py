@@ -1,4 +1,4 @@
-"""Runs schemathesis against a server on each store; fails if it finds a fault, or tests too little."""
+"""Runs schemathesis against a server on each store. Fails if schemathesis finds a fault or makes too few requests."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""What the schemas of the description cannot say: values of its formats, and the rules next to them."""
+"""Hooks of schemathesis for rules that the schemas cannot express: values of formats, and rules between fields."""
 
 import datetime
 import re
@@ -10,7 +10,7 @@ UNITS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 
 
 def durations(least, most):
-    """Returns texts with one unit, within these seconds."""
+    """Returns durations as text with one unit, from `least` to `most` seconds."""
 
     def of_unit(unit):
         first, last = -(-least // UNITS[unit]), most // UNITS[unit]
@@ -37,8 +37,8 @@ schemathesis.openapi.format("date-time", times)
 
 @schemathesis.hook
 def before_call(context, case, kwargs):
-    """Removes fields from the query that the body has too, as most requests would have both; shortens waits of pops;
-    and keeps the test from revoking its own token."""
+    """Removes fields from the query that the body has too, since the server refuses such requests; shortens the waits of pops;
+    and prevents the test from revoking its own token."""
     if (case.path_parameters or {}).get("name") == "everything":
         case.path_parameters["name"] = "another"
     if case.meta is None or not case.meta.generation.mode.is_positive:
@@ -51,28 +51,29 @@ def before_call(context, case, kwargs):
             options["wait"] = "1ms"
 
 
-# Rules between fields, or about the store's contents: only these may refuse a request that fits its schema.
+# Rules between fields, or about the store's contents. Only these rules may refuse a request that
+# matches its schema.
 RULES = [
-    "`cursor` must be one that a page",
+    "`cursor` must be the `cursor` of an earlier page",
     "`until` must be later than `from`",
     "`step` must",
-    "`due_(after|before)` is for delayed and ready jobs",
+    "`(due|died)_(after|before)` is for ",
     "`.*due_at` must be at most ten years ahead",
     "must be given once: in the query or in the body",
     "cannot be changed",
-    "`topic` must be the one of the path",
+    "`topic` must be the topic of the path",
     "`defaults` is missing",
-    "`defaults` and its fields next to it exclude each other",
-    "`expires_at` must be a time to come",
-    # Limits of durations as text, and bytes of texts.
-    "`(.*ttr|wait)` must be from",
+    "`defaults` cannot be combined with the same fields next to it",
+    "`expires_at` must be a future time",
+    # Limits of durations as text, and maximum lengths of texts in bytes.
+    "`(.*ttr|wait|expires_after)` must be from",
     "must be a duration from 0 to ten years",
     "must be at least one millisecond",
     "`for` must be longer than 0",
-    # Names that are reserved or differ in case alone, and their sum of bytes.
+    # Reserved names, names that differ only in case, and the maximum sum of their lengths.
     "`.*headers` must",
     "`error` must have at most 4096 bytes",
-    # Whole numbers must have no fraction; a schema accepts 35.0 too.
+    # The server refuses 35.0 as a whole number, although the schema accepts it.
     r"got floating point `\d+\.0`",
     r"`(expires_at|due_at|created_at|reserved_until|died_at)` must be a time .* got \d{13}$",
 ]

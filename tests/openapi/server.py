@@ -36,7 +36,7 @@ def until(what, holds):
     while not holds():
         if time.monotonic() > end:
             raise TimeoutError(f"{what}: not within 30 seconds")
-        time.sleep(0.02)  # No event tells.
+        time.sleep(0.02)  # no event reports it
 
 
 def call(method, url, body=None, token=None):
