@@ -16,6 +16,7 @@ pub mod cli;
 pub mod config;
 pub mod http;
 pub mod job;
+pub mod push;
 pub mod queue;
 pub mod server;
 pub mod store;

@@ -118,6 +118,9 @@ impl Output {
                     let number = number(&sound.defaults, &write);
                     assert!(output.topics.insert(number), "defaults were salvaged twice");
                 }
+                Write::Setting(Setting { kind: SettingKind::Push, .. }) => {
+                    panic!("the sound file has no push")
+                }
                 Write::Token(_) => {
                     let number = number(&sound.tokens, &write);
                     assert!(output.tokens.insert(number), "a token was salvaged twice");

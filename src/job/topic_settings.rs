@@ -1,10 +1,10 @@
-//! Settings of topics: pauses, and defaults for new jobs.
+//! Settings of topics: pauses, defaults for new jobs, and pushes.
 
-use std::collections::HashMap;
+use std::{collections::HashMap, sync::Arc};
 
-use serde::de::DeserializeOwned;
+use serde::{Serialize, de::DeserializeOwned};
 
-use super::{policy::PolicyFields, time::UnixMillis, topic::Topic};
+use super::{policy::PolicyFields, push::Push, time::UnixMillis, topic::Topic};
 
 /// A pause of a topic: its jobs cannot be popped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,6 +41,8 @@ pub struct TopicSettings {
     pub paused: HashMap<Topic, Pause>,
     /// Topics with defaults of their own.
     pub defaults: HashMap<Topic, PolicyFields>,
+    /// Topics whose jobs are pushed.
+    pub pushes: HashMap<Topic, Arc<Push>>,
 }
 
 /// Kind of a topic setting. A store keeps one text for each topic and kind, and does not know its
@@ -51,17 +53,20 @@ pub enum SettingKind {
     Pause,
     /// Defaults for new jobs.
     Defaults,
+    /// Push of the topic.
+    Push,
 }
 
 impl SettingKind {
     /// All kinds.
-    pub const ALL: [Self; 2] = [Self::Pause, Self::Defaults];
+    pub const ALL: [Self; 3] = [Self::Pause, Self::Defaults, Self::Push];
 
     /// Returns the stored name. Must stay stable.
     pub fn name(self) -> &'static str {
         match self {
             Self::Pause => "paused",
             Self::Defaults => "defaults",
+            Self::Push => "push",
         }
     }
 }
@@ -86,8 +91,12 @@ impl Setting {
 
     /// The defaults of a topic for new jobs, stored as JSON.
     pub fn defaults(topic: Topic, defaults: Option<&PolicyFields>) -> Self {
-        let json = |defaults| serde_json::to_string(defaults).expect("fields with plain names");
         Self { topic, kind: SettingKind::Defaults, text: defaults.map(json) }
+    }
+
+    /// The push of a topic, stored as JSON.
+    pub fn push(topic: Topic, push: Option<&Push>) -> Self {
+        Self { topic, kind: SettingKind::Push, text: push.map(json) }
     }
 }
 
@@ -155,6 +164,10 @@ impl TopicSettings {
                 let defaults = text.and_then(|text| parse(&topic, kind, &text));
                 replace(&mut self.defaults, topic, defaults);
             }
+            SettingKind::Push => {
+                let push = text.and_then(|text| parse(&topic, kind, &text));
+                replace(&mut self.pushes, topic, push.map(Arc::new));
+            }
         }
     }
 
@@ -164,6 +177,7 @@ impl TopicSettings {
         match kind {
             SettingKind::Pause => Setting::pause(name, self.paused.get(topic).copied()),
             SettingKind::Defaults => Setting::defaults(name, self.defaults.get(topic)),
+            SettingKind::Push => Setting::push(name, self.pushes.get(topic).map(|push| &**push)),
         }
     }
 }
@@ -173,6 +187,11 @@ fn replace<T>(settings: &mut HashMap<Topic, T>, topic: Topic, value: Option<T>) 
         Some(value) => drop(settings.insert(topic, value)),
         None => drop(settings.remove(&topic)),
     }
+}
+
+/// Writes the stored form of a setting.
+fn json<T: Serialize>(value: &T) -> String {
+    serde_json::to_string(value).expect("fields with plain names")
 }
 
 /// Parses a stored setting in JSON.

@@ -1,12 +1,15 @@
-//! Settings of a topic: a pause, and defaults for new jobs.
+//! Settings of a topic: a pause, defaults for new jobs, and a push.
 
 use std::sync::Arc;
 
 use super::service::Queue;
 use crate::{
-    job::{Millis, Pause, PolicyFields, Schedule, Topic, UnixMillis},
-    store::{Hint, Store, StoreError, StoreResult},
+    job::{Millis, Pause, PolicyFields, Push, Schedule, Setting, Topic, UnixMillis},
+    store::{Hint, SettingCondition, Store, StoreError, StoreResult},
 };
+
+/// Number of changes of a push that are made only if no other server has changed it.
+const MAX_TRIES: u32 = 5;
 
 impl Queue {
     /// Pauses or resumes a topic: on this server at once, on others as soon as they receive the
@@ -57,6 +60,47 @@ impl Queue {
             Ok(reply)
         });
         task.await.unwrap_or_else(|_| Err(StoreError::unknown("the change panicked")))
+    }
+
+    /// Changes the push of a topic and returns the new one; `None` removes it. If another server
+    /// changes it at the same time, `change` is called again with its push.
+    ///
+    /// # Errors
+    /// Any error of the store, or the refusal of `change`.
+    pub async fn change_push<E: From<StoreError>>(
+        &self,
+        topic: &Topic,
+        mut change: impl FnMut(Option<&Push>) -> Result<Option<Push>, E>,
+    ) -> Result<Option<Push>, E> {
+        let mut tries = 0;
+        loop {
+            let old = self.push_of(topic);
+            let new = change(old.as_deref())?;
+            let setting = Setting::push(topic.clone(), new.as_ref());
+            // A text that another version of the server wrote may not equal that of this version.
+            let condition = match Setting::push(topic.clone(), old.as_deref()).text {
+                Some(text) if tries < MAX_TRIES => SettingCondition::Is(text),
+                _ => SettingCondition::Always,
+            };
+            let set = |store: Arc<dyn Store>| async move {
+                store.change_setting(setting, condition).await
+            };
+            if self.set(set).await? {
+                return Ok(new);
+            }
+            tries += 1;
+        }
+    }
+
+    /// Returns the push of a topic from the cached settings.
+    pub fn push_of(&self, topic: &Topic) -> Option<Arc<Push>> {
+        self.topics.current().pushes.get(topic).cloned()
+    }
+
+    /// Returns the pushes of all topics from the cached settings.
+    pub fn pushes(&self) -> Vec<(Topic, Arc<Push>)> {
+        let settings = self.topics.current();
+        settings.pushes.iter().map(|(topic, push)| (topic.clone(), Arc::clone(push))).collect()
     }
 
     /// Returns whether this server considers the topic paused.

@@ -12,6 +12,7 @@
 //! | `{<prefix>:layout}:accepted` | hash | bucket → incarnation with which an operator accepted a loss of jobs | – |
 //! | `{<prefix>:topics}:paused` | hash | paused topic → 1, or the end of the pause in Unix ms | – |
 //! | `{<prefix>:topics}:defaults` | hash | topic → its defaults as JSON | – |
+//! | `{<prefix>:topics}:push` | hash | topic → its push as JSON | – |
 //! | `{<prefix>:topics}:version` | number | grows with every change of a topic setting | – |
 //! | `{<prefix>:topics}:changes` | sorted set | `<version> <t>` → version, for the last 10,000 changes | – |
 //! | `{<prefix>:topics}:servers` | sorted set | id of a running server → end of its lease (`leases.rs`) | – |

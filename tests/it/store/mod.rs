@@ -155,6 +155,7 @@ on_each_store! {
             kicking_dead_jobs_starts_with_the_oldest,
             topic_settings_are_kept_and_have_a_version,
             a_change_of_settings_names_exactly_its_topics,
+            a_push_is_kept_like_other_settings,
             a_pause_ends_at_its_time_without_ending_others,
             each_dead_job_is_kept_for_its_own_retention;
         tokens:

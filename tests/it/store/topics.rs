@@ -6,8 +6,8 @@ use delay_queue::{
         SettingsChanges, State, Topic, TopicSettings,
     },
     store::{
-        Counts, JobFilter, JobPage, JobPosition, JobRange, KickDead, Period, Purge, Steps,
-        TopicPage,
+        Counts, JobFilter, JobPage, JobPosition, JobRange, KickDead, Period, Purge,
+        SettingCondition, Steps, TopicPage,
     },
 };
 
@@ -432,11 +432,13 @@ pub async fn a_change_of_settings_names_exactly_its_topics(bench: Bench) {
     bench.store.set_paused(topic("t7"), false).await.expect("resume");
     bench.store.set_paused(topic("t7"), true).await.expect("pause");
     let of = |name, pause, defaults: Option<PolicyFields>| {
-        let (name, other) = (topic(name), topic(name));
-        [Setting::pause(name, pause), Setting::defaults(other, defaults.as_ref())]
+        let [defaults_of, push_of] = [topic(name), topic(name)];
+        let defaults = Setting::defaults(defaults_of, defaults.as_ref());
+        [Setting::pause(topic(name), pause), defaults, Setting::push(push_of, None)]
     };
     let mut found = changed(&known).await;
-    found.sort_by_key(|setting| (setting.topic.clone(), setting.kind != SettingKind::Pause));
+    let order = |kind| SettingKind::ALL.iter().position(|one| *one == kind);
+    found.sort_by_key(|setting| (setting.topic.clone(), order(setting.kind)));
     assert_eq!(found, [of("t7", Some(Pause::OPEN), Some(own(7))), of("t8", None, None)].concat());
     let known = changes_since(&bench, known).await;
     assert_eq!((known.defaults.len(), known.paused.len()), (599, 1));
@@ -469,4 +471,30 @@ pub async fn each_dead_job_is_kept_for_its_own_retention(bench: Bench) {
     bench.advance(Millis::new(1));
     bench.promote().await;
     assert_eq!(bench.state(&id("long")).await, None);
+}
+
+pub async fn a_push_is_kept_like_other_settings(bench: Bench) {
+    let text = |concurrency: u16| {
+        format!(r#"{{"url":"http://a.example/","concurrency":{concurrency},"timeout_ms":1000}}"#)
+    };
+    let push = |name, concurrency: u16| Setting {
+        topic: topic(name),
+        kind: SettingKind::Push,
+        text: Some(text(concurrency)),
+    };
+    let change = async |setting, condition| {
+        bench.store.change_setting(setting, condition).await.expect("an answer")
+    };
+    assert!(change(push("a", 1), SettingCondition::Always).await);
+    assert!(change(push("b", 2), SettingCondition::Always).await);
+    bench.store.set_paused(topic("a"), true).await.expect("pause");
+    assert!(!change(push("b", 9), SettingCondition::Is(text(1))).await);
+    assert!(change(push("b", 3), SettingCondition::Is(text(2))).await);
+    let known = changes_since(&bench, TopicSettings::default()).await;
+    let of = |name| known.pushes.get(&topic(name)).map(|push| push.concurrency);
+    assert_eq!((of("a"), of("b"), known.pushes.len()), (Some(1), Some(3), 2));
+    assert!(known.paused.contains_key(&topic("a")) && known.defaults.is_empty());
+    assert!(change(Setting::push(topic("a"), None), SettingCondition::Always).await);
+    let known = changes_since(&bench, known).await;
+    assert_eq!((known.pushes.len(), known.paused.len()), (1, 1));
 }

@@ -8,7 +8,7 @@ use rusqlite::{ErrorCode, OptionalExtension, Row};
 
 use super::{
     Records, damage,
-    row::{PoolRow, settings_of_row, topic_checksum},
+    row::{PoolRow, rows_of, settings_of_row, topic_checksum},
 };
 use crate::job::{Policy, Setting, Topic, TopicSettings, UnixMillis};
 
@@ -160,10 +160,10 @@ impl Records {
         let mut settings = TopicSettings::default();
         let sql = "SELECT topic, paused, defaults, checksum FROM topics WHERE topic = ?";
         let mut statement = self.connection.prepare_cached(sql)?;
-        for name in topics {
-            match statement.query_row([name.as_str()], settings_of).optional() {
+        for name in topics.iter().flat_map(rows_of) {
+            match statement.query_row([&name], settings_of).optional() {
                 Err(cause) if self.is_damage(&cause) => {
-                    tracing::error!(%cause, topic = %name, "skipped damaged settings of a topic");
+                    tracing::error!(%cause, row = %name, "skipped damaged settings of a topic");
                 }
                 found => found?.into_iter().flatten().for_each(|own| settings.set(own)),
             }
@@ -188,7 +188,7 @@ impl Records {
     }
 }
 
-fn settings_of(row: &Row<'_>) -> rusqlite::Result<[Setting; 2]> {
+fn settings_of(row: &Row<'_>) -> rusqlite::Result<Vec<Setting>> {
     let (name, paused): (String, i64) = (row.get(0)?, row.get(1)?);
     let defaults: Option<String> = row.get(2)?;
     let sound = topic_checksum(&name, paused, defaults.as_deref()) == row.get::<_, i64>(3)?;

@@ -143,13 +143,36 @@ pub fn pause_number(text: Option<&str>) -> i64 {
     text.map_or(0, |text| text.parse().unwrap_or(1))
 }
 
+/// Begins the name of a row of `topics` that has the push of a topic, in the column of the defaults.
+/// No topic has a space in its name. So the table needs no other column, and an earlier version
+/// skips the row.
+const PUSH: &str = "push ";
+
+/// Returns the name of the row of `topics` that has a setting.
+pub fn row_of(topic: &Topic, kind: SettingKind) -> String {
+    match kind {
+        SettingKind::Pause | SettingKind::Defaults => topic.to_string(),
+        SettingKind::Push => format!("{PUSH}{topic}"),
+    }
+}
+
+/// Returns the names of all rows of `topics` that have settings of a topic.
+pub fn rows_of(topic: &Topic) -> [String; 2] {
+    [SettingKind::Defaults, SettingKind::Push].map(|kind| row_of(topic, kind))
+}
+
 /// Returns the settings in a row of `topics`; `None` if the name of the topic is invalid.
-pub fn settings_of_row(name: &str, paused: i64, defaults: Option<&str>) -> Option<[Setting; 2]> {
+pub fn settings_of_row(name: &str, paused: i64, text: Option<&str>) -> Option<Vec<Setting>> {
+    let text = text.map(str::to_owned);
+    if let Some(name) = name.strip_prefix(PUSH) {
+        let topic = name.parse().ok()?;
+        return Some(vec![Setting { topic, kind: SettingKind::Push, text }]);
+    }
     let topic: Topic = name.parse().ok()?;
     let setting = |kind, text| Setting { topic: topic.clone(), kind, text };
-    Some([
+    Some(vec![
         setting(SettingKind::Pause, (paused > 0).then(|| paused.to_string())),
-        setting(SettingKind::Defaults, defaults.map(str::to_owned)),
+        setting(SettingKind::Defaults, text),
     ])
 }
 

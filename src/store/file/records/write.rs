@@ -7,7 +7,7 @@ use super::{
     ending::change_of,
     past::{self, ErrorAndHistory},
     read::Damage,
-    row::{AttemptRow, PoolRow, SNOOZED, pause_number, topic_checksum},
+    row::{AttemptRow, PoolRow, SNOOZED, pause_number, row_of, topic_checksum},
 };
 use crate::{
     job::{Change, Policy, Setting, SettingKind, State, Topic, UnixMillis},
@@ -259,17 +259,17 @@ impl Records {
         let mut select = self
             .connection
             .prepare_cached("SELECT paused, defaults FROM topics WHERE topic = ?")?;
-        let name = setting.topic.as_str();
-        let mut rows = select.query([name])?;
+        let name = row_of(&setting.topic, setting.kind);
+        let mut rows = select.query([&name])?;
         let (mut paused, mut defaults) = match rows.next()? {
             Some(row) => (row.get(0)?, row.get::<_, Option<String>>(1)?),
             None => (0, None),
         };
         match setting.kind {
             SettingKind::Pause => paused = pause_number(setting.text.as_deref()),
-            SettingKind::Defaults => defaults.clone_from(&setting.text),
+            SettingKind::Defaults | SettingKind::Push => defaults.clone_from(&setting.text),
         }
-        let sum = topic_checksum(name, paused, defaults.as_deref());
+        let sum = topic_checksum(&name, paused, defaults.as_deref());
         self.run(
             "INSERT OR REPLACE INTO topics VALUES (?, ?, ?, ?)",
             params![name, paused, defaults, sum],

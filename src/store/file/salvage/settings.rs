@@ -25,7 +25,7 @@ impl Reader {
         let (cells, mut lost) = self.rows("topics");
         for cell in cells {
             match topic(&cell) {
-                Some(settings) => writes.extend(settings.map(Write::Setting)),
+                Some(settings) => writes.extend(settings.into_iter().map(Write::Setting)),
                 None => lost += 1,
             }
         }
@@ -65,7 +65,7 @@ fn token(cell: &Cell) -> Option<TokenChange> {
 }
 
 /// Reads the settings of a topic.
-fn topic(cell: &Cell) -> Option<[Setting; 2]> {
+fn topic(cell: &Cell) -> Option<Vec<Setting>> {
     let fields = cell.fields()?;
     let [name, paused, defaults, sum] = fields.as_slice() else { return None };
     let (name, paused) = (text(name)?, number(paused)?);

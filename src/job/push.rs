@@ -1,0 +1,118 @@
+//! Push of a topic: the setting by which servers send its jobs to a URL.
+
+mod rate;
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use super::{backoff::Backoff, duration::Millis, headers::Headers};
+
+pub use self::rate::{Rate, RateError};
+
+/// Push of a topic as stores keep it, in JSON: names and values must stay stable.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Push {
+    /// URL of the endpoint. It was valid when it was set; the client checks it again.
+    pub url: String,
+    /// Maximum number of requests at once, of all servers together.
+    pub concurrency: u16,
+    /// Maximum number of requests in a time, of all servers together.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate: Option<Rate>,
+    /// Time for one request, from the connection to the end of the answer.
+    #[serde(rename = "timeout_ms")]
+    pub timeout: u64,
+    /// Keys of the signatures, in the form `whsec_<base64>`. The first one is the newest.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub secrets: Vec<Hidden>,
+    /// Headers of each request. Headers of the job override them.
+    #[serde(default, skip_serializing_if = "Headers::is_empty")]
+    pub headers: Headers,
+    /// Value of the header `authorization`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub authorization: Option<Hidden>,
+    /// How jobs are collected into one request; `None` if each job has a request of its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub batch: Option<PushBatch>,
+    /// The wait after a counted failure of a job without a backoff of its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub backoff: Option<Backoff>,
+    /// Why no requests are sent; `None` if they are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub paused: Option<PushPause>,
+}
+
+/// How a push collects jobs into one request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PushBatch {
+    /// Maximum number of jobs of a request.
+    pub max: u16,
+    /// How long the first job of a request waits for more jobs, in milliseconds.
+    #[serde(rename = "linger_ms")]
+    pub linger: u64,
+}
+
+/// Why a push sends no requests.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PushPause {
+    /// A client paused it.
+    Requested,
+    /// An import stored it without its secrets.
+    Imported,
+    /// Every request of the last five days failed.
+    Failing,
+}
+
+impl PushPause {
+    /// Returns the name in answers.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Requested => "requested",
+            Self::Imported => "imported",
+            Self::Failing => "failing",
+        }
+    }
+}
+
+/// A text that logs do not show.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Hidden(String);
+
+impl Hidden {
+    /// Hides a text.
+    pub fn new(text: String) -> Self {
+        Self(text)
+    }
+
+    /// Returns the text.
+    pub fn reveal(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Hidden {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("(hidden)")
+    }
+}
+
+impl Push {
+    /// Returns the time for one request.
+    pub fn timeout(&self) -> Millis {
+        Millis::new(self.timeout)
+    }
+
+    /// Returns the push without texts that an export must not contain. It is paused until a client
+    /// resumes it.
+    #[must_use]
+    pub fn exported(&self) -> Self {
+        let paused = Some(PushPause::Imported);
+        Self { secrets: Vec::new(), authorization: None, paused, ..self.clone() }
+    }
+}
+
+#[cfg(test)]
+mod tests;
