@@ -10,6 +10,7 @@ mod duration;
 mod headers;
 mod history;
 mod id;
+mod json;
 mod list;
 pub(crate) mod name;
 mod policy;
@@ -36,6 +37,7 @@ pub use history::{
     AttemptOutcome, History, Hold, MAX_HISTORY, MAX_HISTORY_ERROR_BYTES, PastAttempt, cut_error,
 };
 pub use id::{IdMaker, JobId};
+pub use json::{JsonFault, MAX_DEPTH, check_json, json_pointer};
 pub use list::List;
 pub use name::{MAX_LEN as MAX_NAME, NameError};
 pub(crate) use policy::PolicyOfSchema4;

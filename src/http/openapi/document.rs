@@ -3,10 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::{operation::Operation, schemas::Schemas};
-use crate::{
-    access::Scope,
-    http::{schema::types, wire::MAX_DEPTH},
-};
+use crate::{access::Scope, http::schema::types, job::MAX_DEPTH};
 
 /// Groups of operations, in reading order.
 const TAGS: [(&str, &str); 6] = [

@@ -19,7 +19,6 @@ pub use self::{
         ActionRequest, ActionRules, Bury, Delete, Finish, IdOnly, Release, RequestPosition, Touch,
     },
     answer::{ChangedJob, JobResponse, JobsPage, PoppedJobs, PoppedResponse, TransitionResponse},
-    body::MAX_DEPTH,
     patch::PatchJob,
     pop::{MAX_COUNT, MAX_WAIT, PopCount, PopOptions, wait},
     put::PutJob,

@@ -1,10 +1,11 @@
 use proptest::prelude::*;
+use serde_json::value::RawValue;
 
 use super::*;
 
 fn fault(json: &str) -> Option<(&'static str, usize)> {
     serde_json::from_str::<&RawValue>(json).expect("JSON by its grammar");
-    check(json).err().map(|fault| (fault.violation, fault.at))
+    check_json(json).err().map(|fault| (fault.violation, fault.at))
 }
 
 #[test]
@@ -26,7 +27,7 @@ fn what_readers_commonly_refuse_is_refused_at_its_place() {
         (deep.as_str(), TOO_DEEP, 132, ""),
     ] {
         assert_eq!(fault(json), Some((what, at)), "{json}");
-        let place = place(json, at);
+        let place = json_pointer(json, at);
         if what == TOO_DEEP {
             assert!(place.starts_with("/a/0/0") && place.ends_with('…'), "{place}");
         } else {
@@ -99,6 +100,6 @@ proptest! {
     #[test]
     fn no_text_and_no_place_panics(json in ".{0,40}", at in 0..50_usize) {
         let _ = check(&json);
-        let _ = place(&json, at.min(json.len()));
+        let _ = json_pointer(&json, at.min(json.len()));
     }
 }
