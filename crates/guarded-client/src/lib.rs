@@ -1,0 +1,24 @@
+#![doc = include_str!("../README.md")]
+
+mod address;
+mod allowed;
+mod answer;
+mod client;
+mod connect;
+mod failure;
+mod proxy;
+mod resolve;
+mod stream;
+mod tls;
+mod url;
+
+pub use self::{
+    address::{AddressClass, is_public},
+    allowed::{Allowed, Refused},
+    answer::Answer,
+    client::{Client, ClientError, Limits, Options},
+    failure::Failure,
+    proxy::ProxyUrl,
+    resolve::{Resolve, Resolving, SystemResolver},
+    url::{Target, TargetUrl, UrlError},
+};
