@@ -72,14 +72,7 @@ impl ServerSettings {
     /// # Errors
     /// A text is neither a network nor an address.
     pub fn trusted_networks(&self) -> Result<Vec<IpNet>, SettingsError> {
-        let network = |text: &String| {
-            let single_address = || text.parse::<IpAddr>().map(IpNet::from);
-            text.parse::<IpNet>().or_else(|_| single_address()).map_err(|_| {
-                let allowed = "must have networks or addresses such as \"10.0.0.0/8\" or \"::1\"";
-                refused("server.trusted_proxies", allowed, format!("{text:?}"))
-            })
-        };
-        self.trusted_proxies.0.iter().map(network).collect()
+        networks("server.trusted_proxies", &self.trusted_proxies)
     }
 
     /// Checks `hosts` and `cors_origins`.
@@ -106,6 +99,18 @@ impl ServerSettings {
             None => Ok(()),
         }
     }
+}
+
+/// Parses networks, or single addresses.
+pub fn networks(key: &'static str, list: &TextList) -> Result<Vec<IpNet>, SettingsError> {
+    let network = |text: &String| {
+        let single_address = || text.parse::<IpAddr>().map(IpNet::from);
+        text.parse::<IpNet>().or_else(|_| single_address()).map_err(|_| {
+            let allowed = "must have networks or addresses such as \"10.0.0.0/8\" or \"::1\"";
+            refused(key, allowed, format!("{text:?}"))
+        })
+    };
+    list.0.iter().map(network).collect()
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ mod error;
 mod explain;
 mod limits;
 mod listen;
+mod push;
 mod renamed;
 mod sources;
 mod store;
@@ -20,6 +21,7 @@ pub use self::{
     error::{SettingsError, SettingsErrors},
     limits::Limits,
     listen::{Listen, SocketMode},
+    push::PushSettings,
     store::StoreSettings,
     tls::{TlsFiles, TlsSettings},
     traces::TracesSettings,
@@ -47,6 +49,7 @@ pub struct Settings {
     pub queue: QueueSettings,
     pub job_defaults: JobDefaults,
     pub limits: Limits,
+    pub push: PushSettings,
     pub log: LogSettings,
     pub traces: TracesSettings,
 }
@@ -186,6 +189,7 @@ impl Settings {
         ]
         .into_iter()
         .chain(self.limits.check())
+        .chain(self.push.check())
         .chain(self.traces.check())
         .collect()
     }

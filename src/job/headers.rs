@@ -14,8 +14,7 @@ pub const MAX_HEADERS: usize = 32;
 /// Maximum size of all names and values of a job together, in bytes.
 pub const MAX_HEADER_BYTES: usize = 8 << 10;
 
-/// Names, in lower case, that a put must not use: if the server delivered jobs over HTTP, it would
-/// set these headers itself. A `*` at the end matches any text.
+/// Names, in lower case, that a put must not use: a push sets these headers itself. A `*` at the end matches any text.
 pub const RESERVED_NAMES: [&str; 16] = [
     "host",
     "content-length",
@@ -94,6 +93,11 @@ impl Headers {
             }
         }
         Ok(Self(pairs))
+    }
+
+    /// Returns the names and values.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.0.iter().map(|(name, value)| (name.as_str(), value.as_str()))
     }
 
     /// Returns whether there are no headers.

@@ -1,6 +1,7 @@
 //! Push of a topic: the setting by which servers send its jobs to a URL.
 
 mod rate;
+mod secret;
 
 use std::fmt;
 
@@ -8,7 +9,10 @@ use serde::{Deserialize, Serialize};
 
 use super::{backoff::Backoff, duration::Millis, headers::Headers};
 
-pub use self::rate::{Rate, RateError};
+pub use self::{
+    rate::{Rate, RateError},
+    secret::decode_secret,
+};
 
 /// Push of a topic as stores keep it, in JSON: names and values must stay stable.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

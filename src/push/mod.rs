@@ -2,8 +2,21 @@
 //!
 //! A push pops and finishes jobs by the transitions that all other consumers use.
 
+mod breaker;
+mod lane;
+mod limiter;
+mod meters;
 mod pushes;
+mod request;
+mod sender;
+mod share;
+mod shared;
+mod sign;
 mod status;
+mod target;
+mod verdict;
+mod window;
+mod worker;
 
 pub use self::{
     pushes::Pushes,

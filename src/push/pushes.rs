@@ -1,41 +1,311 @@
-//! All pushes of this server.
+//! All pushes of this server: starts a worker for each, and stops it when the push changes.
 
-use super::status::{PushState, PushStatus, TargetHealth, TestAnswer, Tested};
-use crate::job::{Push, Topic};
+use std::{
+    collections::{HashMap, HashSet},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Instant,
+};
+
+use bytes::Bytes;
+use guarded_client::{Allowed, Client, Limits, TargetUrl};
+use http::header::AUTHORIZATION;
+use prometheus_client::registry::Registry;
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+
+use super::{
+    lane::Lane,
+    meters::Meters,
+    request::{Prepared, Template},
+    sender::Sender,
+    share::Places,
+    shared::Shared,
+    status::{BreakerState, PushState, PushStatus, TargetHealth, TestAnswer, Tested},
+    target::Target,
+    verdict::{answer_bytes, quote},
+    worker::Worker,
+};
+use crate::{
+    job::{Millis, Nonce, Policy, PoppedJob, Push, Topic},
+    queue::Queue,
+    store::Clock,
+};
+
+/// Id of the job of a test request.
+const TEST_ID: &str = "test";
 
 /// All pushes of this server.
-pub struct Pushes {}
+pub struct Pushes {
+    shared: Arc<Shared>,
+    allowed: Allowed,
+    lanes: Mutex<HashMap<Topic, Arc<Lane>>>,
+    targets: Arc<Targets>,
+    /// Ends all workers.
+    stop: CancellationToken,
+}
+
+/// Current targets by name.
+type Targets = Mutex<HashMap<String, Arc<Target>>>;
+
+/// A worker that runs, and the setting that it has.
+struct Running {
+    push: Arc<Push>,
+    stop: CancellationToken,
+}
 
 impl Pushes {
+    /// Starts the pushes of a queue, and registers their metrics. `client` reaches what `allowed`
+    /// says.
+    pub fn start(
+        queue: Arc<Queue>,
+        client: Client,
+        allowed: Allowed,
+        registry: &mut Registry,
+    ) -> Arc<Self> {
+        let targets: Arc<Targets> = Arc::default();
+        let of = Arc::clone(&targets);
+        let meters = Meters::new(registry, move || lock(&of).values().cloned().collect());
+        let shared = Shared {
+            queue,
+            client,
+            places: Places::default(),
+            meters,
+            abort: CancellationToken::new(),
+            tasks: TaskTracker::new(),
+        };
+        let pushes = Arc::new(Self {
+            shared: Arc::new(shared),
+            allowed,
+            lanes: Mutex::default(),
+            targets,
+            stop: CancellationToken::new(),
+        });
+        pushes.shared.tasks.spawn(Arc::clone(&pushes).follow());
+        pushes
+    }
+
     /// Checks the URL of a push: its form, its host, and an address that it contains.
     ///
     /// # Errors
-    /// What the URL must be, to follow the name of the field.
+    /// What is wrong with the URL, to follow the name of the field.
     pub fn check_url(&self, url: &str) -> Result<(), String> {
-        if url.starts_with("http") { Ok(()) } else { Err(format!("must be a URL, got {url:?}")) }
+        let url = TargetUrl::parse(url).map_err(|error| format!("is invalid: {error}"))?;
+        url.check(&self.allowed).map_err(|error| {
+            format!("is not allowed: {error} (push.allowed_hosts, push.allowed_networks)")
+        })
     }
 
     /// Returns the state of a push and its recent results on this server.
-    pub fn status(&self, _topic: &Topic, push: &Push) -> PushStatus {
+    pub fn status(&self, topic: &Topic, push: &Push) -> PushStatus {
+        let lane = lock(&self.lanes).get(topic).cloned();
+        let target = TargetUrl::parse(&push.url).ok();
+        let target = target.and_then(|url| self.known_target(&url.target().to_string()));
+        let is_open = target.is_some_and(|target| target.breaker() == BreakerState::Open);
+        let (state, reason) = match push.paused {
+            Some(pause) => (PushState::Paused(pause), Some(pause.name().to_owned())),
+            None if is_open => (PushState::Open, Some(self.open_reason(lane.as_deref()))),
+            None => (PushState::Running, None),
+        };
+        let (rates, last_failures) =
+            lane.as_ref().map(|lane| lane.recent(Instant::now())).unwrap_or_default();
         PushStatus {
-            state: push.paused.map_or(PushState::Running, PushState::Paused),
-            reason: None,
-            in_flight: 0,
-            delivered_per_second: 0.0,
-            failed_per_second: 0.0,
-            last_failures: Vec::new(),
+            state,
+            reason,
+            in_flight: lane.map_or(0, |lane| lane.in_flight()),
+            delivered_per_second: rates.0,
+            failed_per_second: rates.1,
+            last_failures,
         }
     }
 
-    /// Returns the health of every target of a push.
+    fn open_reason(&self, lane: Option<&Lane>) -> String {
+        let last = lane.and_then(|lane| lane.recent(Instant::now()).1.into_iter().next());
+        let probed = "the target fails and is probed once a second";
+        match last.and_then(|failure| failure.status) {
+            Some(status) => format!("{probed}; it last answered {status}"),
+            None => probed.to_owned(),
+        }
+    }
+
+    /// Returns the health of every target of a push, by name.
     pub fn targets(&self) -> Vec<TargetHealth> {
-        Vec::new()
+        let mut topics: HashMap<String, Vec<Topic>> = HashMap::new();
+        for (topic, push) in self.shared.queue.pushes() {
+            if let Ok(url) = TargetUrl::parse(&push.url) {
+                topics.entry(url.target().to_string()).or_default().push(topic);
+            }
+        }
+        let now = Instant::now();
+        let health = |target: &Arc<Target>| {
+            let ((delivered, failed), mean) = target.recent(now);
+            let mut topics = topics.remove(&target.name)?;
+            topics.sort();
+            Some(TargetHealth {
+                target: target.name.clone(),
+                state: target.breaker(),
+                topics,
+                delivered_per_second: delivered,
+                failed_per_second: failed,
+                mean_seconds: mean.map(|mean| mean.as_secs_f64()),
+            })
+        };
+        let targets: Vec<Arc<Target>> = lock(&self.targets).values().cloned().collect();
+        let mut all: Vec<TargetHealth> = targets.iter().filter_map(health).collect();
+        all.sort_by(|a, b| a.target.cmp(&b.target));
+        all
     }
 
     /// Sends a request with a made-up job, and returns the request and its answer. The answer
     /// changes neither a job nor the health of the target.
-    pub async fn test(&self, _topic: &Topic, _push: &Push) -> Tested {
-        let answer = TestAnswer { status: 200, body: None, seconds: 0.0 };
-        Tested { headers: Vec::new(), body: String::new(), answer: Ok(answer) }
+    pub async fn test(&self, topic: &Topic, push: &Push) -> Tested {
+        let now = Clock::Own.now().floor;
+        let job = PoppedJob {
+            id: TEST_ID.parse().expect("a valid id"),
+            topic: topic.clone(),
+            body: Bytes::from_static(br#"{"test":true}"#),
+            attempt: 1,
+            due_at: now,
+            created_at: now,
+            ttr: Millis::ZERO,
+            reservation: Nonce::new(0).reservation(0),
+            reserved_until: now,
+            policy: Policy::STANDARD,
+        };
+        let template = Template::new(topic, push);
+        let prepared = match push.batch {
+            None => Ok(template.one(&job, now)),
+            Some(_) => template.batch(&[job], now),
+        };
+        let Prepared { headers, body } = match prepared {
+            Ok(prepared) => prepared,
+            Err(error) => {
+                let (headers, body) = (Vec::new(), String::new());
+                return Tested { headers, body, answer: Err(error.to_string()) };
+            }
+        };
+        let shown = headers.iter().map(|(name, value)| {
+            let hidden = *name == AUTHORIZATION;
+            let text =
+                if hidden { "***".into() } else { String::from_utf8_lossy(value.as_bytes()) };
+            (name.as_str().to_owned(), text.into_owned())
+        });
+        let (shown, text) = (shown.collect(), String::from_utf8_lossy(&body).into_owned());
+        Tested { headers: shown, body: text, answer: self.ask(push, headers, body).await }
     }
+
+    async fn ask(
+        &self,
+        push: &Push,
+        headers: http::HeaderMap,
+        body: Bytes,
+    ) -> Result<TestAnswer, String> {
+        let url = TargetUrl::parse(&push.url).map_err(|error| error.to_string())?;
+        let began = Instant::now();
+        let limits = Limits { timeout: push.timeout().into(), answer_bytes: answer_bytes(1) };
+        let answer = self.shared.client.post(&url, headers, body, limits).await;
+        let answer = answer.map_err(|failure| failure.to_string())?;
+        let seconds = began.elapsed().as_secs_f64();
+        Ok(TestAnswer { status: answer.status.as_u16(), body: quote(&answer), seconds })
+    }
+
+    /// Ends the workers, so that no more jobs are popped; requests under way continue.
+    pub fn stop(&self) {
+        self.stop.cancel();
+        self.shared.tasks.close();
+    }
+
+    /// Waits until all requests have ended and their jobs are settled.
+    pub async fn stopped(&self) {
+        self.shared.tasks.wait().await;
+    }
+
+    /// Ends the requests under way and gives their jobs back.
+    pub async fn abort(&self) {
+        self.shared.abort.cancel();
+        self.stopped().await;
+    }
+
+    /// Starts and stops workers as the settings change.
+    async fn follow(self: Arc<Self>) {
+        let mut changes = self.shared.queue.settings_changes();
+        let mut running: HashMap<Topic, Running> = HashMap::new();
+        loop {
+            changes.mark_unchanged();
+            self.adjust(&mut running);
+            tokio::select! {
+                changed = changes.changed() => if changed.is_err() { break },
+                () = self.stop.cancelled() => break,
+            }
+        }
+        running.into_values().for_each(|worker| worker.stop.cancel());
+    }
+
+    /// Stops the workers whose push has changed, and starts those of new and changed pushes.
+    fn adjust(&self, running: &mut HashMap<Topic, Running>) {
+        let pushes: HashMap<Topic, Arc<Push>> = self.shared.queue.pushes().into_iter().collect();
+        running.retain(|topic, worker| {
+            let is_same = pushes.get(topic).is_some_and(|push| **push == *worker.push);
+            if !is_same {
+                worker.stop.cancel();
+            }
+            is_same
+        });
+        lock(&self.lanes).retain(|topic, _| pushes.contains_key(topic));
+        let mut used = HashSet::new();
+        for (topic, push) in pushes {
+            let url = match TargetUrl::parse(&push.url) {
+                Ok(url) => url,
+                Err(error) => {
+                    tracing::error!(%topic, %error, "skipped a push with an invalid URL");
+                    continue;
+                }
+            };
+            used.insert(url.target().to_string());
+            if push.paused.is_none() && !running.contains_key(&topic) {
+                let stop = self.stop.child_token();
+                self.start_worker(topic.clone(), Arc::clone(&push), url, stop.clone());
+                running.insert(topic, Running { push, stop });
+            }
+        }
+        lock(&self.targets).retain(|name, _| {
+            let is_used = used.contains(name);
+            if !is_used {
+                self.shared.meters.remove(name);
+            }
+            is_used
+        });
+    }
+
+    fn start_worker(&self, topic: Topic, push: Arc<Push>, url: TargetUrl, stop: CancellationToken) {
+        let lane = Arc::clone(
+            lock(&self.lanes)
+                .entry(topic.clone())
+                .or_insert_with(|| Arc::new(Lane::new(Instant::now()))),
+        );
+        // A push that a client has resumed gets five more days.
+        lane.forgive();
+        let sender = Sender {
+            shared: Arc::clone(&self.shared),
+            target: self.target(&url.target().to_string()),
+            lane,
+            template: Template::new(&topic, &push),
+            topic,
+            push,
+            url,
+        };
+        let worker = Worker { sender: Arc::new(sender), stop };
+        self.shared.tasks.spawn(worker.run());
+    }
+
+    fn target(&self, name: &str) -> Arc<Target> {
+        let new = || Arc::new(Target::new(name.to_owned(), Instant::now()));
+        Arc::clone(lock(&self.targets).entry(name.to_owned()).or_insert_with(new))
+    }
+
+    fn known_target(&self, name: &str) -> Option<Arc<Target>> {
+        lock(&self.targets).get(name).cloned()
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

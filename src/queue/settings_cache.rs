@@ -8,6 +8,7 @@ use std::{
     time::Duration,
 };
 
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use super::waiters::Waiters;
@@ -20,18 +21,26 @@ pub struct TopicSettingsCache {
     current: RwLock<TopicSettings>,
     /// Held from reading to replacing, so that an older reading cannot replace a newer one.
     refreshing: tokio::sync::Mutex<()>,
+    /// The version of the current settings.
+    changed: watch::Sender<u64>,
 }
 
 impl TopicSettingsCache {
     pub fn new(changes: Option<SettingsChanges>) -> Self {
         let mut settings = TopicSettings::default();
         changes.map(|changes| settings.apply(changes));
-        Self { current: RwLock::new(settings), refreshing: tokio::sync::Mutex::default() }
+        let changed = watch::Sender::new(settings.version);
+        Self { current: RwLock::new(settings), refreshing: tokio::sync::Mutex::default(), changed }
     }
 
     /// Returns the current settings. Hold the guard only briefly: changes wait for it.
     pub fn current(&self) -> RwLockReadGuard<'_, TopicSettings> {
         self.current.read().expect(UNPOISONED)
+    }
+
+    /// Returns a receiver that is notified of each change of the current settings.
+    pub fn changes(&self) -> watch::Receiver<u64> {
+        self.changed.subscribe()
     }
 
     pub fn is_paused(&self, topic: &Topic) -> bool {
@@ -50,6 +59,7 @@ impl TopicSettingsCache {
         let known = self.current().version;
         let Some(changes) = store.settings(known).await? else { return Ok(()) };
         let resumed = self.current.write().expect(UNPOISONED).apply(changes);
+        self.changed.send_replace(self.current().version);
         // Waiting pops check every bucket, since any may have jobs, of any priority.
         let jobs = ReadyJobs { count: u64::MAX, highest: Priority::MAX };
         for topic in &resumed {

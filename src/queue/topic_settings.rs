@@ -2,10 +2,12 @@
 
 use std::sync::Arc;
 
+use tokio::sync::watch;
+
 use super::service::Queue;
 use crate::{
     job::{Millis, Pause, PolicyFields, Push, Schedule, Setting, Topic, UnixMillis},
-    store::{Hint, SettingCondition, Store, StoreError, StoreResult},
+    store::{Hint, Servers, SettingCondition, Store, StoreError, StoreResult},
 };
 
 /// Number of changes of a push that are made only if no other server has changed it.
@@ -62,6 +64,12 @@ impl Queue {
         task.await.unwrap_or_else(|_| Err(StoreError::unknown("the change panicked")))
     }
 
+    /// Returns the running servers of the store, and which of them this one is; `None` if the store
+    /// is not shared. See [`SharedStore::servers`](crate::store::SharedStore::servers).
+    pub fn servers(&self) -> Option<Option<Servers>> {
+        Some(self.store.shared()?.servers())
+    }
+
     /// Changes the push of a topic and returns the new one; `None` removes it. If another server
     /// changes it at the same time, `change` is called again with its push.
     ///
@@ -101,6 +109,11 @@ impl Queue {
     pub fn pushes(&self) -> Vec<(Topic, Arc<Push>)> {
         let settings = self.topics.current();
         settings.pushes.iter().map(|(topic, push)| (topic.clone(), Arc::clone(push))).collect()
+    }
+
+    /// Returns a receiver that is notified when the cached settings change.
+    pub fn settings_changes(&self) -> watch::Receiver<u64> {
+        self.topics.changes()
     }
 
     /// Returns whether this server considers the topic paused.

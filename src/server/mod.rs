@@ -38,6 +38,7 @@ use crate::{
     http::{Admission, App, Offer, Origins, TrustedProxies, router},
     job::Policy,
     metrics,
+    push::Pushes,
     queue::{Queue, QueueSettings},
     store::{Clock, Measured, OpenError, Options, Store, StoreError},
 };
@@ -97,6 +98,12 @@ pub async fn run(
     let tokens = Tokens::new(Arc::clone(&store), Some(Arc::clone(&access)));
     let queue = Queue::start(store, queue_settings(&settings), &mut registry).await?;
     let queue = Arc::new(queue);
+    let client = settings.push.client()?;
+    if let Some(warning) = client.warning() {
+        tracing::warn!(warning, "pushes to https endpoints may fail");
+    }
+    let allowed = settings.push.allowed()?;
+    let pushes = Pushes::start(Arc::clone(&queue), client, allowed, &mut registry);
     let app = App::new(Arc::clone(&queue), settings.limits, Arc::new(tokens), registry);
     let body_deadline = RequestBodyDeadlineLayer::new(settings.limits.body_timeout.into());
     let proxies = TrustedProxies::new(settings.server.trusted_networks()?);
@@ -132,20 +139,23 @@ pub async fn run(
     tracing::info!("shutting down");
     app.draining.store(true, Ordering::SeqCst);
     queue.stop_waiting();
+    pushes.stop();
     let all = [&connections, &admins];
     all.iter().for_each(|connections| connections.stop.cancel());
     let grace = settings.server.shutdown_grace.into();
-    if tokio::time::timeout(grace, serving).await.is_err() {
+    let ended = async { tokio::join!(serving, pushes.stopped()) };
+    if tokio::time::timeout(grace, ended).await.is_err() {
         let open: usize = all.iter().map(|connections| connections.count()).sum();
         tracing::warn!(
             connections = open,
-            "closing connections that did not finish within server.shutdown_grace"
+            "ending connections and pushes that did not finish within server.shutdown_grace"
         );
         for connections in all {
             connections.abort.cancel();
             connections.ended().await;
         }
     }
+    pushes.abort().await;
     queue.stop().await;
     Ok(())
 }

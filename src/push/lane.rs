@@ -1,0 +1,160 @@
+//! Lanes: the requests of one topic on this server, over all changes of its push.
+
+use std::{
+    collections::VecDeque,
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
+};
+
+use tokio::sync::Notify;
+
+use super::{
+    status::PushFailure,
+    window::{Results, Window},
+};
+
+/// Number of failures that a lane remembers.
+const SHOWN_FAILURES: usize = 10;
+/// Time of nothing but failures after which a push pauses.
+const PATIENCE: Duration = Duration::from_secs(5 * 86_400);
+
+/// Requests of one topic on this server. Requests that began before a change of the push count too.
+pub struct Lane {
+    state: Mutex<State>,
+    /// Notified when a request or a transition after it has ended.
+    pub freed: Notify,
+}
+
+struct State {
+    /// Requests under way.
+    sending: usize,
+    /// Requests whose jobs are being finished, released or buried.
+    settling: usize,
+    window: Window,
+    failures: VecDeque<PushFailure>,
+    /// When the first failure since the last success ended.
+    failing_since: Option<Instant>,
+}
+
+impl Lane {
+    pub fn new(now: Instant) -> Self {
+        let state = State {
+            sending: 0,
+            settling: 0,
+            window: Window::new(now),
+            failures: VecDeque::new(),
+            failing_since: None,
+        };
+        Self { state: Mutex::new(state), freed: Notify::new() }
+    }
+
+    /// Returns how many more requests may begin if `share` may be under way. As many again may wait
+    /// for the store, so that a slow store slows the requests down.
+    pub fn room(&self, share: usize) -> usize {
+        let state = self.lock();
+        let busy = state.sending.max((state.sending + state.settling).saturating_sub(share));
+        share.saturating_sub(busy)
+    }
+
+    /// Records that requests begin.
+    pub fn begin(&self, count: usize) {
+        self.lock().sending += count;
+    }
+
+    /// Records that a request has ended and its jobs are being settled.
+    pub fn settle(&self) {
+        let mut state = self.lock();
+        state.sending = state.sending.saturating_sub(1);
+        state.settling += 1;
+        drop(state);
+        self.freed.notify_one();
+    }
+
+    /// Records that the jobs of a request are settled.
+    pub fn end(&self) {
+        let mut state = self.lock();
+        state.settling = state.settling.saturating_sub(1);
+        drop(state);
+        self.freed.notify_one();
+    }
+
+    /// Records the result of a request. Returns whether every request of the last five days has
+    /// failed.
+    pub fn note(&self, results: Results, failure: Option<PushFailure>, now: Instant) -> bool {
+        let mut state = self.lock();
+        state.window.record(now, results);
+        let Some(failure) = failure else {
+            state.failing_since = None;
+            return false;
+        };
+        state.failures.truncate(SHOWN_FAILURES - 1);
+        state.failures.push_front(failure);
+        let since = *state.failing_since.get_or_insert(now);
+        now.saturating_duration_since(since) >= PATIENCE
+    }
+
+    /// Begins to count the days of failures anew.
+    pub fn forgive(&self) {
+        self.lock().failing_since = None;
+    }
+
+    /// Returns the requests under way.
+    pub fn in_flight(&self) -> usize {
+        self.lock().sending
+    }
+
+    /// Returns delivered and failed requests a second, and the last failures, latest first.
+    pub fn recent(&self, now: Instant) -> ((f64, f64), Vec<PushFailure>) {
+        let state = self.lock();
+        (state.window.rates(now), state.failures.iter().cloned().collect())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::job::UnixMillis;
+
+    fn failure(number: u64) -> PushFailure {
+        let id = number.to_string().parse().expect("an id");
+        PushFailure { at: UnixMillis::new(number), id, status: None, error: String::new() }
+    }
+
+    #[test]
+    fn a_slow_store_slows_the_requests_down() {
+        let lane = Lane::new(Instant::now());
+        lane.begin(3);
+        assert_eq!((lane.room(4), lane.in_flight()), (1, 3));
+        (0..3).for_each(|_| lane.settle());
+        assert_eq!(lane.room(4), 4);
+        lane.begin(3);
+        assert_eq!(lane.room(4), 1);
+        lane.settle();
+        assert_eq!(lane.room(4), 2, "six are under way or being settled, of at most eight");
+        lane.end();
+        assert_eq!(lane.room(4), 2);
+        assert_eq!(lane.room(1), 0);
+    }
+
+    #[test]
+    fn five_days_of_failures_are_noticed() {
+        let start = Instant::now();
+        let lane = Lane::new(start);
+        let at = |days: u64| start + Duration::from_secs(days * 86_400);
+        let results = Results::default();
+        assert!(!lane.note(results, Some(failure(1)), at(0)));
+        assert!(!lane.note(results, Some(failure(2)), at(4)));
+        assert!(lane.note(results, Some(failure(3)), at(5)));
+        assert!(!lane.note(results, None, at(5)));
+        assert!(!lane.note(results, Some(failure(4)), at(6)));
+        (5..20).for_each(|number| drop(lane.note(results, Some(failure(number)), at(7))));
+        let (_, failures) = lane.recent(at(7));
+        assert_eq!((failures.len(), failures[0].at.get(), failures[9].at.get()), (10, 19, 10));
+        lane.forgive();
+        assert!(!lane.note(results, Some(failure(1)), at(20)));
+    }
+}

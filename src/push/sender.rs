@@ -1,0 +1,225 @@
+//! Sends the requests of a push, and finishes, releases or buries their jobs by the answers.
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use futures::join;
+use guarded_client::{Answer, Failure, Limits, TargetUrl};
+
+use super::{
+    lane::Lane,
+    request::{Prepared, Template},
+    shared::Shared,
+    status::PushFailure,
+    target::{Ended, Target},
+    verdict::{Judged, Verdict, answer_bytes, default_backoff},
+    window::Results,
+};
+use crate::{
+    job::{Backoff, JobId, MAX_ERROR_BYTES, Millis, PoppedJob, Push, Topic, Topics},
+    queue::QueueError,
+    store::{Bury, Clock, Finish, JobRef, Release},
+};
+
+/// Waits between tries to settle a job while the store is unavailable.
+const FIRST_PAUSE: Duration = Duration::from_millis(50);
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+
+/// A push with one version of its setting.
+pub struct Sender {
+    pub shared: Arc<Shared>,
+    pub lane: Arc<Lane>,
+    pub target: Arc<Target>,
+    pub topic: Topic,
+    pub push: Arc<Push>,
+    pub url: TargetUrl,
+    pub template: Template,
+}
+
+impl Sender {
+    /// Sends one request with these jobs, for which the lane and the target have begun a request.
+    /// `full` is the number of requests at once that the target gets when it is well.
+    pub async fn send(self: Arc<Self>, jobs: Vec<PoppedJob>, full: usize) {
+        let began = Instant::now();
+        let answer = tokio::select! {
+            answer = self.exchange(&jobs) => Some(answer),
+            () = self.shared.abort.cancelled() => None,
+        };
+        let Some(answer) = answer else {
+            self.target.abandon();
+            self.lane.settle();
+            self.give_back(jobs).await;
+            self.lane.end();
+            return;
+        };
+        let judged = self.judge(answer, &jobs);
+        let ended = Ended {
+            is_delivered: judged.failure().is_none(),
+            is_ill: judged.is_ill,
+            time: began.elapsed(),
+            full,
+        };
+        self.target.end(ended, Instant::now());
+        self.lane.settle();
+        self.note(&judged, ended, &jobs);
+        self.settle(jobs, judged.verdicts).await;
+        self.lane.end();
+    }
+
+    async fn exchange(&self, jobs: &[PoppedJob]) -> Result<Answer, Failure> {
+        let now = Clock::Own.now().floor;
+        let Prepared { headers, body } = match self.push.batch {
+            None => self.template.one(&jobs[0], now),
+            Some(_) => self.template.batch(jobs, now).map_err(|error| {
+                Failure::Lost(format!("the stored body of a job is not JSON: {error}"))
+            })?,
+        };
+        let limits =
+            Limits { timeout: self.push.timeout().into(), answer_bytes: answer_bytes(jobs.len()) };
+        self.shared.client.post(&self.url, headers, body, limits).await
+    }
+
+    fn judge(&self, answer: Result<Answer, Failure>, jobs: &[PoppedJob]) -> Judged {
+        let now = Clock::Own.now().floor;
+        match self.push.batch {
+            None => Judged::of_one(answer, now),
+            Some(_) => {
+                let ids: Vec<&JobId> = jobs.iter().map(|job| &job.id).collect();
+                Judged::of_batch(answer, &ids, now)
+            }
+        }
+    }
+
+    /// Records the results of a request for answers and metrics, and pauses a push that has failed
+    /// for days.
+    fn note(self: &Arc<Self>, judged: &Judged, ended: Ended, jobs: &[PoppedJob]) {
+        self.shared.meters.count(&self.target.name, &judged.verdicts, ended.time);
+        let failure = judged.failure().map(|(index, error)| PushFailure {
+            at: Clock::Own.now().floor,
+            id: jobs[index].id.clone(),
+            status: judged.status,
+            error: error.to_owned(),
+        });
+        let delivered = u32::from(failure.is_none());
+        let results = Results {
+            delivered,
+            failed: 1 - delivered,
+            ill: ended.is_ill.into(),
+            time: ended.time,
+        };
+        if self.lane.note(results, failure, Instant::now()) {
+            self.lane.forgive();
+            let (shared, topic) = (Arc::clone(&self.shared), self.topic.clone());
+            self.shared.tasks.spawn(async move { shared.pause_failing(&topic).await });
+        }
+    }
+
+    /// Finishes, releases or buries each job by its verdict.
+    async fn settle(&self, jobs: Vec<PoppedJob>, verdicts: Vec<Verdict>) {
+        let until = jobs.first().map(|job| Instant::now() + job.ttr.into());
+        let until = until.unwrap_or_else(Instant::now);
+        let (mut finished, mut released, mut buried) = (Vec::new(), Vec::new(), Vec::new());
+        for (job, verdict) in jobs.into_iter().zip(verdicts) {
+            match verdict {
+                Verdict::Accepted(result) => {
+                    let result = result.filter(|_| !job.policy.finished_retention.is_zero());
+                    finished.push(Finish { held: held(&job), result });
+                }
+                Verdict::Refused(error) => {
+                    buried.push(Bury { held: held(&job), error: Some(cut(error)) });
+                }
+                Verdict::Later { after, error } => {
+                    let delay = after.unwrap_or_else(|| self.target.pause(Instant::now()));
+                    released.push(Release {
+                        delay: Some(delay),
+                        error: Some(cut(error)),
+                        is_uncounted: true,
+                        ..Release::of(held(&job))
+                    });
+                }
+                Verdict::Failed(error) => released.push(Release {
+                    delay: self.backoff(&job),
+                    error: Some(cut(error)),
+                    ..Release::of(held(&job))
+                }),
+            }
+        }
+        let queue = &self.shared.queue;
+        join!(
+            self.until_done(finished, until, |jobs| queue.finish(jobs)),
+            self.until_done(released, until, |jobs| queue.release(jobs)),
+            self.until_done(buried, until, |jobs| queue.bury(jobs)),
+        );
+    }
+
+    /// Releases the jobs of a request that a shutdown has ended, uncounted and at once.
+    async fn give_back(&self, jobs: Vec<PoppedJob>) {
+        let release = |job: &PoppedJob| Release {
+            delay: Some(Millis::ZERO),
+            is_uncounted: true,
+            ..Release::of(held(job))
+        };
+        let released = jobs.iter().map(release).collect();
+        let queue = &self.shared.queue;
+        self.until_done(released, Instant::now(), |jobs| queue.release(jobs)).await;
+    }
+
+    /// Returns the wait after a counted failure; `None` if the job has a backoff.
+    fn backoff(&self, job: &PoppedJob) -> Option<Millis> {
+        let own: &Option<Backoff> = &job.policy.backoff;
+        if own.is_some() {
+            return None;
+        }
+        let wait = self.push.backoff.as_ref().map(|own| own.delay(&job.id, job.attempt));
+        Some(wait.unwrap_or_else(|| default_backoff(job.attempt, rand::random())))
+    }
+
+    /// Makes a transition of each job, again while the store is unavailable. After `until`, or once
+    /// the server must stop, jobs whose transition still fails come back at the end of their TTR.
+    async fn until_done<J, O, F>(&self, mut jobs: Vec<J>, until: Instant, act: impl Fn(Vec<J>) -> F)
+    where
+        J: Clone,
+        F: Future<Output = Vec<Result<O, QueueError>>>,
+    {
+        let mut pause = FIRST_PAUSE;
+        while !jobs.is_empty() {
+            let is_last = self.shared.abort.is_cancelled() || Instant::now() >= until;
+            let results = act(jobs.clone()).await;
+            let mut open = jobs.into_iter().zip(results);
+            jobs = Vec::new();
+            for (job, result) in open.by_ref() {
+                match result {
+                    Ok(_) => {}
+                    Err(QueueError::Store(error)) if is_last => {
+                        let topic = &self.topic;
+                        tracing::warn!(%topic, %error, "failed to record the result of a push");
+                    }
+                    Err(QueueError::Store(_)) => jobs.push(job),
+                    // A client has deleted the job, or an earlier try was made although its answer
+                    // was lost.
+                    Err(error) => {
+                        tracing::debug!(topic = %self.topic, %error, "a pushed job has gone");
+                    }
+                }
+            }
+            if !jobs.is_empty() {
+                tokio::select! {
+                    () = tokio::time::sleep(pause) => pause = (pause * 2).min(LONGEST_PAUSE),
+                    () = self.shared.abort.cancelled() => {}
+                }
+            }
+        }
+    }
+}
+
+fn held(job: &PoppedJob) -> JobRef {
+    JobRef { id: job.id.clone(), reservation: Some(job.reservation), topics: Topics::ALL }
+}
+
+/// Cuts an error to the size that stores accept.
+fn cut(mut error: String) -> String {
+    error.truncate(error.floor_char_boundary(MAX_ERROR_BYTES));
+    error
+}

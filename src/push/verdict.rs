@@ -1,0 +1,227 @@
+//! Verdicts: what the answer of an endpoint means for each job of a request.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use guarded_client::{Answer, Failure};
+use http::{HeaderMap, StatusCode, header::RETRY_AFTER};
+use jiff::fmt::rfc2822;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use crate::job::{JobId, MAX_RESULT_BYTES, Millis, UnixMillis, check_json};
+
+/// Maximum size of the part of an answer that a job's error repeats.
+const MAX_QUOTE_BYTES: usize = 1 << 10;
+const SHORTEST_PAUSE: Millis = Millis::new(1_000);
+const LONGEST_PAUSE: Millis = Millis::new(86_400_000);
+
+/// What happens to a job after its request.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Verdict {
+    /// The endpoint accepted the job: it is finished, with this JSON text as its result if one is
+    /// kept.
+    Accepted(Option<Bytes>),
+    /// The endpoint will never accept the job: it is buried.
+    Refused(String),
+    /// The endpoint cannot take the job now: it is released, and the attempt does not count.
+    Later {
+        /// Time that the answer asks to wait; by default the pause of the target.
+        after: Option<Millis>,
+        /// Reason.
+        error: String,
+    },
+    /// The attempt failed and counts.
+    Failed(String),
+}
+
+impl Verdict {
+    /// Returns the reason why the job was not accepted.
+    fn error(&self) -> Option<&str> {
+        match self {
+            Self::Accepted(_) => None,
+            Self::Refused(error) | Self::Later { error, .. } | Self::Failed(error) => Some(error),
+        }
+    }
+}
+
+/// Verdicts of all jobs of a request.
+#[derive(Debug)]
+pub struct Judged {
+    /// Verdict of each job, in the order of the request.
+    pub verdicts: Vec<Verdict>,
+    /// Whether the failure counts against the target.
+    pub is_ill: bool,
+    /// Status of the answer; `None` without an answer.
+    pub status: Option<u16>,
+}
+
+impl Judged {
+    /// Returns the index and the error of the first job that was not accepted.
+    pub fn failure(&self) -> Option<(usize, &str)> {
+        self.verdicts.iter().enumerate().find_map(|(index, one)| Some((index, one.error()?)))
+    }
+
+    /// Judges the answer to the request of one job.
+    pub fn of_one(answer: Result<Answer, Failure>, now: UnixMillis) -> Self {
+        Self::of(answer, 1, now, |answer| {
+            vec![Verdict::Accepted(answer.body.as_ref().and_then(result))]
+        })
+    }
+
+    /// Judges the answer to the request of a batch.
+    pub fn of_batch(answer: Result<Answer, Failure>, ids: &[&JobId], now: UnixMillis) -> Self {
+        Self::of(answer, ids.len(), now, |answer| by_job(answer, ids, now))
+    }
+
+    fn of(
+        answer: Result<Answer, Failure>,
+        count: usize,
+        now: UnixMillis,
+        accepted: impl FnOnce(&Answer) -> Vec<Verdict>,
+    ) -> Self {
+        let (verdict, is_ill, status) = match answer {
+            Ok(answer) if answer.status.is_success() => {
+                let (verdicts, status) = (accepted(&answer), Some(answer.status.as_u16()));
+                return Self { verdicts, is_ill: false, status };
+            }
+            Ok(answer) => {
+                let error = described(answer.status, quote(&answer).as_deref());
+                let after = retry_after(&answer.headers, now);
+                let verdict = of_status(answer.status, after, error);
+                (verdict, is_unavailable(answer.status), Some(answer.status.as_u16()))
+            }
+            Err(Failure::NotSent(error)) => (Verdict::Later { after: None, error }, true, None),
+            Err(Failure::TimedOut(error)) => (Verdict::Failed(error), true, None),
+            Err(Failure::Lost(error) | Failure::Compressed(error)) => {
+                (Verdict::Failed(error), false, None)
+            }
+        };
+        Self { verdicts: vec![verdict; count], is_ill, status }
+    }
+}
+
+/// Statuses of a target that cannot take requests now.
+fn is_unavailable(status: StatusCode) -> bool {
+    matches!(status.as_u16(), 429 | 502 | 503 | 504)
+}
+
+/// Returns the verdict of a status that is not a success.
+fn of_status(status: StatusCode, after: Option<Millis>, error: String) -> Verdict {
+    match status {
+        StatusCode::GONE => Verdict::Refused(error),
+        status if is_unavailable(status) => Verdict::Later { after, error },
+        _ => Verdict::Failed(error),
+    }
+}
+
+fn described(status: StatusCode, detail: Option<&str>) -> String {
+    let status = format!("the endpoint answered {status}");
+    detail.map_or(status.clone(), |detail| format!("{status}: {detail}"))
+}
+
+/// Returns the beginning of the answer, unless the endpoint has an address that is not public: a
+/// push must not show what only the server can read.
+pub fn quote(answer: &Answer) -> Option<String> {
+    let body = answer.body.as_ref().filter(|body| answer.is_public && !body.is_empty())?;
+    let start = &body[..body.len().min(MAX_QUOTE_BYTES)];
+    Some(String::from_utf8_lossy(start).trim_end_matches(char::REPLACEMENT_CHARACTER).to_owned())
+}
+
+/// Returns the wait that an answer asks for, from a second to a day: a number of seconds, or a date
+/// (RFC 9110, section 10.2.3).
+fn retry_after(headers: &HeaderMap, now: UnixMillis) -> Option<Millis> {
+    let text = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
+    let wait = match text.bytes().all(|byte| byte.is_ascii_digit()) {
+        true => {
+            let seconds: u64 = text.parse().unwrap_or(LONGEST_PAUSE.get());
+            Millis::new(seconds.saturating_mul(1_000))
+        }
+        false => {
+            let date = rfc2822::DateTimeParser::new().parse_timestamp(text).ok()?;
+            UnixMillis::new(u64::try_from(date.as_millisecond()).ok()?).since(now)
+        }
+    };
+    Some(wait.clamp(SHORTEST_PAUSE, LONGEST_PAUSE)).filter(|_| !text.is_empty())
+}
+
+/// Returns the result in an answer: its body, if it is JSON that readers of the job accept.
+fn result(body: &Bytes) -> Option<Bytes> {
+    let json: &RawValue = serde_json::from_slice(body).ok()?;
+    let text = json.get();
+    let is_kept = text != "null" && text.len() <= MAX_RESULT_BYTES && check_json(text).is_ok();
+    is_kept.then(|| body.slice_ref(text.as_bytes()))
+}
+
+/// The body of the answer to a batch.
+#[derive(Deserialize)]
+struct Results<'a> {
+    #[serde(borrow)]
+    results: Option<&'a RawValue>,
+}
+
+/// The result of a job in the answer to a batch.
+#[derive(Deserialize)]
+struct OneResult {
+    id: JobId,
+    status: u16,
+    error: Option<String>,
+}
+
+/// Returns the verdict of each job of a batch from a successful answer: from its `results`, or one
+/// for all jobs if there are none.
+fn by_job(answer: &Answer, ids: &[&JobId], now: UnixMillis) -> Vec<Verdict> {
+    let fail = |error: &str| vec![Verdict::Failed(error.to_owned()); ids.len()];
+    // A body that was not read may have results of jobs that failed.
+    let Some(body) = &answer.body else { return fail("the answer was too long or broke off") };
+    let results = serde_json::from_slice::<Results<'_>>(body).ok();
+    let Some(results) = results.and_then(|body| body.results) else {
+        return vec![Verdict::Accepted(None); ids.len()];
+    };
+    let Ok(items) = serde_json::from_str::<Vec<&RawValue>>(results.get()) else {
+        return fail("`results` in the answer is not a list");
+    };
+    let read = |item: &&RawValue| serde_json::from_str::<OneResult>(item.get()).ok();
+    let mut by_id: std::collections::HashMap<JobId, OneResult> =
+        items.iter().filter_map(read).map(|one| (one.id.clone(), one)).collect();
+    let after = retry_after(&answer.headers, now);
+    let verdict = |id: &&JobId| match by_id.remove(*id) {
+        Some(one) => one.verdict(after, answer.is_public),
+        None => Verdict::Failed("the answer has no result of this job".to_owned()),
+    };
+    ids.iter().map(verdict).collect()
+}
+
+impl OneResult {
+    fn verdict(self, after: Option<Millis>, is_public: bool) -> Verdict {
+        let Ok(status) = StatusCode::from_u16(self.status) else {
+            let status = self.status;
+            return Verdict::Failed(format!("the answer has the status {status} for this job"));
+        };
+        if status.is_success() {
+            return Verdict::Accepted(None);
+        }
+        let mut detail = self.error.filter(|_| is_public);
+        if let Some(detail) = &mut detail {
+            detail.truncate(detail.floor_char_boundary(MAX_QUOTE_BYTES));
+        }
+        of_status(status, after, described(status, detail.as_deref()))
+    }
+}
+
+/// Returns the maximum size of an answer that is read: 64 KiB, and 256 bytes for each further job.
+pub fn answer_bytes(jobs: usize) -> usize {
+    (64 << 10) + if jobs > 1 { 256 * jobs } else { 0 }
+}
+
+/// Returns the wait after a counted failure of a job without a backoff, spread by a tenth.
+/// `position` is from 0 to 1.
+pub fn default_backoff(attempt: u32, position: f64) -> Millis {
+    const SECONDS: [u32; 9] = [5, 300, 1_800, 7_200, 18_000, 36_000, 50_400, 72_000, 86_400];
+    let index = (attempt.max(1) as usize).min(SECONDS.len()) - 1;
+    let wait = f64::from(SECONDS[index]) * (0.9 + 0.2 * position);
+    Millis::new(u64::try_from(Duration::from_secs_f64(wait).as_millis()).unwrap_or(u64::MAX))
+}
+
+#[cfg(test)]
+mod tests;

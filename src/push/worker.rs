@@ -1,0 +1,204 @@
+//! Pops the jobs of one push and starts their requests.
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use tokio::time::sleep;
+use tokio_util::sync::CancellationToken;
+
+use super::{limiter::Limiter, sender::Sender, share::Place, status::BreakerState};
+use crate::{
+    job::{Millis, PoppedJob},
+    queue::{PendingDelivery, Pop},
+    store::{Clock, StoreError},
+};
+
+/// Time by which the TTR of a pushed job exceeds that of its request.
+const MARGIN: Millis = Millis::new(10_000);
+/// How long a pop waits for jobs.
+const WAIT: Duration = Duration::from_secs(20);
+/// Maximum number of jobs of one pop.
+const MAX_POP: usize = 100;
+/// Total size of the bodies of one request, in bytes, at which it takes no more jobs.
+const MAX_BODIES: usize = 4 << 20;
+/// Time between two looks at the share of this server and the state of the target.
+const TICK: Duration = Duration::from_secs(1);
+/// Time between two looks while the target is open, so that no probe of this server is missed.
+const PROBE_TICK: Duration = Duration::from_millis(200);
+
+/// A worker of one version of a push.
+pub struct Worker {
+    pub sender: Arc<Sender>,
+    /// Ends the worker; requests under way continue.
+    pub stop: CancellationToken,
+}
+
+/// Requests that may begin now.
+struct Turn {
+    count: usize,
+    /// Whether the request probes a target that fails.
+    is_probe: bool,
+    /// This server's share of the concurrency.
+    full: usize,
+}
+
+impl Worker {
+    /// Runs until the worker is stopped.
+    pub async fn run(self) {
+        let mut limiter = Limiter::new(Instant::now());
+        while !self.stop.is_cancelled() {
+            let pause = match self.turn(&mut limiter) {
+                Ok(turn) => self.take(turn, &mut limiter).await,
+                Err(pause) => pause,
+            };
+            if pause.is_zero() {
+                continue;
+            }
+            tokio::select! {
+                () = sleep(pause) => {}
+                () = self.sender.lane.freed.notified() => {}
+                () = self.stop.cancelled() => {}
+            }
+        }
+    }
+
+    /// Returns the requests that may begin now, or how long to wait if there are none.
+    fn turn(&self, limiter: &mut Limiter) -> Result<Turn, Duration> {
+        let (place, full) = self.share().ok_or(TICK)?;
+        let free = self.sender.lane.room(full);
+        if free == 0 {
+            return Err(TICK);
+        }
+        let target = &self.sender.target;
+        let is_probe = target.breaker() == BreakerState::Open;
+        let wanted = match target.room() {
+            _ if is_probe => {
+                let second = Clock::Own.now().floor.get() / 1_000;
+                usize::from(target.take_probe(place, second))
+            }
+            room => room.map_or(free, |room| free.min(room)),
+        };
+        if wanted == 0 {
+            return Err(if is_probe { PROBE_TICK } else { TICK });
+        }
+        // A batch is one request, and its jobs are collected before the next one.
+        let wanted = if self.sender.push.batch.is_some() { 1 } else { wanted.min(MAX_POP) };
+        let count = match self.sender.push.rate {
+            None => wanted,
+            Some(rate) => {
+                let count = usize::try_from(rate.count()).unwrap_or(usize::MAX);
+                let part = (place.part_of(count), rate.period());
+                limiter.take(part, wanted, Instant::now()).inspect_err(|_| {
+                    if is_probe {
+                        target.give_probe_back();
+                    }
+                })?
+            }
+        };
+        Ok(Turn { count, is_probe, full })
+    }
+
+    /// Returns the place of this server and its share of the concurrency; `None` if it has none.
+    fn share(&self) -> Option<(Place, usize)> {
+        let shared = &self.sender.shared;
+        let place = shared.places.current(&shared.queue)?;
+        let full = place.part_of(self.sender.push.concurrency.into());
+        Some((place, full)).filter(|_| full > 0)
+    }
+
+    /// Pops jobs for these requests and starts them. Returns how long to wait before the next turn.
+    async fn take(&self, turn: Turn, limiter: &mut Limiter) -> Duration {
+        let wait = if turn.is_probe { Duration::ZERO } else { WAIT };
+        let popped = tokio::select! {
+            biased;
+            () = self.stop.cancelled() => Ok(PendingDelivery::default()),
+            popped = self.collect(turn.count, wait) => popped,
+            () = self.restrained(&turn) => Ok(PendingDelivery::default()),
+        };
+        let (jobs, pause) = match popped {
+            // A stopped worker gives its jobs back.
+            Ok(_) | Err(_) if self.stop.is_cancelled() => (Vec::new(), Duration::ZERO),
+            Ok(delivery) => (delivery.keep(), Duration::ZERO),
+            Err(error) => {
+                tracing::debug!(topic = %self.sender.topic, %error, "a push failed to pop jobs");
+                (Vec::new(), TICK)
+            }
+        };
+        let is_empty = jobs.is_empty();
+        let begun = self.start(jobs, turn.full);
+        limiter.give_back(turn.count - begun);
+        if turn.is_probe && is_empty {
+            self.sender.target.give_probe_back();
+            return PROBE_TICK.max(pause);
+        }
+        pause
+    }
+
+    /// Pops the jobs of some requests, or of one batch.
+    async fn collect(&self, count: usize, wait: Duration) -> Result<PendingDelivery, StoreError> {
+        let Some(batch) = self.sender.push.batch else { return self.pop(count, wait).await };
+        let max = usize::from(batch.max);
+        let mut all = self.pop(max, wait).await?;
+        let end = Instant::now() + Duration::from_millis(batch.linger);
+        while !all.jobs().is_empty() && all.jobs().len() < max && all.bytes() < MAX_BODIES {
+            let left = end.saturating_duration_since(Instant::now());
+            match self.pop(max - all.jobs().len(), left).await {
+                Ok(more) => all.join(more),
+                // The jobs that were popped must not wait for a store that is unavailable.
+                Err(_) => break,
+            }
+            if left.is_zero() {
+                break;
+            }
+        }
+        Ok(all)
+    }
+
+    async fn pop(&self, count: usize, wait: Duration) -> Result<PendingDelivery, StoreError> {
+        let Sender { push, topic, shared, .. } = &*self.sender;
+        let linger = push.batch.map_or(0, |batch| batch.linger);
+        let pop = Pop {
+            topics: vec![topic.clone()],
+            count: u16::try_from(count.min(MAX_POP)).unwrap_or(u16::MAX),
+            ttr: Some(Millis::new(push.timeout().get() + linger + MARGIN.get())),
+            consumer: None,
+            wait,
+            enough: MAX_BODIES,
+        };
+        shared.queue.pop(pop).await
+    }
+
+    /// Waits until fewer requests may begin than the turn has.
+    async fn restrained(&self, turn: &Turn) {
+        let sender = &self.sender;
+        while !turn.is_probe {
+            tokio::select! {
+                () = sleep(TICK) => {}
+                () = sender.target.changed.notified() => {}
+            }
+            let free = self.share().map_or(0, |(_, full)| sender.lane.room(full));
+            if sender.target.room().map_or(free, |room| free.min(room)) < turn.count {
+                return;
+            }
+        }
+        std::future::pending().await
+    }
+
+    /// Starts the requests of popped jobs and returns how many there are.
+    fn start(&self, jobs: Vec<PoppedJob>, full: usize) -> usize {
+        let requests: Vec<Vec<PoppedJob>> = match self.sender.push.batch {
+            Some(_) => Some(jobs).filter(|jobs| !jobs.is_empty()).into_iter().collect(),
+            None => jobs.into_iter().map(|job| vec![job]).collect(),
+        };
+        let count = requests.len();
+        self.sender.lane.begin(count);
+        self.sender.target.begin(count);
+        for jobs in requests {
+            let sender = Arc::clone(&self.sender);
+            self.sender.shared.tasks.spawn(sender.send(jobs, full));
+        }
+        count
+    }
+}
