@@ -38,6 +38,7 @@ use crate::{
     http::{Admission, App, Offer, Origins, TrustedProxies, router},
     job::Policy,
     metrics,
+    push::Pushes,
     queue::{Queue, QueueSettings},
     store::{Clock, Measured, OpenError, Options, Store, StoreError},
 };
@@ -95,9 +96,9 @@ pub async fn run(
     let _stop_on_return = stopping.clone().drop_guard();
     tokio::spawn(access::keep_in_sync(Arc::clone(&access), Arc::clone(&store), stopping));
     let tokens = Tokens::new(Arc::clone(&store), Some(Arc::clone(&access)));
-    let queue = Queue::start(store, queue_settings(&settings), &mut registry).await?;
-    let queue = Arc::new(queue);
-    let app = App::new(Arc::clone(&queue), settings.limits, Arc::new(tokens), registry);
+    let queue = Arc::new(Queue::start(store, queue_settings(&settings), &mut registry).await?);
+    let pushes = Arc::new(Pushes {});
+    let app = App::new(Arc::clone(&queue), pushes, settings.limits, Arc::new(tokens), registry);
     let body_deadline = RequestBodyDeadlineLayer::new(settings.limits.body_timeout.into());
     let proxies = TrustedProxies::new(settings.server.trusted_networks()?);
     let assemble = |listener: &Listener, limits: ConnectionLimits, offer: Offer| {
