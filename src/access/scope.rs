@@ -23,16 +23,18 @@ pub enum Scope {
     Read,
     /// Kick, delete and reschedule jobs; pause, resume, purge and set the defaults of topics.
     Manage,
+    /// Set, read, pause and test the push of topics. It makes the server send requests.
+    Push,
     /// Create, list and revoke tokens.
     Admin,
 }
 
 impl Scope {
     /// Every scope.
-    pub const ALL: [Self; 6] =
-        [Self::Put, Self::Pop, Self::Cancel, Self::Read, Self::Manage, Self::Admin];
+    pub const ALL: [Self; 7] =
+        [Self::Put, Self::Pop, Self::Cancel, Self::Read, Self::Manage, Self::Push, Self::Admin];
     /// Names of all scopes in the order of [`ALL`](Self::ALL).
-    const NAMES: [&str; 6] = ["put", "pop", "cancel", "read", "manage", "admin"];
+    const NAMES: [&str; 7] = ["put", "pop", "cancel", "read", "manage", "push", "admin"];
 
     /// Returns the name in requests and answers.
     pub fn name(self) -> &'static str {

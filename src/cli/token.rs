@@ -41,8 +41,8 @@ enum Action {
         /// Name of the new token
         #[arg(long)]
         name: TokenName,
-        /// A scope and its topics: put=billing.*, pop=mail,sms, cancel=*, read=*, manage=*, or
-        /// admin. Repeat the option for further scopes
+        /// A scope and its topics: put=billing.*, pop=mail,sms, cancel=*, read=*, manage=*,
+        /// push=*, or admin. Repeat the option for further scopes
         #[arg(long = "scope", required = true, value_parser = scope)]
         scopes: Vec<(Scope, Vec<TopicPattern>)>,
         /// Time until the token expires, with a unit: 90d, 12h [default: it never expires]

@@ -15,7 +15,7 @@ use super::{
     },
     requests::Requests,
 };
-use crate::{access::Tokens, config::Limits, queue::Queue};
+use crate::{access::Tokens, config::Limits, push::Pushes, queue::Queue};
 
 /// State that handlers share; cheap to clone.
 #[derive(Clone)]
@@ -25,6 +25,8 @@ pub struct App(Arc<Shared>);
 pub struct Shared {
     /// Queue that all handlers call.
     pub queue: Arc<Queue>,
+    /// Pushes of topics.
+    pub pushes: Arc<Pushes>,
     /// `limits` of the configuration.
     pub limits: Limits,
     /// Memory for requests and answers (`limits.memory_bytes`).
@@ -51,6 +53,7 @@ impl App {
     /// Creates the state and registers its metrics.
     pub fn new(
         queue: Arc<Queue>,
+        pushes: Arc<Pushes>,
         limits: Limits,
         tokens: Arc<Tokens>,
         mut metrics: Registry,
@@ -62,6 +65,7 @@ impl App {
         register_build(&mut metrics);
         Self(Arc::new(Shared {
             queue,
+            pushes,
             tokens,
             limits,
             memory,

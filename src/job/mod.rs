@@ -43,7 +43,11 @@ pub use name::{MAX_LEN as MAX_NAME, NameError};
 pub(crate) use policy::PolicyOfSchema4;
 pub use policy::{Policy, PolicyError, PolicyFields, retention_text};
 pub use priority::{Priority, PriorityError};
-pub use push::{Hidden, Push, PushBatch, PushPause, Rate, RateError, decode_secret};
+pub use push::{
+    Hidden, MAX_PUSH_BATCH, MAX_PUSH_CONCURRENCY, MAX_PUSH_LINGER, MAX_PUSH_SECRETS,
+    MAX_PUSH_TIMEOUT, MAX_PUSH_URL_BYTES, MIN_PUSH_TIMEOUT, Push, PushBatch, PushPause, Rate,
+    RateError, decode_secret,
+};
 pub use record::{
     Change, Ending, Job, MAX_ERROR_BYTES, MAX_FINISHED_RETENTION, MAX_RESULT_BYTES, MAX_TTR,
     MIN_TTR, NewJob, OnConflict, Outcome, PoppedJob, Schedule,

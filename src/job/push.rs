@@ -14,6 +14,21 @@ pub use self::{
     secret::decode_secret,
 };
 
+/// Maximum length of the URL of a push, in bytes.
+pub const MAX_PUSH_URL_BYTES: usize = 2048;
+/// Maximum number of requests of a push at once.
+pub const MAX_PUSH_CONCURRENCY: u16 = 1000;
+/// Shortest time for one request of a push.
+pub const MIN_PUSH_TIMEOUT: Millis = Millis::new(1_000);
+/// Longest time for one request of a push.
+pub const MAX_PUSH_TIMEOUT: Millis = Millis::new(300_000);
+/// Maximum number of secrets of a push.
+pub const MAX_PUSH_SECRETS: usize = 5;
+/// Maximum number of jobs of one request of a push.
+pub const MAX_PUSH_BATCH: u16 = 1000;
+/// Longest time that the first job of a request waits for more jobs.
+pub const MAX_PUSH_LINGER: Millis = Millis::new(10_000);
+
 /// Push of a topic as stores keep it, in JSON: names and values must stay stable.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Push {
@@ -107,6 +122,17 @@ impl Push {
     /// Returns the time for one request.
     pub fn timeout(&self) -> Millis {
         Millis::new(self.timeout)
+    }
+
+    /// Returns whether the numbers are within the limits that hold for clients.
+    pub fn is_within_limits(&self) -> bool {
+        let fits = |batch: PushBatch| {
+            (1..=MAX_PUSH_BATCH).contains(&batch.max) && batch.linger <= MAX_PUSH_LINGER.get()
+        };
+        self.url.len() <= MAX_PUSH_URL_BYTES
+            && (1..=MAX_PUSH_CONCURRENCY).contains(&self.concurrency)
+            && (MIN_PUSH_TIMEOUT..=MAX_PUSH_TIMEOUT).contains(&self.timeout())
+            && self.batch.is_none_or(fits)
     }
 
     /// Returns the push without texts that an export must not contain. It is paused until a client

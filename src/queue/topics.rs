@@ -71,7 +71,8 @@ impl Queue {
     /// Returns enough topics with settings to fill a page and show that more follow.
     fn topics_with_settings(&self, page: &TopicPage) -> Vec<Topic> {
         let settings = self.topics.current();
-        let all = settings.paused.keys().chain(settings.defaults.keys());
+        let all =
+            settings.paused.keys().chain(settings.defaults.keys()).chain(settings.pushes.keys());
         let on_page = |topic: &&Topic| {
             topic.as_str().starts_with(&page.prefix)
                 && page.after.as_ref().is_none_or(|after| *topic > after)

@@ -104,7 +104,13 @@ pub async fn run(
     }
     let allowed = settings.push.allowed()?;
     let pushes = Pushes::start(Arc::clone(&queue), client, allowed, &mut registry);
-    let app = App::new(Arc::clone(&queue), settings.limits, Arc::new(tokens), registry);
+    let app = App::new(
+        Arc::clone(&queue),
+        Arc::clone(&pushes),
+        settings.limits,
+        Arc::new(tokens),
+        registry,
+    );
     let body_deadline = RequestBodyDeadlineLayer::new(settings.limits.body_timeout.into());
     let proxies = TrustedProxies::new(settings.server.trusted_networks()?);
     let assemble = |listener: &Listener, limits: ConnectionLimits, offer: Offer| {

@@ -190,13 +190,16 @@ impl Exporter<'_> {
         let changes = self.store.settings(settings.version).await?;
         changes.map(|changes| settings.apply(changes));
         let names = settings.paused.keys().chain(settings.defaults.keys());
+        let names = names.chain(settings.pushes.keys());
         let names: std::collections::BTreeSet<&Topic> = names.collect();
         for topic in names {
             let pause = settings.paused.get(topic);
             let (paused, paused_until) = (pause.is_some(), pause.and_then(|pause| pause.until));
             let defaults = settings.defaults.get(topic).cloned();
+            let push = settings.pushes.get(topic).map(|push| push.exported());
             let topic = topic.clone();
-            self.part.write(&Line::Topic(TopicLine { topic, paused, paused_until, defaults }))?;
+            let line = TopicLine { topic, paused, paused_until, defaults, push };
+            self.part.write(&Line::Topic(line))?;
         }
         Ok(self.part.sums.topics)
     }

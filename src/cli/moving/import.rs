@@ -19,9 +19,11 @@ use super::{
 use crate::{
     cli::output,
     config::Settings,
-    job::{Bucket, Buckets, Job, JobId, Refusal, Schedule, SettingsChanges, TopicSettings},
+    job::{
+        Bucket, Buckets, Job, JobId, Refusal, Schedule, Setting, SettingsChanges, TopicSettings,
+    },
     server::open_store,
-    store::{Store, verb},
+    store::{SettingCondition, Store, verb},
 };
 
 type StoreResult<T> = Result<T, Box<dyn Error>>;
@@ -180,14 +182,15 @@ async fn restore_all(
     Ok(imported)
 }
 
-/// Pauses topics and sets defaults. Settings that the file does not have remain. A paused topic
-/// stays paused, even if it was not paused when it was exported.
+/// Pauses topics, and sets defaults and pushes. Settings that the file does not have remain. A
+/// paused topic stays paused, even if it was not paused when it was exported. A push in the store
+/// stays too, since it may have secrets, which the file lacks.
 async fn set_topics(store: &dyn Store, topics: &[TopicLine]) -> StoreResult<()> {
     let settings = match store.settings(0).await? {
         Some(SettingsChanges::All(settings)) => settings,
         Some(SettingsChanges::Changed { .. }) | None => TopicSettings::default(),
     };
-    for TopicLine { topic, paused, paused_until, defaults } in topics {
+    for TopicLine { topic, paused, paused_until, defaults, push } in topics {
         if *paused && !settings.paused.contains_key(topic) {
             match *paused_until {
                 Some(until) => drop(store.pause_until(topic.clone(), Schedule::At(until)).await?),
@@ -203,6 +206,10 @@ async fn set_topics(store: &dyn Store, topics: &[TopicLine]) -> StoreResult<()> 
                 )
                 .into());
             }
+        }
+        if let Some(push) = push.as_ref().filter(|_| !settings.pushes.contains_key(topic)) {
+            let setting = Setting::push(topic.clone(), Some(&push.exported()));
+            store.change_setting(setting, SettingCondition::Always).await?;
         }
     }
     Ok(())

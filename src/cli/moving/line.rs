@@ -11,7 +11,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::job_line::JobLine;
-use crate::job::{PolicyFields, Topic, UnixMillis};
+use crate::job::{PolicyFields, Push, Topic, UnixMillis};
 
 /// Name of the format in the head, by which an import recognizes an export.
 pub const FORMAT: &str = "delay-queue export";
@@ -19,7 +19,6 @@ pub const VERSION: u32 = 1;
 
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-#[expect(clippy::large_enum_variant, reason = "lines are read and written one at a time")]
 pub enum Line<'a> {
     Head(Head),
     #[serde(borrow)]
@@ -59,6 +58,9 @@ pub struct TopicLine {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub paused_until: Option<UnixMillis>,
     pub defaults: Option<PolicyFields>,
+    /// The push without its secrets.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub push: Option<Push>,
 }
 
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -187,7 +187,12 @@ impl<R: BufRead> Reader<R> {
                 Ok(Item::Job(Box::new(job)))
             }
             Line::Section(_) => Ok(Item::Section(bucket.expect("it is one of the sections"))),
-            Line::Topic(topic) => Ok(Item::Topic(Box::new(topic))),
+            Line::Topic(topic) => match &topic.push {
+                Some(push) if !push.is_within_limits() => {
+                    Err(self.damage("the push of the topic has a number beyond its limits"))
+                }
+                _ => Ok(Item::Topic(Box::new(topic))),
+            },
             Line::Total(_) | Line::Head(_) => Ok(Item::Total),
         }
     }

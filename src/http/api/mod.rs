@@ -11,6 +11,7 @@ mod jobs;
 mod no_route;
 mod operations;
 mod parameters;
+mod push;
 mod router;
 mod server;
 mod tokens;

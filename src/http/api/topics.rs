@@ -61,7 +61,7 @@ fn list(schemas: &mut Schemas) -> Operation {
     });
     let answer = json!({ "topics": [topic()], "cursor": null });
     Operation::new(on(Method::GET, topics::list), "/topics", "list_topics", "List topics")
-        .text("Topics that have jobs, are paused or have defaults, by name. The list has only topics that the token may read.")
+        .text("Topics that have jobs, defaults or a push, or are paused, by name. The list has only topics that the token may read.")
         .needs(&[Scope::Read])
         .in_query("prefix", false, &prefix, "Only topics whose names begin with this text.")
         .with_limit(100, MAX_TOPICS, "Maximum number of topics.")
@@ -213,6 +213,10 @@ fn overview(schemas: &mut Schemas) -> Operation {
         "oldest_ready": [], "most_delayed": [topic()], "most_dead": [],
         "lateness": [{
             "at": "2030-01-31T12:00:00.000Z", "popped": 3, "p50": 0.001, "p99": 0.003, "max": 0.003,
+        }],
+        "pushes": [{
+            "target": "https://shop.example:443", "state": "closed", "topics": ["callbacks"],
+            "rates": { "delivered": 2.5, "failed": 0.0 }, "mean_seconds": 0.04,
         }],
         "since_start": since_start(),
         "last_errors": [{

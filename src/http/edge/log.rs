@@ -232,6 +232,11 @@ impl ActionKind {
         match (first, second, third) {
             (Some("tokens"), ..) => Self::Operation,
             (Some("topics"), Some(_), None) if method == Method::PUT => Self::Operation,
+            (Some("topics"), Some(_), Some("push"))
+                if [Method::PUT, Method::DELETE, Method::POST].contains(method) =>
+            {
+                Self::Operation
+            }
             (Some("topics"), Some(_), Some("jobs")) if method == Method::DELETE => Self::Operation,
             (Some("topics"), Some(_), Some("pause" | "resume" | "kick"))
                 if method == Method::POST =>

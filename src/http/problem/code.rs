@@ -45,6 +45,8 @@ codes! {
         "a foreign web page or a link may have sent this, or `Host` is not a name of this server",
     JobNotFound = NOT_FOUND "job_not_found":
         "no job has this id: it was never put, or is finished, deleted or past its retention",
+    PushNotFound = NOT_FOUND "push_not_found":
+        "the topic has no push",
     TokenNotFound = NOT_FOUND "token_not_found":
         "no token has this name",
     RouteNotFound = NOT_FOUND "route_not_found":

@@ -8,6 +8,7 @@ pub mod jobs;
 pub mod metrics;
 pub mod overview;
 pub mod pop;
+pub mod push;
 pub mod store;
 pub mod tokens;
 pub mod topics;

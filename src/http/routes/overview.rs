@@ -11,15 +11,18 @@ use crate::{
         client::identity::Identity,
         extract::input::NoQuery,
         problem::Problem,
-        wire::{TopicResponse, json::Json},
+        wire::{TargetResponse, TopicResponse, json::Json},
     },
     job::{Millis, Topic, UnixMillis},
+    push::BreakerState,
     queue::{Counters, LastError, LateMinute, Survey},
     store::{Counts, TopicPeek},
 };
 
 /// Maximum number of topics in each list of an overview.
 const TOPICS: usize = 20;
+/// Maximum number of targets in an overview.
+const TARGETS: usize = 100;
 
 /// Summary of all topics.
 #[derive(Serialize, JsonSchema)]
@@ -46,6 +49,8 @@ pub struct Overview {
     lateness: Vec<LateMinute>,
     /// The last 20 errors that consumers gave to this server, at most 4 per topic, latest first.
     last_errors: Vec<LastError>,
+    /// Targets of pushes, as this server knows them, failing ones first, up to 100.
+    pushes: Vec<TargetResponse>,
     /// Counters of this server since it started.
     since_start: Counters,
     /// Readiness, as `/readyz` reports it.
@@ -83,11 +88,23 @@ pub async fn overview(
         most_dead: top(|peek| peek.counts.dead),
         lateness: app.queue.lateness(),
         last_errors: app.queue.last_errors(),
+        pushes: targets(&app),
         since_start: app.queue.since_start_of_all(),
         store,
         servers: survey.servers,
         version: env!("CARGO_PKG_VERSION"),
     }))
+}
+
+/// Returns the targets of pushes. The caller may read all topics, so none is left out.
+fn targets(app: &App) -> Vec<TargetResponse> {
+    let mut targets = app.pushes.targets();
+    let is_well = |state| state == BreakerState::Closed;
+    targets.sort_by(|a, b| {
+        is_well(a.state).cmp(&is_well(b.state)).then_with(|| a.target.cmp(&b.target))
+    });
+    let shown = targets.into_iter().take(TARGETS);
+    shown.map(|health| TargetResponse::new(health, TOPICS)).collect()
 }
 
 /// Returns the topics with the largest value of `by`; leaves out topics whose value is zero.

@@ -58,8 +58,8 @@ pub async fn list(
     let last = topics.last().map(|(topic, _)| topic.clone());
     let cursor = last.filter(|_| more);
     let topics = topics.into_iter().map(|(topic, peek)| {
-        let pause = app.queue.pause_of(&topic);
-        TopicResponse::in_list(topic, &peek, pause)
+        let (pause, push) = (app.queue.pause_of(&topic), app.queue.push_of(&topic));
+        TopicResponse::in_list(topic, &peek, pause).with_push(push.is_some())
     });
     Ok(Json(TopicsPage { topics: topics.collect(), cursor }))
 }
@@ -114,7 +114,8 @@ async fn shown(app: &App, topic: Topic) -> Result<Json<TopicResponse>, Problem> 
     let peek = app.queue.topic(&topic).await?;
     let (pause, defaults) = (app.queue.pause_of(&topic), app.queue.defaults(&topic));
     let since_start = app.queue.since_start(&topic);
-    let shown = TopicResponse::in_list(topic, &peek, pause).counted(since_start);
+    let push = app.queue.push_of(&topic).is_some();
+    let shown = TopicResponse::in_list(topic, &peek, pause).with_push(push).counted(since_start);
     Ok(Json(shown.with_defaults(defaults)))
 }
 

@@ -22,5 +22,6 @@ macro_rules! schemas {
 
 pub(super) use schemas;
 
+pub mod push;
 pub mod rules;
 pub mod types;

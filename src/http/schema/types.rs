@@ -268,6 +268,9 @@ pub fn allows(scope: Scope) -> &'static str {
         Scope::Manage => {
             "Kick, delete and change jobs; pause, resume, purge and set the defaults of topics."
         }
+        Scope::Push => {
+            "Set, read, pause and test the push of topics, by which the server sends requests."
+        }
         Scope::Admin => {
             "Create, list and revoke tokens. Its pattern is `*`, since tokens belong to no topic."
         }

@@ -8,6 +8,9 @@ pub mod json;
 mod patch;
 pub mod policy;
 mod pop;
+mod push;
+mod push_answer;
+mod push_fields;
 mod put;
 mod topic;
 mod topic_answer;
@@ -21,6 +24,8 @@ pub use self::{
     answer::{ChangedJob, JobResponse, JobsPage, PoppedJobs, PoppedResponse, TransitionResponse},
     patch::PatchJob,
     pop::{MAX_COUNT, MAX_WAIT, PopCount, PopOptions, wait},
+    push::PutPush,
+    push_answer::{PushResponse, TargetResponse, TestResponse},
     put::PutJob,
     topic::{PauseTopic, PutTopic},
     topic_answer::{DueCounts, Kicked, Paused, Purged, TopicResponse, TopicsPage},

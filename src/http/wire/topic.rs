@@ -54,6 +54,9 @@ pub struct PutTopic {
     /// As in the answer to a GET; ignored.
     #[schemars(with = "Option<types::Anything>")]
     since_start: Option<IgnoredAny>,
+    /// As in the answer to a GET; ignored.
+    #[schemars(with = "Option<types::Anything>")]
+    push: Option<IgnoredAny>,
 }
 }
 
@@ -144,8 +147,8 @@ impl PutTopic {
 
     fn shows_a_topic(&self) -> bool {
         let counts = [&self.delayed, &self.ready, &self.reserved, &self.dead, &self.finished];
-        let rest =
-            [&self.paused_until, &self.next_due_at, &self.oldest_ready_age, &self.since_start];
+        let times = [&self.paused_until, &self.next_due_at, &self.oldest_ready_age];
+        let rest = times.into_iter().chain([&self.since_start, &self.push]);
         let names = self.topic.is_some() || self.paused.is_some();
         names || counts.into_iter().chain(rest).any(Option::is_some)
     }

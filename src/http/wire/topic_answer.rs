@@ -34,6 +34,9 @@ pub struct TopicResponse {
     next_due_at: Option<UnixMillis>,
     /// Age in seconds of the oldest ready job, from its due time; null if there is none.
     oldest_ready_age: Option<Millis>,
+    /// `true` if the topic has a push, also a paused one; absent otherwise.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    push: bool,
     /// Defaults for new jobs. Only in the answer for one topic.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<Defaults>")]
@@ -60,6 +63,7 @@ impl TopicResponse {
             paused_until,
             next_due_at,
             oldest_ready_age,
+            push: false,
             defaults: None,
             since_start: None,
         }
@@ -67,6 +71,10 @@ impl TopicResponse {
 
     pub fn counted(self, since_start: Counters) -> Self {
         Self { since_start: Some(since_start), ..self }
+    }
+
+    pub fn with_push(self, push: bool) -> Self {
+        Self { push, ..self }
     }
 
     pub fn with_defaults(self, defaults: PolicyFields) -> Self {

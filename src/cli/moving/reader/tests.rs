@@ -103,6 +103,7 @@ fn export_of(jobs: &[Job], buckets: u16) -> Vec<u8> {
         paused: true,
         paused_until: None,
         defaults: None,
+        push: None,
     };
     write(&mut sums, Line::Topic(topic));
     let total = sums.total();

@@ -1,0 +1,57 @@
+//! Schemas of the values of a push.
+
+use schemars::json_schema;
+
+use super::types::duration;
+use crate::job::{
+    MAX_PUSH_LINGER, MAX_PUSH_TIMEOUT, MAX_PUSH_URL_BYTES, MIN_PUSH_TIMEOUT, Millis, Rate,
+};
+
+/// URL of a push.
+pub struct Url;
+/// Time for one request.
+pub struct Timeout;
+/// Time that the first job of a request waits for more jobs.
+pub struct Linger;
+
+/// Key of the signatures.
+pub struct SecretText;
+schemas! {
+    Url => |_| json_schema!({
+        "type": "string", "format": "uri", "pattern": "^https?://", "maxLength": MAX_PUSH_URL_BYTES,
+    });
+    Timeout => |_| duration(MIN_PUSH_TIMEOUT, MAX_PUSH_TIMEOUT);
+    Linger => |_| duration(Millis::ZERO, MAX_PUSH_LINGER);
+    Rate => |_| json_schema!({
+        "type": "string", "pattern": "^(?!0+/)(0?[0-9]{1,6}|1000000)/[smh]$",
+    });
+    SecretText => |_| json_schema!({ "type": "string", "pattern": secret() });
+}
+
+/// Returns the pattern of a secret: the base64 of 24 to 64 bytes, whose unused bits are zero.
+fn secret() -> String {
+    let digit = "[A-Za-z0-9+/]";
+    let (one, two) = (format!("{digit}[AQgw]=="), format!("{digit}{{2}}[AEIMQUYcgkosw048]="));
+    let group = format!("{digit}{{4}}");
+    format!("^whsec_(({group}){{8,20}}({group}|{two}|{one})?|({group}){{21}}{one})$")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::secret;
+    use crate::job::decode_secret;
+
+    #[test]
+    fn the_pattern_of_a_secret_allows_what_is_decoded() {
+        let schema = serde_json::json!({ "pattern": secret() });
+        let validator = jsonschema::validator_for(&schema).expect("a schema");
+        let ends = ["", "A", "AA", "AAA", "AA==", "AB==", "AAA=", "AAB=", "Zg==", "Zm8=", "+/+/"];
+        for groups in 0..25 {
+            for end in ends {
+                let text = format!("whsec_{}{end}", "AAAA".repeat(groups));
+                let fits = validator.is_valid(&text.as_str().into());
+                assert_eq!(fits, decode_secret(&text).is_some(), "{text}");
+            }
+        }
+    }
+}
