@@ -174,7 +174,9 @@ fn by_job(answer: &Answer, ids: &[&JobId], now: UnixMillis) -> Vec<Verdict> {
     let fail = |error: &str| vec![Verdict::Failed(error.to_owned()); ids.len()];
     // A body that was not read may have results of jobs that failed.
     let Some(body) = &answer.body else { return fail("the answer was too long or broke off") };
-    let results = serde_json::from_slice::<Results<'_>>(body).ok();
+    // A list would be read as the fields in order.
+    let object = Some(body).filter(|body| body.trim_ascii_start().starts_with(b"{"));
+    let results = object.and_then(|body| serde_json::from_slice::<Results<'_>>(body).ok());
     let Some(results) = results.and_then(|body| body.results) else {
         return vec![Verdict::Accepted(None); ids.len()];
     };

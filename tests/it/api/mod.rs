@@ -8,6 +8,7 @@ mod broken_keys;
 mod damaged;
 mod dashboard;
 mod dead_to;
+mod deliveries;
 mod expired;
 mod expiry;
 mod filters;
@@ -69,6 +70,13 @@ on_each_store! {
             a_topic_keeps_finished_jobs_unless_a_put_overrides_it,
             a_bad_retention_is_refused_by_its_name,
             a_wait_ends_with_the_result;
+        deliveries:
+            a_pushed_job_is_posted_with_its_headers_and_finished,
+            the_answer_decides_what_happens_to_the_job,
+            a_batch_has_a_verdict_for_each_job,
+            a_paused_push_or_topic_sends_nothing,
+            an_address_that_is_not_allowed_is_never_reached,
+            jobs_wait_while_the_endpoint_is_down;
         traces:
             a_job_gives_its_consumers_the_traceparent_of_its_put;
         history:

@@ -7,6 +7,7 @@ pub mod patience;
 pub mod cluster;
 #[macro_use]
 mod each_store;
+pub mod endpoint;
 pub mod events;
 pub mod file_log;
 pub mod process;
