@@ -27,7 +27,7 @@ use crate::{
         },
         wire::{
             ActionRequest, ActionRules, Bury, Delete, Finish, IdOnly, PatchJob, PauseTopic, PutJob,
-            PutTopic, Release, Touch,
+            PutPush, PutTopic, Release, Touch,
         },
     },
     job::{
@@ -181,6 +181,11 @@ pub fn http_requests(data: &[u8]) {
     if let Some(topic_put) = checked(parse::<PutTopic>(content, "")) {
         let defaults = checked(topic_put.valid(&topic, false));
         check_ttr(defaults.and_then(|defaults| defaults.ttr));
+    }
+    if let Some(push) = checked(parse::<PutPush>(content, "")) {
+        let push = checked(push.valid(&topic, |_| Ok(())));
+        let push = push.and_then(|push| checked(push.replacing(None)));
+        assert!(push.is_none_or(|push| push.is_within_limits()));
     }
     if let Some(pause) = checked(parse_or_default::<PauseTopic>(content)) {
         let span = checked(pause.valid()).flatten();

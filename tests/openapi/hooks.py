@@ -19,11 +19,15 @@ def durations(least, most):
     return st.sampled_from([unit for unit in UNITS if UNITS[unit] <= most]).flatmap(of_unit)
 
 
-for least, most in [(0, 315576000), (0.001, 315576000), (1, 86400), (0, 60)]:
+for least, most in [(0, 315576000), (0.001, 315576000), (1, 86400), (0, 60), (1, 300), (0, 10)]:
     schemathesis.openapi.format(f"duration-from-{least}-to-{most}", durations(least, most))
 
 topic = st.from_regex(re.compile("[A-Za-z0-9_-][A-Za-z0-9._-]{0,20}"), fullmatch=True)
 schemathesis.openapi.format("topics", st.lists(topic, min_size=1, max_size=5).map(",".join))
+
+host = st.from_regex(re.compile("[a-z]{1,9}[.]invalid(:[1-9][0-9]{0,3})?"), fullmatch=True)
+path = st.from_regex(re.compile("/[a-z0-9/]{0,20}"), fullmatch=True)
+schemathesis.openapi.format("uri", st.builds("{}://{}{}".format, st.sampled_from(["http", "https"]), host, path))
 
 trace, span = (st.from_regex(f"[1-9a-f][0-9a-f]{{{digits}}}", fullmatch=True) for digits in (31, 15))
 schemathesis.openapi.format("traceparent", st.builds("00-{}-{}-01".format, trace, span))
@@ -65,8 +69,12 @@ RULES = [
     "`defaults` is missing",
     "`defaults` cannot be combined with the same fields next to it",
     "`expires_at` must be a future time",
+    # Parts of a URL, and addresses that are not allowed.
+    "`url` must",
+    # "***" where no value is stored.
+    "`headers.authorization` must be the value itself",
     # Limits of durations as text, and maximum lengths of texts in bytes.
-    "`(.*ttr|wait|expires_after)` must be from",
+    "`(.*ttr|wait|expires_after|timeout|batch.linger)` must be ",
     "must be a duration from 0 to ten years",
     "must be at least one millisecond",
     "`for` must be longer than 0",

@@ -78,6 +78,6 @@ def started(kind, **settings):
         command = [os.environ["PROGRAM"], "--listen", base.removeprefix("http://"), "--store", store]
         stack.enter_context(stopping(run(["env", *options, *command], folder)))
         until("the server is ready", lambda: answers(f"{base}/readyz"))
-        scopes = {scope: ["*"] for scope in ["put", "pop", "read", "manage", "admin"]}
+        scopes = {scope: ["*"] for scope in ["put", "pop", "read", "manage", "push", "admin"]}
         made = call("POST", f"{base}/tokens", {"name": "everything", "scopes": scopes})
         yield base, made["token"]

@@ -50,6 +50,7 @@ fn example_in_full() -> Value {
         "ttr": 120, "max_attempts": null, "backoff": [60, 300], "dead_retention": 2_592_000,
         "finished_retention": 86_400, "priority": null, "expires_after": 172_800, "dead_to": null,
     });
+    example["push"] = false.into();
     example["since_start"] = since_start();
     example
 }

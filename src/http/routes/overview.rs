@@ -118,7 +118,9 @@ fn first_topics(app: &App, survey: &Survey, by: fn(&TopicPeek) -> u64) -> Vec<To
         .map(|(_, topic, peek)| {
             let pause = app.queue.pause_of(topic);
             let since_start = app.queue.since_start(topic);
-            TopicResponse::in_list(topic.clone(), peek, pause).counted(since_start)
+            let push = app.queue.push_of(topic).map(|_| true);
+            let shown = TopicResponse::in_list(topic.clone(), peek, pause).with_push(push);
+            shown.counted(since_start)
         })
         .collect()
 }

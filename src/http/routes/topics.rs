@@ -59,7 +59,7 @@ pub async fn list(
     let cursor = last.filter(|_| more);
     let topics = topics.into_iter().map(|(topic, peek)| {
         let (pause, push) = (app.queue.pause_of(&topic), app.queue.push_of(&topic));
-        TopicResponse::in_list(topic, &peek, pause).with_push(push.is_some())
+        TopicResponse::in_list(topic, &peek, pause).with_push(push.map(|_| true))
     });
     Ok(Json(TopicsPage { topics: topics.collect(), cursor }))
 }
@@ -114,7 +114,7 @@ async fn shown(app: &App, topic: Topic) -> Result<Json<TopicResponse>, Problem> 
     let peek = app.queue.topic(&topic).await?;
     let (pause, defaults) = (app.queue.pause_of(&topic), app.queue.defaults(&topic));
     let since_start = app.queue.since_start(&topic);
-    let push = app.queue.push_of(&topic).is_some();
+    let push = Some(app.queue.push_of(&topic).is_some());
     let shown = TopicResponse::in_list(topic, &peek, pause).with_push(push).counted(since_start);
     Ok(Json(shown.with_defaults(defaults)))
 }

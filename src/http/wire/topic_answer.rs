@@ -34,9 +34,10 @@ pub struct TopicResponse {
     next_due_at: Option<UnixMillis>,
     /// Age in seconds of the oldest ready job, from its due time; null if there is none.
     oldest_ready_age: Option<Millis>,
-    /// `true` if the topic has a push, also a paused one; absent otherwise.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    push: bool,
+    /// Whether the topic has a push, also a paused one. Lists omit it if there is none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "bool")]
+    push: Option<bool>,
     /// Defaults for new jobs. Only in the answer for one topic.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<Defaults>")]
@@ -63,7 +64,7 @@ impl TopicResponse {
             paused_until,
             next_due_at,
             oldest_ready_age,
-            push: false,
+            push: None,
             defaults: None,
             since_start: None,
         }
@@ -73,7 +74,7 @@ impl TopicResponse {
         Self { since_start: Some(since_start), ..self }
     }
 
-    pub fn with_push(self, push: bool) -> Self {
+    pub fn with_push(self, push: Option<bool>) -> Self {
         Self { push, ..self }
     }
 

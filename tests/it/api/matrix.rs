@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::server::{Answer, Server};
 
 const TABLE: &str = include_str!("../../../docs/security.md");
-const SCOPES: [&str; 6] = ["put", "pop", "cancel", "read", "manage", "admin"];
+const SCOPES: [&str; 7] = ["put", "pop", "cancel", "read", "manage", "push", "admin"];
 
 struct Row {
     method: Method,
@@ -120,6 +120,11 @@ impl Matrix {
             } else if row.method != Method::GET {
                 body = job.into();
             }
+        }
+        if path.contains("/push") {
+            let push = json!({"url": "https://hook.invalid/", "timeout": 1});
+            self.as_root(Method::PUT, &format!("/topics/{topic}/push"), push.clone()).await;
+            body = if row.method == Method::PUT { push } else { Value::Null };
         }
         match (row.method.as_str(), row.path) {
             ("POST", "/jobs") => body = json!({"topic": topic}),

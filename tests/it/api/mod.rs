@@ -23,6 +23,7 @@ mod node_down;
 mod operations;
 mod polling;
 mod priority;
+mod push;
 mod put_and_pop;
 mod replaced;
 mod reservations;
@@ -96,6 +97,18 @@ on_each_store! {
             the_oldest_ready_job_may_be_of_any_priority,
             earlier_topics_come_before_priority,
             a_bad_priority_is_refused_by_its_name;
+        push:
+            a_push_is_set_shown_and_removed,
+            a_push_can_be_sent_back_as_a_get_showed_it,
+            secrets_of_a_push_stay_until_they_are_replaced,
+            only_a_stored_authorization_can_be_kept,
+            a_pause_of_a_push_lasts_until_it_is_resumed,
+            a_test_of_a_push_shows_its_request_and_its_answer,
+            a_topic_with_a_push_is_listed_with_it,
+            a_bad_push_is_refused_by_its_field,
+            a_bad_secret_is_refused_and_never_repeated,
+            bad_urls_of_a_push_are_refused,
+            a_push_needs_its_own_scope;
         expiry:
             a_put_sets_the_expiry_of_its_job,
             a_topic_has_a_default_expiry,

@@ -246,3 +246,43 @@ async fn a_token_sent_in_the_wrong_place_is_not_logged() {
     audited(&log, "/tokens/dq_…");
     assert!(!log.contains(&secret[..8]), "{log}");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn changes_of_a_push_are_audited_without_secrets() {
+    let place = WorkDir::new();
+    let server = Logged::start(&place, &format!("{JSON_LOG}filter = \"debug\"\n"));
+    let secret = format!("whsec_{}", "AQID".repeat(8));
+    let push = json!({
+        "url": "https://hook.invalid/a?key=query", "concurrency": 7, "secrets": [secret],
+        "headers": {"authorization": "Bearer key"}, "timeout": 1,
+    });
+    let path = "/topics/t/push";
+    assert_eq!(send(&server, "PUT", path, push).await, 201);
+    for act in ["pause", "resume", "test"] {
+        assert_eq!(send(&server, "POST", &format!("/v1{path}/{act}"), json!({})).await, 200);
+    }
+    let bad = json!({"url": "https://hook.invalid/", "secrets": [format!("{secret}!")]});
+    assert_eq!(send(&server, "PUT", "/v1/topics/t/push", bad).await, 422);
+    assert_eq!(send(&server, "GET", path, json!({})).await, 200);
+    assert_eq!(send(&server, "DELETE", path, json!({})).await, 204);
+    server.signal("-TERM");
+    let (_, log) = server.ended();
+    let audit = lines(&log, "an operator's action");
+    let results: Vec<String> = audit
+        .iter()
+        .map(|line| serde_json::from_str::<Value>(line).expect("JSON"))
+        .map(|line| line["result"].as_str().expect("text").to_owned())
+        .collect();
+    let words = [
+        "https://hook.invalid/a?…",
+        "\"concurrency\":7",
+        "\"secrets\":\"1\"",
+        "\"authorization\":\"set\"",
+    ];
+    assert!(words.iter().all(|word| results[0].contains(word)), "{results:?}");
+    let rest = ["push paused", "push resumed", "push tested", "invalid_field", "push removed"];
+    assert_eq!(results[1..], rest);
+    for secret in ["AQID", "Bearer key", "key=query"] {
+        assert!(!log.contains(secret), "{log}");
+    }
+}

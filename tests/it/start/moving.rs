@@ -256,6 +256,39 @@ async fn an_import_resumes_no_topic_and_removes_no_defaults() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_push_moves_without_its_secrets_and_waits_for_a_resume() {
+    let (place, redis) = (WorkDir::new(), Redis::start());
+    let url = redis.url();
+    let to_redis = ["--store", url.as_str()];
+    let server = Process::start(place.path(), &[]).await;
+    let push = json!({
+        "url": "https://hook.invalid/", "rate": "5/s", "secrets": [format!("whsec_{}", "AQID".repeat(8))],
+        "headers": {"authorization": "Bearer key", "a": "1"}, "batch": {"max": 2},
+    });
+    assert_eq!(server.put("/topics/t/push", push.clone()).await, Some(201));
+    drop(server);
+    place.assert_succeeds(&["export", "a.ndjson"], &["the settings of 1 topics"]);
+    let file = fs::read_to_string(place.file("a.ndjson")).expect("an export");
+    assert!(!file.contains("AQID") && !file.contains("Bearer"), "{file}");
+    let import = [&to_redis[..], &["import", "a.ndjson"]].concat();
+    place.assert_succeeds(&import, &["applied the settings of 1 topics"]);
+    let server = Process::start(place.path(), &to_redis).await;
+    let (_, shown) = server.get("/topics/t/push").await;
+    assert_eq!((&shown["state"], &shown["reason"]), (&json!("paused"), &json!("imported")));
+    assert_eq!((&shown["rate"], &shown["secret_count"]), (&json!("5/s"), &json!(0)), "{shown}");
+    assert_eq!((&shown["headers"], &shown["batch"]["max"]), (&json!({"a": "1"}), &json!(2)));
+    // Only a resume ends the pause. A second import does not bring it back, and keeps the secrets.
+    assert_eq!(server.put("/topics/t/push", push).await, Some(200));
+    assert_eq!(server.get("/topics/t/push").await.1["reason"], "imported");
+    let resumed = server.post("/topics/t/push/resume", json!({})).await.expect("an answer").1;
+    assert_eq!((&resumed["state"], &resumed["secret_count"]), (&json!("running"), &json!(1)));
+    drop(server);
+    place.assert_succeeds(&import, &["applied the settings of 1 topics"]);
+    let server = Process::start(place.path(), &to_redis).await;
+    assert_eq!(server.get("/topics/t/push").await.1, resumed);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn everything_moves_through_a_pipe() {
     let (place, redis) = (WorkDir::new(), Redis::start());
     let before = place.fill(&[]).await;
