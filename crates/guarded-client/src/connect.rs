@@ -18,15 +18,18 @@ use tokio::{
 use tower_service::Service;
 
 use crate::{
-    allowed::{Allowed, Refused},
+    allowed::Allowed,
     proxy::ProxyUrl,
     resolve::Resolve,
     stream::{Io, Peer, Stream},
     tls::Tls,
 };
 
+mod error;
 #[cfg(test)]
 mod tests;
+
+pub(crate) use self::error::ConnectError;
 
 /// Most addresses of a name that are tried. All are checked.
 const MAX_TRIES: usize = 8;
@@ -178,21 +181,4 @@ fn alternate(addresses: Vec<SocketAddr>) -> Vec<SocketAddr> {
         }
     }
     alternated
-}
-
-/// Reason why there is no connection. The endpoint has seen no request.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum ConnectError {
-    #[error("could not resolve {host}: {source}")]
-    Resolve { host: String, source: io::Error },
-    #[error(transparent)]
-    Refused(#[from] Refused),
-    #[error("could not connect to {host} at {address}: {source}")]
-    Connect { host: String, address: SocketAddr, source: io::Error },
-    #[error("could not connect to {host} at {address} through the proxy {proxy}: {source}")]
-    Proxy { host: String, address: SocketAddr, proxy: String, source: io::Error },
-    #[error("TLS with {host} at {address} failed: {source}")]
-    Tls { host: String, address: SocketAddr, source: io::Error },
-    #[error("could not connect to {host} within {limit:?}")]
-    TimedOut { host: String, limit: Duration },
 }

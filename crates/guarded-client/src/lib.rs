@@ -6,6 +6,7 @@ mod answer;
 mod client;
 mod connect;
 mod failure;
+mod options;
 mod proxy;
 mod resolve;
 mod stream;
@@ -16,8 +17,9 @@ pub use self::{
     address::{AddressClass, is_public},
     allowed::{Allowed, Refused},
     answer::Answer,
-    client::{Client, ClientError, Limits, Options},
+    client::Client,
     failure::Failure,
+    options::{ClientError, Limits, Options},
     proxy::ProxyUrl,
     resolve::{Resolve, Resolving, SystemResolver},
     url::{Target, TargetUrl, UrlError},

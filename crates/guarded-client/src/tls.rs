@@ -9,7 +9,7 @@ use rustls::{
 };
 use tokio_rustls::TlsConnector;
 
-use crate::{client::ClientError, stream::Io};
+use crate::{options::ClientError, stream::Io};
 
 /// TLS client, and a warning if the platform's roots are missing or partly unreadable.
 pub(crate) struct Tls {

@@ -1,3 +1,5 @@
+use proptest::prelude::*;
+
 use super::{TargetUrl, UrlError};
 use crate::allowed::{Allowed, Refused};
 
@@ -209,5 +211,23 @@ fn patterns_apply_to_names_and_literal_addresses() {
     ] {
         let refused = TargetUrl::parse(url).expect(url).check(&allowed);
         assert!(matches!(refused, Err(Refused::Host { .. })), "{url}");
+    }
+}
+
+proptest! {
+    #[test]
+    fn any_text_is_refused_or_has_one_meaning(rest in prop_oneof![
+        any::<String>(),
+        "[0-9a-fx.:%@/?\\[\\]-]{0,40}",
+        "[0-9０-９.。xX]{1,20}(:[0-9]{0,5})?",
+    ]) {
+        if let Ok(url) = TargetUrl::parse(&format!("http://{rest}")) {
+            prop_assert_eq!(TargetUrl::parse(url.as_str()), Ok(url.clone()));
+            // A name must not be an address in the eyes of the connector or of the system.
+            let host = url.uri().host().expect("a host").trim_matches(['[', ']']);
+            let is_address = host.parse::<std::net::IpAddr>().is_ok();
+            prop_assert_eq!(is_address, url.literal.is_some());
+            let _ = url.check(&Allowed::default());
+        }
     }
 }

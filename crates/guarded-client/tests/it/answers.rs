@@ -151,6 +151,12 @@ async fn a_body_may_have_as_many_bytes_as_allowed() {
 }
 
 #[tokio::test]
+async fn a_body_of_a_known_excessive_length_is_not_awaited() {
+    let head = b"HTTP/1.1 200 Ok\r\nContent-Length: 1001\r\n\r\n".to_vec();
+    assert_eq!(answered(head, false).await.expect("an answer").body, None);
+}
+
+#[tokio::test]
 async fn an_endless_body_ends_the_connection() {
     for head in [
         "HTTP/1.1 200 Ok\r\n\r\n",
