@@ -22,7 +22,7 @@ async fn push(server: &Server, topic: &str, endpoint: &Endpoint, fields: Value) 
 
 /// Waits until a job has a state, and returns it.
 async fn until(server: &Server, id: &str, state: &str) -> Value {
-    let mut job = Value::Null;
+    let mut job;
     eventually!(
         {
             let answer = server.get(&format!("/jobs/{id}")).await;
@@ -35,7 +35,7 @@ async fn until(server: &Server, id: &str, state: &str) -> Value {
 }
 
 async fn until_gone(server: &Server, id: &str) {
-    let mut last = String::new();
+    let mut last;
     eventually!(
         {
             let answer = server.get(&format!("/jobs/{id}")).await;
@@ -225,7 +225,7 @@ pub async fn jobs_wait_while_the_endpoint_is_down(server: Server) {
     for number in 0..100 {
         server.put(&format!(r#"{{"topic":"down","id":"d{number}"}}"#)).await;
     }
-    let mut shown = Value::Null;
+    let mut shown;
     eventually!(
         {
             shown = server.get("/topics/down/push").await.ok(200);

@@ -17,7 +17,7 @@ use tokio::{
     time::timeout,
 };
 
-use super::patience::patience;
+use super::{patience::patience, serve::serve};
 
 /// A request as the endpoint received it.
 #[derive(Debug, Clone)]
@@ -70,7 +70,7 @@ impl Endpoint {
         let shared = Arc::new(Shared { answer, received: sender });
         let app = Router::new().fallback(handle).with_state(shared);
         let task = tokio::spawn(async move {
-            axum::serve(listener, app).await.expect("the endpoint runs");
+            serve(listener, app).await.expect("the endpoint runs");
         });
         Self { address, received: Mutex::new(received), task }
     }
