@@ -240,7 +240,7 @@ pub async fn bad_urls_of_a_push_are_refused(server: Server) {
         "https://user:word@hook.invalid/",
         "https://hook.invalid:99999/",
         "https://hook invalid/",
-        "http://127.0.0.1:9277/jobs",
+        "http://10.0.0.1:9277/jobs",
         "http://[::1]/",
         "http://169.254.169.254/latest",
     ] {
