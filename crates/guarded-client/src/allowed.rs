@@ -64,7 +64,9 @@ pub enum Refused {
         host: String,
     },
     /// The address is neither public nor in an allowed network.
-    #[error("{host} has the address {address}, which is {class} and in no allowed network")]
+    ///
+    /// The text leaves the address out: it would tell what names mean inside a private network.
+    #[error("{host} has an address that is {class} and in no allowed network")]
     Address {
         /// Name or literal address.
         host: String,

@@ -15,6 +15,7 @@ pub mod judge;
 mod liar;
 pub mod load;
 pub mod percentiles;
+mod pushed;
 mod redis;
 mod scans;
 mod scenario;

@@ -76,9 +76,14 @@ async fn names_of_private_addresses_are_refused() {
     ] {
         let names = Names::new([&[address(private)]]);
         let failure = post(&client(&[], &names), "http://a.test/").await;
-        let expected = format!("a.test has the address {}", address(private).ip().to_canonical());
+        // The text does not tell what the name means inside the network.
+        let address = address(private).ip().to_canonical().to_string();
         assert!(
-            matches!(failure, Err(Failure::NotSent(ref text)) if text.contains(&expected)),
+            matches!(
+                failure,
+                Err(Failure::NotSent(ref text))
+                    if text.starts_with("a.test has an address that is ") && !text.contains(&address)
+            ),
             "{failure:?}"
         );
         assert_eq!(*names.asked.lock().expect("locked"), ["a.test"]);
@@ -115,7 +120,7 @@ async fn one_forbidden_address_refuses_the_name() {
         let names = Names::new([&found]);
         let failure = post(&client(&["127.0.0.0/8"], &names), "http://a.test/").await;
         assert!(
-            matches!(failure, Err(Failure::NotSent(ref text)) if text.contains("10.0.0.1")),
+            matches!(failure, Err(Failure::NotSent(ref text)) if text.contains("private")),
             "{failure:?}"
         );
     }

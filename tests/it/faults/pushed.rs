@@ -1,0 +1,184 @@
+//! Pushes of three servers on one Redis, of which one is killed again and again, to an endpoint that
+//! fails, hangs and resets.
+
+use std::{
+    collections::HashMap,
+    convert::Infallible,
+    io,
+    sync::{Arc, Mutex},
+    time::{Duration, Instant},
+};
+
+use axum::http::{Request, Response, StatusCode};
+use hyper::{body::Incoming, server::conn::http1, service::service_fn};
+use hyper_util::rt::TokioIo;
+use serde_json::json;
+use tokio::{net::TcpListener, time::sleep};
+
+use crate::support::{
+    Redis, free_port,
+    patience::patience,
+    process::{Process, program},
+};
+
+/// Requests at once of all servers together.
+const CONCURRENCY: usize = 64;
+/// Time for a request. A busy machine must not reach it with answers that are under way.
+const TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Sizes of a run: the environment variable `PUSHED_JOBS` asks for more than the test suite has time
+/// for.
+struct Size {
+    jobs: usize,
+    /// Time over which the jobs become due.
+    spread: Duration,
+    /// Time between two kills.
+    period: Duration,
+}
+
+impl Size {
+    fn of_run() -> Self {
+        let seconds = Duration::from_secs;
+        match std::env::var("PUSHED_JOBS") {
+            Ok(jobs) => {
+                let jobs = jobs.parse().expect("PUSHED_JOBS is a number");
+                Self { jobs, spread: seconds(120), period: seconds(20) }
+            }
+            Err(_) => Self { jobs: 3_000, spread: seconds(10), period: seconds(3) },
+        }
+    }
+}
+
+/// Requests as the endpoint saw them.
+#[derive(Default)]
+struct Seen {
+    /// When each job was accepted.
+    accepted: HashMap<String, Vec<Instant>>,
+    early: Vec<String>,
+    failed: usize,
+    hung: usize,
+    reset: usize,
+}
+
+type Shared = Arc<Mutex<Seen>>;
+
+/// Accepts a request, answers 500 to a tenth, and lets each hundredth hang or end without an answer.
+async fn answer(request: Request<Incoming>, seen: Shared) -> Result<Response<String>, io::Error> {
+    let header = |name: &str| request.headers()[name].to_str().expect("text").to_owned();
+    let (id, due_at) = (header("delay-queue-id"), header("delay-queue-due-at"));
+    let due_at: jiff::Timestamp = due_at.parse().expect("a time");
+    let choice = rand::random_range(0..100);
+    {
+        let mut seen = seen.lock().expect("unpoisoned");
+        if jiff::Timestamp::try_from(std::time::SystemTime::now()).expect("a time") < due_at {
+            seen.early.push(id.clone());
+        }
+        match choice {
+            0..10 => seen.failed += 1,
+            10 => seen.hung += 1,
+            11 => seen.reset += 1,
+            _ => seen.accepted.entry(id).or_default().push(Instant::now()),
+        }
+    }
+    let status =
+        |status| Ok(Response::builder().status(status).body(String::new()).expect("a response"));
+    match choice {
+        0..10 => status(StatusCode::INTERNAL_SERVER_ERROR),
+        10 => std::future::pending().await,
+        11 => Err(io::Error::other("reset")),
+        _ => status(StatusCode::NO_CONTENT),
+    }
+}
+
+async fn endpoint(seen: Shared) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+    let url = format!("http://{}/", listener.local_addr().expect("an address"));
+    tokio::spawn(async move {
+        loop {
+            let (stream, _) = listener.accept().await.expect("a connection");
+            let seen = Arc::clone(&seen);
+            let service = service_fn(move |request| answer(request, Arc::clone(&seen)));
+            tokio::spawn(async move {
+                let _ = http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
+                Ok::<(), Infallible>(())
+            });
+        }
+    });
+    url
+}
+
+async fn server(port: u16, dir: &std::path::Path, redis: &Redis) -> Process {
+    let mut command = program(dir, &["--store", &redis.url()]);
+    command.env("DELAY_QUEUE__PUSH__ALLOWED_NETWORKS", "127.0.0.0/8");
+    Process::spawn(port, command).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn pushed_jobs_survive_killed_servers_and_a_failing_endpoint() {
+    let size = Size::of_run();
+    let (redis, dir) = (Redis::start(), tempfile::tempdir().expect("a temporary folder"));
+    let seen = Shared::default();
+    let url = endpoint(Arc::clone(&seen)).await;
+    let ports = [free_port(), free_port(), free_port()];
+    let mut servers = Vec::new();
+    for port in ports {
+        servers.push(server(port, dir.path(), &redis).await);
+    }
+    let push = json!({
+        "url": url, "concurrency": CONCURRENCY, "timeout": TIMEOUT.as_secs(), "backoff": ["200ms"],
+    });
+    assert_eq!(servers[0].put("/topics/t/push", push).await, Some(201));
+    for batch in 0..size.jobs.div_ceil(500) {
+        let count = 500.min(size.jobs - batch * 500);
+        let job = |number: usize| {
+            let delay = size.spread.mul_f64(rand::random_range(0.0..1.0)).as_secs_f64();
+            let id = format!("{batch}-{number}");
+            json!({ "topic": "t", "id": id, "delay": delay, "max_attempts": 0 })
+        };
+        let jobs: Vec<_> = (0..count).map(job).collect();
+        let (status, _) =
+            servers[0].post("/batch/jobs", json!({ "jobs": jobs })).await.expect("an answer");
+        assert_eq!(status, 200);
+    }
+    let (began, mut kills) = (Instant::now(), Vec::new());
+    while began.elapsed() < size.spread {
+        sleep(size.period).await; // the time between two kills is part of the test
+        let victim = kills.len() % 3;
+        servers[victim].kill();
+        kills.push(Instant::now());
+        servers[victim] = server(ports[victim], dir.path(), &redis).await;
+    }
+    let end = Instant::now() + size.spread + patience();
+    loop {
+        let (_, topic) = servers[0].get("/topics/t").await;
+        let left: u64 =
+            ["delayed", "ready", "reserved"].iter().filter_map(|state| topic[state].as_u64()).sum();
+        if left == 0 {
+            assert_eq!(topic["dead"], 0, "{topic}");
+            break;
+        }
+        assert!(Instant::now() < end, "jobs are left: {topic}");
+        sleep(Duration::from_millis(100)).await; // no event reports that a topic is empty
+    }
+    let seen = seen.lock().expect("unpoisoned");
+    assert_eq!(seen.accepted.len(), size.jobs, "each job was accepted");
+    assert_eq!(seen.early, [] as [String; 0], "jobs were early");
+    let twice: Vec<&Vec<Instant>> = seen.accepted.values().filter(|at| at.len() > 1).collect();
+    println!(
+        "{} jobs in {:?}, {} kills: {} failed, {} hung, {} were reset, {} were accepted twice",
+        size.jobs,
+        began.elapsed(),
+        kills.len(),
+        seen.failed,
+        seen.hung,
+        seen.reset,
+        twice.len(),
+    );
+    for times in &twice {
+        let is_lost = kills.iter().any(|kill| (times[0]..=times[1]).contains(kill));
+        let is_late = times[1] - times[0] >= TIMEOUT;
+        assert!(is_lost || is_late, "accepted twice without a lost answer");
+    }
+    let most = kills.len() * CONCURRENCY;
+    assert!(twice.len() <= most, "{} were accepted twice, at most {most} may", twice.len());
+}
