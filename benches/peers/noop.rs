@@ -39,11 +39,12 @@ pub fn run(listen: &str) -> Result<(), Failure> {
     })
 }
 
-/// Returns two routes: `POST /jobs`, without a queue and without the server's middleware, and the
-/// purge that a bench calls at its end.
+/// Returns three routes: `POST /jobs`, without a queue and without the server's middleware, the
+/// purge that a bench calls at its end, and `POST /accept`, which accepts any body.
 fn routes() -> Router {
     Router::new()
         .route("/jobs", post(answer))
+        .route("/accept", post(|_: Bytes| async { StatusCode::NO_CONTENT }))
         .route("/topics/{topic}/jobs", delete(|| async { r#"{"purged":0}"# }))
 }
 

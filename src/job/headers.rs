@@ -14,7 +14,8 @@ pub const MAX_HEADERS: usize = 32;
 /// Maximum size of all names and values of a job together, in bytes.
 pub const MAX_HEADER_BYTES: usize = 8 << 10;
 
-/// Names, in lower case, that a put must not use: a push sets these headers itself. A `*` at the end matches any text.
+/// Names, in lower case, that a put must not use: a push sets these headers itself. A `*` at the
+/// end matches any text.
 pub const RESERVED_NAMES: [&str; 16] = [
     "host",
     "content-length",

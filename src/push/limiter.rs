@@ -17,8 +17,8 @@ impl Limiter {
         Self { available: 1.0, filled: now }
     }
 
-    /// Takes up to `wanted` requests where `count` are allowed in each `period`, and returns how many
-    /// it took.
+    /// Takes up to `wanted` requests where `count` are allowed in each `period`, and returns how
+    /// many it took.
     ///
     /// # Errors
     /// The time until the next request is allowed, if none is now.

@@ -9,7 +9,7 @@ use crate::job::{Hidden, decode_secret};
 pub struct Keys(Vec<hmac::Key>);
 
 impl Keys {
-    /// Reads the secrets of a push; skips those that are unreadable.
+    /// Reads the secrets of a push; skips unreadable ones.
     pub fn new(secrets: &[Hidden]) -> Self {
         let key = |secret: &Hidden| {
             let bytes = decode_secret(secret.reveal())?;

@@ -1,4 +1,4 @@
-//! Verdicts: what the answer of an endpoint means for each job of a request.
+//! Verdicts: how the answer of an endpoint decides about each job of a request.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ const MAX_QUOTE_BYTES: usize = 1 << 10;
 const SHORTEST_PAUSE: Millis = Millis::new(1_000);
 const LONGEST_PAUSE: Millis = Millis::new(86_400_000);
 
-/// What happens to a job after its request.
+/// Next transition of a job after its request.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Verdict {
     /// The endpoint accepted the job: it is finished, with this JSON text as its result if one is

@@ -1,7 +1,7 @@
 //! Classes of addresses, from the special-purpose registries of IANA.
 //!
-//! IPv4 addresses are public unless a table lists them. IPv6 addresses are public only in `2000::/3`, the one block
-//! that IANA assigns for global unicast.
+//! IPv4 addresses are public unless a table lists them. IPv6 addresses are public only in
+//! `2000::/3`, the one block that IANA assigns for global unicast.
 
 use std::{
     fmt,

@@ -11,7 +11,8 @@ mod tests;
 
 /// Networks and hosts that requests may reach.
 ///
-/// Public addresses need no network. A host that matches no pattern is refused, even with a public address.
+/// Public addresses need no network. A host that matches no pattern is refused, even with a public
+/// address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Allowed {
     networks: Vec<IpNet>,
@@ -25,11 +26,12 @@ impl Default for Allowed {
 }
 
 impl Allowed {
-    /// Allows the addresses in `networks` in addition to public ones, for hosts that match a pattern of `hosts`.
+    /// Allows the addresses in `networks` in addition to public ones, for hosts that match a
+    /// pattern of `hosts`.
     ///
-    /// `*` stands for any run of characters, dots included. Letters match without case. A pattern of an
-    /// internationalised name has its ASCII form (`xn--…`), a pattern of an IPv6 address has no brackets. An
-    /// IPv4-mapped address counts as its IPv4 address.
+    /// `*` stands for any run of characters, dots included. Letters match without case. A pattern
+    /// of an internationalised name has its ASCII form (`xn--…`), a pattern of an IPv6 address has
+    /// no brackets. An IPv4-mapped address counts as its IPv4 address.
     pub fn new(networks: Vec<IpNet>, hosts: Vec<String>) -> Self {
         Self { networks, hosts: hosts.iter().map(|pattern| pattern.to_ascii_lowercase()).collect() }
     }
@@ -77,12 +79,13 @@ pub enum Refused {
     },
 }
 
-/// Returns whether the pattern matches the text, in time proportional to the product of their lengths.
+/// Returns whether the pattern matches the text, in time proportional to the product of their
+/// lengths.
 fn matches(pattern: &str, text: &str) -> bool {
     let (pattern, text) = (pattern.as_bytes(), text.as_bytes());
     let (mut p, mut t) = (0, 0);
-    // Position after the last star, and where its run of characters ends for now. Earlier stars need no second try:
-    // their shortest runs leave the most text.
+    // Position after the last star, and where its run of characters ends for now. Earlier stars
+    // need no second try: their shortest runs leave the most text.
     let mut star = None;
     while t < text.len() {
         match pattern.get(p) {

@@ -21,7 +21,8 @@ pub struct Answer {
 }
 
 impl Answer {
-    /// Reads up to `limit` bytes of body. A longer body ends the connection (with HTTP/2, the stream).
+    /// Reads up to `limit` bytes of body. A longer body ends the connection (with HTTP/2, the
+    /// stream).
     pub(crate) async fn read(
         response: Response<Incoming>,
         limit: usize,

@@ -30,8 +30,8 @@ use crate::{
 /// Greatest size of an answer's headers. HTTP/1 reads bodies in pieces of the same size.
 const MAX_HEADERS: usize = 65_536;
 
-/// Headers that describe a connection or a body, and so are the client's own. Contradictions with it could hide a
-/// second request in the first.
+/// Headers that describe a connection or a body, and so are the client's own. Contradictions with
+/// it could hide a second request in the first.
 const OWN_HEADERS: [HeaderName; 12] = [
     ACCEPT_ENCODING,
     CONNECTION,
@@ -64,16 +64,19 @@ impl fmt::Debug for Client {
 }
 
 impl Client {
-    /// Starts a client that resolves names as the operating system does. Reads the platform's roots from disk.
+    /// Starts a client that resolves names as the operating system does. Reads the platform's roots
+    /// from disk.
     ///
     /// # Errors
     ///
-    /// Fails if the additional certificates are unreadable. Missing platform roots are a [`Client::warning`].
+    /// Fails if the additional certificates are unreadable. Missing platform roots are a
+    /// [`Client::warning`].
     pub fn new(options: Options) -> Result<Self, ClientError> {
         Self::with_resolver(options, Arc::new(SystemResolver::default()))
     }
 
-    /// Starts a client with a resolver of its own. The client checks the addresses that the resolver returns.
+    /// Starts a client with a resolver of its own. The client checks the addresses that the
+    /// resolver returns.
     ///
     /// # Errors
     ///
@@ -103,18 +106,20 @@ impl Client {
         Ok(Self { inner, dialer })
     }
 
-    /// Returns a text for the log if the platform's root certificates are missing or partly unreadable.
+    /// Returns a text for the log if the platform's root certificates are missing or partly
+    /// unreadable.
     pub fn warning(&self) -> Option<&str> {
         self.dialer.tls.warning.as_deref()
     }
 
     /// Sends a POST request and reads the answer. Redirects are not followed.
     ///
-    /// `headers` lose those that describe a connection or the encoding of a body: the client sets its own.
+    /// Drops headers that describe a connection or the encoding of a body: the client sets its
+    /// own.
     ///
     /// # Errors
     ///
-    /// [`Failure`] tells requests that the endpoint cannot have seen from those that it may have seen.
+    /// [`Failure`], which says whether the endpoint may have seen the request.
     pub async fn post(
         &self,
         url: &TargetUrl,

@@ -98,7 +98,8 @@ impl Dialer {
         let found =
             found.map_err(|source| ConnectError::Resolve { host: host.to_owned(), source })?;
         let found: Vec<_> = found.into_iter().map(canonical).collect();
-        // One address that is not allowed refuses them all: a name with both kinds is an attack or a mistake.
+        // One address that is not allowed refuses them all: a name with both kinds is an attack or
+        // a mistake.
         for address in &found {
             self.allowed.check_address(host, address.ip())?;
         }
@@ -158,7 +159,8 @@ impl Dialer {
     }
 }
 
-/// Replaces an IPv4-mapped address by its IPv4 address: the one that is checked is the one connected to.
+/// Replaces an IPv4-mapped address by its IPv4 address: the one that is checked is the one
+/// connected to.
 fn canonical(address: SocketAddr) -> SocketAddr {
     match address.ip().to_canonical() {
         ip if ip == address.ip() => address,

@@ -9,7 +9,8 @@ use crate::{connect::ConnectError, url::Target};
 /// Reason why there is no answer, with a text that names the host or the address.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Failure {
-    /// No connection, or one that closed before the request was written: the endpoint cannot have seen it.
+    /// No connection, or one that closed before the request was written: the endpoint cannot have
+    /// seen it.
     #[error("{0}")]
     NotSent(String),
     /// The time ran out on an established connection: the endpoint may have seen the request.
@@ -31,7 +32,8 @@ impl Failure {
             return Self::NotSent(connect.to_string());
         }
         let reason = innermost(error);
-        // Without a connection nothing was written. On one, hyper cancels a request only if it never took it up.
+        // Without a connection nothing was written. On one, hyper cancels a request only if it
+        // never took it up.
         let is_canceled = source
             .and_then(|source| source.downcast_ref::<hyper::Error>())
             .is_some_and(hyper::Error::is_canceled);

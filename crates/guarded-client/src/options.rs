@@ -13,7 +13,8 @@ pub struct Options {
     pub roots: Option<Vec<u8>>,
     /// Proxy for all connections. The environment sets none.
     pub proxy: Option<ProxyUrl>,
-    /// Time for a connection: resolution, all tries, the proxy and TLS together. By default 5 seconds, at most a day.
+    /// Time for a connection: resolution, all tries, the proxy and TLS together. By default 5
+    /// seconds, at most a day.
     pub connect_timeout: Duration,
 }
 

@@ -74,7 +74,8 @@ impl ProxyUrl {
         Ok(Self { host, port, credentials })
     }
 
-    /// Opens a tunnel to an address. The name of the target stays unknown to the proxy, which could resolve it anew.
+    /// Opens a tunnel to an address. The name of the target stays unknown to the proxy, which could
+    /// resolve it anew.
     pub(crate) async fn open<T: AsyncRead + AsyncWrite + Unpin>(
         &self,
         io: &mut T,

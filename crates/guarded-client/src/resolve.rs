@@ -14,7 +14,8 @@ pub type Resolving = Pin<Box<dyn Future<Output = io::Result<Vec<SocketAddr>>> + 
 
 /// Source of the addresses of names.
 pub trait Resolve: Send + Sync + 'static {
-    /// Resolves a name (never a literal address), once per connection. Connections go to the returned ports.
+    /// Resolves a name (never a literal address), once per connection. Connections go to the
+    /// returned ports.
     fn resolve(&self, host: &str, port: u16) -> Resolving;
 }
 
@@ -27,8 +28,9 @@ pub struct SystemResolver {
 impl SystemResolver {
     /// Allows `lookups` at once; more wait.
     ///
-    /// A lookup occupies one of the runtime's blocking threads until the system's resolver gives up, even if its
-    /// request timed out long before. The bound keeps a slow name server from occupying all of them.
+    /// A lookup occupies one of the runtime's blocking threads until the system's resolver gives
+    /// up, even if its request timed out long before. The bound keeps a slow name server from
+    /// occupying all of them.
     pub fn new(lookups: usize) -> Self {
         Self { permits: Arc::new(Semaphore::new(lookups.clamp(1, Semaphore::MAX_PERMITS))) }
     }

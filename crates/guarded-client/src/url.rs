@@ -52,7 +52,8 @@ impl TargetUrl {
     ///
     /// # Errors
     ///
-    /// Fails for every form that parsers are known to read differently, with a text that says which.
+    /// Fails for every form that parsers are known to read differently, with a text that says
+    /// which.
     pub fn parse(text: &str) -> Result<Self, UrlError> {
         check_text(text)?;
         let url = Url::parse(text).map_err(UrlError::Invalid)?;
@@ -93,11 +94,13 @@ impl TargetUrl {
         &self.target
     }
 
-    /// Checks the host, and the address if the host is one. Names are resolved and checked at each connection.
+    /// Checks the host, and the address if the host is one. Names are resolved and checked at each
+    /// connection.
     ///
     /// # Errors
     ///
-    /// Fails if no pattern matches the host, or if a literal address is neither public nor in an allowed network.
+    /// Fails if no pattern matches the host, or if a literal address is neither public nor in an
+    /// allowed network.
     pub fn check(&self, allowed: &Allowed) -> Result<(), Refused> {
         match self.literal {
             None => allowed.check_host(&self.target.host),
@@ -136,7 +139,8 @@ fn check_text(text: &str) -> Result<(), UrlError> {
     }
 }
 
-/// Checks a name in its ASCII form. A dot at its end is refused, since `a.` and `a` would be two targets.
+/// Checks a name in its ASCII form. A dot at its end is refused, since `a.` and `a` would be two
+/// targets.
 fn check_name(name: &str) -> Result<(), UrlError> {
     let is_label = |label: &str| {
         !label.is_empty()

@@ -36,7 +36,7 @@ fn each_status_has_its_verdict() {
 }
 
 #[test]
-fn failures_without_an_answer_count_only_if_the_request_was_sent() {
+fn failures_count_only_if_the_request_was_sent() {
     let judged = |failure: Failure| {
         let mut judged = Judged::of_one(Err(failure), NOW);
         (judged.verdicts.remove(0), judged.is_ill)

@@ -1,5 +1,5 @@
-//! Pushes of three servers on one Redis, of which one is killed again and again, to an endpoint that
-//! fails, hangs and resets.
+//! Pushes of three servers on one Redis, of which one is killed again and again, to an endpoint
+//! that fails, hangs and resets.
 
 use std::{
     collections::HashMap,
@@ -26,8 +26,8 @@ const CONCURRENCY: usize = 64;
 /// Time for a request. A busy machine must not reach it with answers that are under way.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Sizes of a run: the environment variable `PUSHED_JOBS` asks for more than the test suite has time
-/// for.
+/// Sizes of a run: the environment variable `PUSHED_JOBS` asks for more than the test suite has
+/// time for.
 struct Size {
     jobs: usize,
     /// Time over which the jobs become due.
@@ -62,7 +62,8 @@ struct Seen {
 
 type Shared = Arc<Mutex<Seen>>;
 
-/// Accepts a request, answers 500 to a tenth, and lets each hundredth hang or end without an answer.
+/// Accepts a request, answers 500 to a tenth, and lets each hundredth hang or end without an
+/// answer.
 async fn answer(request: Request<Incoming>, seen: Shared) -> Result<Response<String>, io::Error> {
     let header = |name: &str| request.headers()[name].to_str().expect("text").to_owned();
     let (id, due_at) = (header("delay-queue-id"), header("delay-queue-due-at"));

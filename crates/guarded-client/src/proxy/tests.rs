@@ -39,7 +39,8 @@ fn other_urls_are_no_proxies() {
     }
 }
 
-/// Opens a tunnel through a proxy that answers with these bytes, and returns the result and the request.
+/// Opens a tunnel through a proxy that answers with these bytes, and returns the result and the
+/// request.
 async fn opened(answer: &[u8]) -> (io::Result<()>, String) {
     let (mut client, mut proxy) = tokio::io::duplex(1 << 20);
     proxy.write_all(answer).await.expect("written");

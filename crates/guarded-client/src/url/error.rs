@@ -27,7 +27,8 @@ pub enum UrlError {
     /// Port 0.
     #[error("the URL has port 0")]
     Port,
-    /// Name with unusual characters, an empty label (a dot at the end makes one), or over 253 characters.
+    /// Name with unusual characters, an empty label (a dot at the end makes one), or over 253
+    /// characters.
     #[error(
         "the host {0:?} is not a name of letters, digits, hyphens and underscores between single dots"
     )]

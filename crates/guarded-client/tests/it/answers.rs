@@ -85,7 +85,7 @@ async fn redirects_are_not_followed() {
 }
 
 #[tokio::test]
-async fn a_request_has_only_the_clients_own_headers_of_connection_and_encoding() {
+async fn a_request_has_only_the_clients_own_framing_headers() {
     let (listener, address) = listen().await;
     let endpoint = tokio::spawn(async move {
         let (mut tcp, _) = listener.accept().await.expect("accepted");

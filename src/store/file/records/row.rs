@@ -143,9 +143,9 @@ pub fn pause_number(text: Option<&str>) -> i64 {
     text.map_or(0, |text| text.parse().unwrap_or(1))
 }
 
-/// Begins the name of a row of `topics` that has the push of a topic, in the column of the defaults.
-/// No topic has a space in its name. So the table needs no other column, and an earlier version
-/// skips the row.
+/// Begins the name of a row of `topics` that has the push of a topic, in the column of the
+/// defaults. No topic has a space in its name. So the table needs no other column, and an earlier
+/// version skips the row.
 const PUSH: &str = "push ";
 
 /// Returns the name of the row of `topics` that has a setting.
