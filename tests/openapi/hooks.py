@@ -27,7 +27,7 @@ schemathesis.openapi.format("topics", st.lists(topic, min_size=1, max_size=5).ma
 
 host = st.from_regex(re.compile("[a-z]{1,9}[.]invalid(:[1-9][0-9]{0,3})?"), fullmatch=True)
 path = st.from_regex(re.compile("/[a-z0-9/]{0,20}"), fullmatch=True)
-schemathesis.openapi.format("uri", st.builds("{}://{}{}".format, st.sampled_from(["http", "https"]), host, path))
+schemathesis.openapi.format("push-url", st.builds("{}://{}{}".format, st.sampled_from(["http", "https"]), host, path))
 
 trace, span = (st.from_regex(f"[1-9a-f][0-9a-f]{{{digits}}}", fullmatch=True) for digits in (31, 15))
 schemathesis.openapi.format("traceparent", st.builds("00-{}-{}-01".format, trace, span))
@@ -42,7 +42,7 @@ schemathesis.openapi.format("date-time", times)
 @schemathesis.hook
 def before_call(context, case, kwargs):
     """Removes fields from the query that the body has too, since the server refuses such requests; shortens the waits of pops;
-    and prevents the test from revoking its own token."""
+    repeats the topic of the path where the body has one; and prevents the test from revoking its own token."""
     if (case.path_parameters or {}).get("name") == "everything":
         case.path_parameters["name"] = "another"
     if case.meta is None or not case.meta.generation.mode.is_positive:
@@ -50,6 +50,8 @@ def before_call(context, case, kwargs):
     body, query = case.body if isinstance(case.body, dict) else {}, case.query or {}
     for name in set(query) & set(body):
         del query[name]
+    if body.get("topic") is not None and "topic" in (case.path_parameters or {}):
+        body["topic"] = case.path_parameters["topic"]
     for options in (body, query):
         if options.get("wait") is not None:
             options["wait"] = "1ms"

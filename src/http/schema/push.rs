@@ -18,7 +18,8 @@ pub struct Linger;
 pub struct SecretText;
 schemas! {
     Url => |_| json_schema!({
-        "type": "string", "format": "uri", "pattern": "^https?://", "maxLength": MAX_PUSH_URL_BYTES,
+        "type": "string", "format": "push-url", "pattern": "^https?://[!-~]+$",
+        "maxLength": MAX_PUSH_URL_BYTES,
     });
     Timeout => |_| duration(MIN_PUSH_TIMEOUT, MAX_PUSH_TIMEOUT);
     Linger => |_| duration(Millis::ZERO, MAX_PUSH_LINGER);

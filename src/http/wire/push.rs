@@ -117,6 +117,10 @@ impl PutPush {
             let detail = format!("must have at most {MAX_PUSH_URL_BYTES} bytes, got {given}");
             return Err(Problem::field("url", detail));
         }
+        if !url.bytes().all(|byte| byte.is_ascii_graphic()) {
+            let detail = "must be of visible ASCII, with other characters encoded as in RFC 3986";
+            return Err(Problem::field("url", detail));
+        }
         check_url(&url).map_err(|detail| Problem::field("url", detail))?;
         let timeout = self.timeout.unwrap_or(TIMEOUT);
         if !(MIN_PUSH_TIMEOUT..=MAX_PUSH_TIMEOUT).contains(&timeout) {

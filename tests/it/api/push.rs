@@ -171,6 +171,8 @@ pub async fn a_bad_push_is_refused_by_its_field(server: Server) {
         (json!({ "url": null }), "url"),
         (json!({ "url": 1 }), "url"),
         (json!({ "url": format!("https://hook.invalid/{}", "x".repeat(2028)) }), "url"),
+        (json!({ "url": "https://höok.invalid/" }), "url"),
+        (json!({ "url": "https://hook.invalid/a b" }), "url"),
         (json!({ "concurrency": 0 }), "concurrency"),
         (json!({ "concurrency": 1001 }), "concurrency"),
         (json!({ "concurrency": 1.5 }), "concurrency"),
