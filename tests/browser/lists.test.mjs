@@ -37,6 +37,15 @@ onEachStore("lists", ({ call, put, base, visit, button }) => {
     await call("DELETE", "/topics/moving/jobs");
   });
 
+  test("have a heading above each column while they load", async () => {
+    await visit("#/topic/loading", async (page) => {
+      const heads = page.getByRole("region", { name: "List of jobs" }).locator("thead th:visible");
+      await heads.first().waitFor();
+      const texts = await heads.evaluateAll((all) => all.map((head) => head.textContent || head.firstElementChild.ariaLabel));
+      assert.ok(texts.length > 2 && texts.every((text) => text), `${texts}`);
+    }, { prepare: (page) => page.route(/\/topics\/loading\/jobs/, () => {}) });
+  });
+
   test("have an address that shows the same state, filters and page, and Back returns to the list before", async () => {
     await fill("linked", 120, (n) => ({ delay: `${n + 10}m` }));
     await put({ topic: "linked", id: "now" });

@@ -32,7 +32,7 @@ export function jobs(topic, moved) {
 
   const picker = choice("State", STATES.map((name) => [name, name]), null, (state) => navigate({ state, from: "", until: "" }));
   const fields = filters(navigate);
-  const timeHeading = h("span");
+  const timeHeading = h("span", {}, TIMES.ready[1]);
   const priority = h("span", {}, "Priority");
   const heads = columnsOf("ready").map((name) => h("span", {}, name));
   const note = h("p", { class: "muted", role: "status" });
