@@ -151,7 +151,9 @@ mod tests {
         assert!(lane.note(results, Some(failure(3)), at(5)));
         assert!(!lane.note(results, None, at(5)));
         assert!(!lane.note(results, Some(failure(4)), at(6)));
-        (5..20).for_each(|number| drop(lane.note(results, Some(failure(number)), at(7))));
+        for number in 5..20 {
+            lane.note(results, Some(failure(number)), at(7));
+        }
         let (_, failures) = lane.recent(at(7));
         assert_eq!((failures.len(), failures[0].at.get(), failures[9].at.get()), (10, 19, 10));
         lane.forgive();

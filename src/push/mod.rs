@@ -19,6 +19,6 @@ mod window;
 mod worker;
 
 pub use self::{
-    pushes::Pushes,
+    pushes::{MAX_TESTS, Pushes},
     status::{BreakerState, PushFailure, PushState, PushStatus, TargetHealth, TestAnswer, Tested},
 };

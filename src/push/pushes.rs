@@ -10,6 +10,7 @@ use bytes::Bytes;
 use guarded_client::{Allowed, Client, Limits, TargetUrl};
 use http::header::AUTHORIZATION;
 use prometheus_client::registry::Registry;
+use tokio::sync::Semaphore;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{
@@ -30,6 +31,8 @@ use crate::{
     store::Clock,
 };
 
+/// Maximum number of test requests at once.
+pub const MAX_TESTS: usize = 16;
 /// Id of the job of a test request.
 const TEST_ID: &str = "test";
 
@@ -39,6 +42,8 @@ pub struct Pushes {
     allowed: Allowed,
     lanes: Mutex<HashMap<Topic, Arc<Lane>>>,
     targets: Arc<Targets>,
+    /// Limits test requests.
+    tests: Semaphore,
     /// Ends all workers.
     stop: CancellationToken,
 }
@@ -77,6 +82,7 @@ impl Pushes {
             allowed,
             lanes: Mutex::default(),
             targets,
+            tests: Semaphore::new(MAX_TESTS),
             stop: CancellationToken::new(),
         });
         pushes.shared.tasks.spawn(Arc::clone(&pushes).follow());
@@ -155,8 +161,14 @@ impl Pushes {
     }
 
     /// Sends a request with a made-up job, and returns the request and its answer. The answer
-    /// changes neither a job nor the health of the target.
-    pub async fn test(&self, topic: &Topic, push: &Push) -> Tested {
+    /// changes neither a job nor the health of the target. Returns `None` and sends nothing if
+    /// [`MAX_TESTS`] tests are under way.
+    pub async fn test(&self, topic: &Topic, push: &Push) -> Option<Tested> {
+        let _turn = self.tests.try_acquire().ok()?;
+        Some(self.send_test(topic, push).await)
+    }
+
+    async fn send_test(&self, topic: &Topic, push: &Push) -> Tested {
         let now = Clock::Own.now().floor;
         let job = PoppedJob {
             id: TEST_ID.parse().expect("a valid id"),

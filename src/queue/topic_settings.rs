@@ -86,9 +86,9 @@ impl Queue {
             let new = change(old.as_deref())?;
             let setting = Setting::push(topic.clone(), new.as_ref());
             // A text that another version of the server wrote may not equal that of this version.
-            let condition = match Setting::push(topic.clone(), old.as_deref()).text {
-                Some(text) if tries < MAX_TRIES => SettingCondition::Is(text),
-                _ => SettingCondition::Always,
+            let condition = match tries < MAX_TRIES {
+                true => SettingCondition::Is(Setting::push(topic.clone(), old.as_deref()).text),
+                false => SettingCondition::Always,
             };
             let set = |store: Arc<dyn Store>| async move {
                 store.change_setting(setting, condition).await

@@ -20,6 +20,7 @@ use std::{
     sync::{Arc, atomic::Ordering},
 };
 
+use prometheus_client::registry::Registry;
 use tokio_util::sync::CancellationToken;
 use tower::Layer;
 use tower_http::timeout::RequestBodyDeadlineLayer;
@@ -34,7 +35,7 @@ pub use self::{
 use self::{startup_log::log_startup, tls::Tls};
 use crate::{
     access::{self, Access, Exposure, Tokens},
-    config::{Listen, ServerSettings, Settings, SettingsError},
+    config::{Listen, PushSettings, ServerSettings, Settings, SettingsError},
     http::{Admission, App, Offer, Origins, TrustedProxies, router},
     job::Policy,
     metrics,
@@ -96,14 +97,8 @@ pub async fn run(
     let _stop_on_return = stopping.clone().drop_guard();
     tokio::spawn(access::keep_in_sync(Arc::clone(&access), Arc::clone(&store), stopping));
     let tokens = Tokens::new(Arc::clone(&store), Some(Arc::clone(&access)));
-    let queue = Queue::start(store, queue_settings(&settings), &mut registry).await?;
-    let queue = Arc::new(queue);
-    let client = settings.push.client()?;
-    if let Some(warning) = client.warning() {
-        tracing::warn!(warning, "pushes to https endpoints may fail");
-    }
-    let allowed = settings.push.allowed()?;
-    let pushes = Pushes::start(Arc::clone(&queue), client, allowed, &mut registry);
+    let queue = Arc::new(Queue::start(store, queue_settings(&settings), &mut registry).await?);
+    let pushes = start_pushes(&queue, &settings.push, &mut registry)?;
     let app = App::new(
         Arc::clone(&queue),
         Arc::clone(&pushes),
@@ -164,6 +159,19 @@ pub async fn run(
     pushes.abort().await;
     queue.stop().await;
     Ok(())
+}
+
+/// Starts the pushes of the queue.
+fn start_pushes(
+    queue: &Arc<Queue>,
+    settings: &PushSettings,
+    registry: &mut Registry,
+) -> Result<Arc<Pushes>, SettingsError> {
+    let client = settings.client()?;
+    if let Some(warning) = client.warning() {
+        tracing::warn!(warning, "pushes to https endpoints may fail");
+    }
+    Ok(Pushes::start(Arc::clone(queue), client, settings.allowed()?, registry))
 }
 
 /// Creates the access control and reads the tokens. Fails if there is no token although other

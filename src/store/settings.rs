@@ -12,8 +12,8 @@ use crate::job::{
 pub enum SettingCondition {
     /// The change is always made.
     Always,
-    /// The setting has this text now.
-    Is(String),
+    /// The setting has this text now; `None` if it has none.
+    Is(Option<String>),
     /// The `dead_to` of this topic does not lead to the topic of the setting, also not over others.
     /// So two servers cannot build a circle together.
     DoesNotLeadBack(Topic),

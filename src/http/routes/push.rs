@@ -18,6 +18,7 @@ use crate::{
         wire::{PushResponse, PutPush, TestResponse, json::Json},
     },
     job::{Push, PushPause, Topic},
+    push::MAX_TESTS,
 };
 
 pub async fn get(
@@ -104,7 +105,10 @@ pub async fn test(
     identity.may(&topic)?;
     no_body(&content)?;
     let push = push_of(&app, &topic)?;
-    let tested = app.pushes.test(&topic, &push).await;
+    let tested = app.pushes.test(&topic, &push).await.ok_or_else(|| {
+        let detail = format!("{MAX_TESTS} test requests are under way; try again later");
+        Problem::new(Code::TooManyRequests, detail)
+    })?;
     let detail = AuditDetail("push tested".to_owned());
     Ok((detail, Json(TestResponse::new(&push, tested))))
 }

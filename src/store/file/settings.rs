@@ -36,7 +36,7 @@ impl WriterState {
             SettingCondition::Always => true,
             SettingCondition::Is(text) => {
                 let settings = self.settings(Some(&BTreeSet::from([setting.topic.clone()])))?;
-                settings.get(&setting.topic, setting.kind).text == Some(text)
+                settings.get(&setting.topic, setting.kind).text == text
             }
             SettingCondition::DoesNotLeadBack(target) => {
                 !self.settings(None)?.leads_to(&target, &setting.topic)
@@ -76,7 +76,7 @@ impl TopicSettingsStore for FileStore {
             let left = until.since(writer.believed_now().floor);
             let text = Pause { until: Some(until) }.to_stored().to_string();
             let resumed = Setting::pause(topic, None);
-            if left == Millis::ZERO && writer.holds(&resumed, SettingCondition::Is(text))? {
+            if left == Millis::ZERO && writer.holds(&resumed, SettingCondition::Is(Some(text)))? {
                 writer.change_setting(resumed);
             }
             Ok(left)

@@ -22,6 +22,8 @@ use crate::{
 const LOGGED: usize = 10_000;
 /// Answer of `set_topic.lua` if the condition forbids the change.
 const REFUSED: i64 = 1;
+/// Condition of `set_topic.lua` that there is no value. No setting has this text.
+const NONE: &str = "-";
 /// Entries of the log, or of a hash, that one command reads.
 const PAGE: usize = 500;
 
@@ -35,7 +37,7 @@ impl TopicSettingsStore for RedisStore {
         self.incarnations.check()?;
         let (only, target) = match &condition {
             SettingCondition::Always => ("", ""),
-            SettingCondition::Is(text) => (text.as_str(), ""),
+            SettingCondition::Is(text) => (text.as_deref().unwrap_or(NONE), ""),
             SettingCondition::DoesNotLeadBack(topic) => ("", topic.as_str()),
         };
         let key = keys::setting(&self.prefix, setting.kind);
@@ -65,7 +67,7 @@ impl TopicSettingsStore for RedisStore {
         if left == Millis::ZERO {
             let text = Pause { until: Some(until) }.to_stored().to_string();
             let resumed = Setting::pause(topic, None);
-            self.change_setting(resumed, SettingCondition::Is(text)).await?;
+            self.change_setting(resumed, SettingCondition::Is(Some(text))).await?;
         }
         Ok(left)
     }

@@ -486,10 +486,11 @@ pub async fn a_push_is_kept_like_other_settings(bench: Bench) {
         bench.store.change_setting(setting, condition).await.expect("an answer")
     };
     assert!(change(push("a", 1), SettingCondition::Always).await);
-    assert!(change(push("b", 2), SettingCondition::Always).await);
+    assert!(change(push("b", 2), SettingCondition::Is(None)).await);
+    assert!(!change(push("b", 7), SettingCondition::Is(None)).await);
     bench.store.set_paused(topic("a"), true).await.expect("pause");
-    assert!(!change(push("b", 9), SettingCondition::Is(text(1))).await);
-    assert!(change(push("b", 3), SettingCondition::Is(text(2))).await);
+    assert!(!change(push("b", 9), SettingCondition::Is(Some(text(1)))).await);
+    assert!(change(push("b", 3), SettingCondition::Is(Some(text(2)))).await);
     let known = changes_since(&bench, TopicSettings::default()).await;
     let of = |name| known.pushes.get(&topic(name)).map(|push| push.concurrency);
     assert_eq!((of("a"), of("b"), known.pushes.len()), (Some(1), Some(3), 2));
