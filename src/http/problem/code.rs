@@ -88,7 +88,7 @@ codes! {
     ResultNotKept = UNPROCESSABLE_ENTITY "result_not_kept":
         "the job is not kept after its finish (`finished_retention`), so it cannot have a result",
     TooManyRequests = TOO_MANY_REQUESTS "too_many_requests":
-        "too many waiting pops, tests of pushes, puts a second, or wrong tokens in a minute; `detail` says which",
+        "too many waiting pops, push tests, puts a second, or wrong tokens; `detail` says which",
     TopicFull = TOO_MANY_REQUESTS "topic_full":
         "the topic has `limits.topic_jobs` jobs or `limits.topic_bytes` bytes; try again later",
     HeadersTooLarge = REQUEST_HEADER_FIELDS_TOO_LARGE "headers_too_large":
