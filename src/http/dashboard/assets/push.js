@@ -17,7 +17,7 @@ const FACTS = [
   ["Batch", (p) => (p.batch ? `up to ${count(p.batch.max)} jobs, the first waits up to ${seconds(p.batch.linger)}` : "none: one job in each request")],
   ["Backoff", (p) => (p.backoff ? backoff(p.backoff) : "5 s, 5 m, 30 m, then hours, up to 1 d")],
   ["Secrets", (p) => (p.secret_count ? count(p.secret_count) : "none: requests are not signed")],
-  ["Headers", (p) => Object.keys(p.headers).join(", ") || "none"],
+  ["Headers", (p) => Object.keys(p.headers ?? {}).join(", ") || "none"],
 ];
 
 /** Reasons of a pause. */
@@ -75,7 +75,7 @@ export function push(topic) {
       h("div", {}, h("dl", { class: "facts" }, FACTS.map(([label], n) => [h("dt", {}, label), facts[n]]).flat()), test),
       h("div", {}, h("h3", {}, "Last failures"), failed, none)));
 
-  const send = () =>
+  function send() {
     confirmChange({
       title: `Test the push of ${topic}`,
       text: `Sends a request with a made-up job to ${visible(current.url)}. No job changes.`,
@@ -90,6 +90,7 @@ export function push(topic) {
         return `Tested the push of ${topic}.`;
       },
     });
+  }
 
   function setPaused(paused) {
     const [verb, past] = paused ? ["Pause", "Paused"] : ["Resume", "Resumed"];
@@ -102,7 +103,7 @@ export function push(topic) {
     });
   }
 
-  const remove = () =>
+  function remove() {
     confirmChange({
       title: `Delete the push of ${topic}`,
       text: "Removes the push with its secrets for good. The jobs stay, and wait for consumers.",
@@ -112,6 +113,7 @@ export function push(topic) {
       request: () => ({ method: "DELETE", path }),
       done: () => `Deleted the push of ${topic}.`,
     });
+  }
 
   function show(next) {
     current = next;
