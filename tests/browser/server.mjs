@@ -65,10 +65,11 @@ export function newToken() {
 
 /**
  * Starts a server on a store of this kind ("file" or "redis"), with its data in a new folder. With `token`, the server
- * requires tokens, and `token` may create others.
+ * requires tokens, and `token` may create others. It pushes to loopback, too.
  */
 export async function start(kind, { token } = {}) {
-  const environment = token ? { DELAY_QUEUE__SERVER__BOOTSTRAP_TOKEN: token } : {};
+  const environment = { DELAY_QUEUE__PUSH__ALLOWED_NETWORKS: "127.0.0.0/8" };
+  if (token) environment.DELAY_QUEUE__SERVER__BOOTSTRAP_TOKEN = token;
   const folder = await mkdtemp(join(tmpdir(), "delay-queue-browser-"));
   const [port, redisPort] = [await freePort(), await freePort()];
   let redis = null;

@@ -4,7 +4,7 @@ Prometheus scrapes a server on files and a server on Redis every second. After a
 data, and no alert may fire. Then each fault must raise its alert. tests/prometheus/run starts this program.
 """
 
-import http.client, json, os, pathlib, re, signal, socket, subprocess, tempfile, threading, time, urllib.parse
+import http.client, http.server, json, os, pathlib, re, signal, socket, subprocess, tempfile, threading, time, urllib.parse
 
 ROOT = pathlib.Path(__file__).parent.parent.parent
 PROMETHEUS, PROMTOOL, PROGRAM = (os.environ[name] for name in ["PROMETHEUS", "PROMTOOL", "PROGRAM"])
@@ -77,6 +77,30 @@ def put(port, topic, **fields):
     assert status == 201, answer
 
 
+class Endpoint(http.server.ThreadingHTTPServer):
+    """An endpoint of pushes, which answers each request with `status`."""
+
+    daemon_threads = True
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_POST(self):
+            self.rfile.read(int(self.headers["Content-Length"]))
+            self.send_response(self.server.status)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        def log_message(self, *_):
+            pass
+
+    def __init__(self):
+        super().__init__(("127.0.0.1", 0), self.Handler)
+        self.status = 200
+        self.url = f"http://127.0.0.1:{self.server_port}/hooks"
+        threading.Thread(target=self.serve_forever, daemon=True).start()
+
+
 class Files:
     """Runs a server on files, with a movable clock: on a small separate disk if the system lets us mount one."""
 
@@ -93,7 +117,8 @@ class Files:
         command = [PROGRAM, "--listen", f"127.0.0.1:{self.port}", "--store", "file:./disk/data"]
         if self.is_small:
             command = ["unshare", "-rm", "sh", "-c", f'{mount} && exec "$@"', "sh", *command]
-        processes.start(command, folder, LD_PRELOAD=str(library), CLOCK_OFFSET_FILE=str(self.offset))
+        environment = {"LD_PRELOAD": str(library), "CLOCK_OFFSET_FILE": str(self.offset), "DELAY_QUEUE__PUSH__ALLOWED_NETWORKS": "127.0.0.0/8"}
+        processes.start(command, folder, **environment)
         ready(self.port)
 
     def set_clock(self, seconds):
@@ -171,7 +196,7 @@ class Load:
             self.failed.append(error)
 
     def produce(self):
-        jobs = [{"topic": topic, "delay": delay / 10, "max_attempts": 0} for topic in ["orders", "mail"] for delay in range(5)]
+        jobs = [{"topic": topic, "delay": delay / 10, "max_attempts": 0} for topic in ["orders", "mail", "pushed"] for delay in range(5)]
         status, _ = call(self.port, "POST", "/batch/jobs", {"jobs": jobs})
         assert status == 200
         call(self.port, "GET", "/jobs/none")
@@ -233,7 +258,7 @@ def raises(prometheus, job, alerts, what, meanwhile=lambda: None):
     print(f"{what}: {', '.join(alerts)} after {time.monotonic() - begin:.0f} s")
 
 
-def check_alerts(prometheus, files, redis):
+def check_alerts(prometheus, files, redis, endpoint):
     own, others = "delay-queue", "delay-queue-on-redis"
     put(files.port, "idle")
     raises(prometheus, own, ["DelayQueueOldestReadyTooOld"], "a topic without consumers")
@@ -250,6 +275,11 @@ def check_alerts(prometheus, files, redis):
     time.sleep(2)  # as above
     assert call(files.port, "POST", "/jobs/moving/bury", {"reservation": popped["jobs"][0]["reservation"]})[0] == 200
     raises(prometheus, own, ["DelayQueueDeadMoving"], "a job that moved")
+
+    endpoint.status = 503
+    for _ in range(10):
+        put(files.port, "pushed", max_attempts=0)
+    raises(prometheus, own, ["DelayQueuePushTargetFailing"], "an endpoint that answers 503")
 
     if files.is_small:
         files.fill()
@@ -293,6 +323,8 @@ def main():
         put(files.port, "later", delay="30m")
         put(files.port, "paused")
         assert call(files.port, "POST", "/topics/paused/pause")[0] == 200
+        endpoint = Endpoint()
+        assert call(files.port, "PUT", "/topics/pushed/push", {"url": endpoint.url})[0] == 201
         load = Load(files.port)
         try:
             check_dashboard(prometheus)
@@ -303,7 +335,7 @@ def main():
         finally:
             load.stop()
         print("no alert fires on servers without faults")
-        check_alerts(prometheus, files, redis)
+        check_alerts(prometheus, files, redis, endpoint)
 
 
 main()

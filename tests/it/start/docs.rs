@@ -16,7 +16,12 @@ use crate::{
         access::{smallest, use_all},
         outputs::{Logged, WorkDir, store},
     },
-    support::{Redis, file_log::flip_the_middle, process::Process},
+    support::{
+        Redis,
+        file_log::flip_the_middle,
+        free_port,
+        process::{Process, program},
+    },
 };
 
 pub const README: &str = include_str!("../../../README.md");
@@ -167,12 +172,21 @@ fn documented(page: &str) -> Families {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_page_of_metrics_lists_exactly_the_metrics() {
     let dir = tempfile::tempdir().expect("a temporary folder");
-    let server = Process::start(dir.path(), &[]).await;
+    let mut command = program(dir.path(), &[]);
+    command.env("DELAY_QUEUE__PUSH__ALLOWED_NETWORKS", "127.0.0.0/8");
+    let server = Process::spawn(free_port(), command).await;
     server.post("/jobs", json!({"topic": "t", "delay": "1h"})).await.expect("put");
     server.post("/topics/t/pause", json!({})).await.expect("paused");
+    // A push has metrics once its endpoint was sent a job; this one refuses connections.
+    let refusing = json!({"url": format!("http://127.0.0.1:{}/", free_port())});
+    assert_eq!(server.put("/topics/pushed/push", refusing).await, Some(201));
+    server.post("/jobs", json!({"topic": "pushed"})).await.expect("put");
     let mut metrics = server.text("/metrics").await;
     let end = Instant::now() + patience();
-    while !metrics.contains("delay_queue_jobs{") {
+    while !["delay_queue_jobs{", "delay_queue_push_jobs_total{"]
+        .iter()
+        .all(|of| metrics.contains(of))
+    {
         assert!(Instant::now() < end, "{metrics}");
         metrics = server.text("/metrics").await;
     }

@@ -52,10 +52,16 @@ export function confirmChange({ title, text, fields = [], request, button, dange
     }
   }
 
+  /** Returns the control of a field: that of its name or, as for `backoff[1]` and `backoff.jitter`, of the name's first part. */
+  function controlOf(name) {
+    const named = (part) => form.querySelector(`[name="${CSS.escape(part)}"]`);
+    return named(name) ?? named(name.match(/^\w*/)[0]);
+  }
+
   /** Shows a problem below the control with this name, or at the end of the form. */
   function report(text, name) {
     form.querySelector("[aria-invalid]")?.removeAttribute("aria-invalid");
-    const control = name && form.querySelector(`[name="${name}"]`);
+    const control = name && controlOf(name);
     if (control) {
       control.setAttribute("aria-invalid", "true");
       control.parentElement.append(problem);
@@ -87,8 +93,7 @@ export function confirmChange({ title, text, fields = [], request, button, dange
       submit.disabled = false;
       const unknown = error.applied === "unknown" ? ". The change may have been made: check before you repeat it." : "";
       const before = answers.length ? `${done(answers)} Then: ` : "";
-      // `backoff[1]` and `backoff.jitter` belong to the control `backoff`.
-      report(`Failed: ${before}${error.message}${unknown}`, error.field?.match(/^\w+/)[0]);
+      report(`Failed: ${before}${error.message}${unknown}`, error.field);
       if (before) dispatchEvent(new Event("changed"));
     } finally {
       clearInterval(timer);

@@ -6,6 +6,7 @@ import { h, setText } from "./dom.js";
 import { readablePatterns } from "./api.js";
 import { errors, lastErrors } from "./errors.js";
 import { brief, count, counted, rate, seconds, topicLink } from "./format.js";
+import { targets } from "./targets.js";
 import { topics } from "./topics.js";
 import { trouble } from "./trouble.js";
 import { verdict } from "./verdict.js";
@@ -97,11 +98,11 @@ function topicsOfToken(parameters) {
 
 export function overview(parameters) {
   const ordered = trouble();
-  const parts = [verdict(() => perSecond("popped")), tiles(), ordered, upcoming(null), lateness(), lastErrors(), errors()];
-  const [state, figures, table, due, late, last, failed] = parts.map(({ node }) => node);
+  const parts = [verdict(() => perSecond("popped")), tiles(), ordered, upcoming(null), lateness(), lastErrors(), errors(), targets()];
+  const [state, figures, table, due, late, last, failed, pushes] = parts.map(({ node }) => node);
   const node = h("div", { class: "page" },
     h("h1", { class: "hidden" }, "Overview"), state, figures,
-    h("div", { class: "columns" }, due, late), table, h("div", { class: "columns" }, last, failed));
+    h("div", { class: "columns" }, due, late), table, pushes, h("div", { class: "columns" }, last, failed));
   const both = h("div", {}, node);
   let topicsOnly = null;
   ordered.go(parameters.order);

@@ -9,10 +9,10 @@ import { duration } from "./format.js";
 const isNumber = (written) => /^-?\d+(\.\d+)?$/.test(written);
 
 /** Reads a number, a duration or a name as JSON takes it. */
-const scalar = (written) => (isNumber(written) ? Number(written) : written);
+export const scalar = (written) => (isNumber(written) ? Number(written) : written);
 
 /** Reads a list of durations or a rule in JSON. */
-function waits(written) {
+export function waits(written) {
   if (!/^[[{]/.test(written)) return written.split(",").map((wait) => scalar(wait.trim()));
   try {
     return JSON.parse(written);
@@ -22,7 +22,7 @@ function waits(written) {
 }
 
 /** Writes what `waits` reads. */
-function writtenWaits(rule) {
+export function writtenWaits(rule) {
   if (Array.isArray(rule)) return rule.map(duration).join(", ");
   return JSON.stringify({ ...rule, initial: duration(rule.initial), max: duration(rule.max) });
 }

@@ -9,6 +9,7 @@ import { relativeTime, count, pausedFor, seconds, visible } from "./format.js";
 import { groups } from "./groups.js";
 import { jobs } from "./jobs.js";
 import { defaults } from "./policy.js";
+import { push } from "./push.js";
 import { changeSettings } from "./settings.js";
 
 const TILES = [
@@ -35,6 +36,7 @@ export function topic(name, state, parameters) {
   const settings = actions.button("Settings", "manage", () => changeSettings(name, counts.defaults), ofTopic);
   const kick = actions.button("Kick all dead", "manage", () => kickDead(name, counts.dead), ofTopic);
   const remove = actions.button("Purge", "manage", () => purge(name, counts), { ...ofTopic, class: "danger" });
+  const pushed = push(name);
   const due = upcoming(name);
   const errors = groups(name);
   const list = jobs(name, errors.show);
@@ -42,8 +44,8 @@ export function topic(name, state, parameters) {
     h("div", { class: "row" },
       h("h1", {}, visible(name), " ", paused),
       h("div", { class: "actions" },
-        actions.button("Put a job", "put", () => actions.put(name), { topic: name }), pause, settings, kick, remove)),
-    note, h("dl", { class: "tiles", "aria-label": "Figures" }, cells), rules, due.node, errors.node, list.node);
+        actions.button("Put a job", "put", () => actions.put(name), { topic: name }), pause, settings, pushed.setUp, kick, remove)),
+    note, h("dl", { class: "tiles", "aria-label": "Figures" }, cells), rules, pushed.node, due.node, errors.node, list.node);
 
   async function tick() {
     due.tick();
@@ -62,6 +64,7 @@ export function topic(name, state, parameters) {
     kick.disabled = now.dead === 0;
     setText(rules, defaults(now.defaults));
     rules.hidden = rules.textContent === "";
+    pushed.tick(now.push);
     list.count(now);
     list.tick();
     errors.tick(now.dead);

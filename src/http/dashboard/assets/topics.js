@@ -66,7 +66,7 @@ export function topics(parameters) {
   }
 
   function describe(n, cursor) {
-    if (n === 0) return "No topic has jobs, is paused or has defaults.";
+    if (n === 0) return "No topic has jobs, defaults or a push, or is paused.";
     return view.before || cursor !== null ? `Topics ${count(view.before + 1)}–${count(view.before + n)}` : counted(n, "topic");
   }
 
