@@ -14,6 +14,7 @@ mod shared;
 mod sign;
 mod status;
 mod target;
+mod trial;
 mod verdict;
 mod window;
 mod worker;

@@ -6,9 +6,7 @@ use std::{
     time::Instant,
 };
 
-use bytes::Bytes;
-use guarded_client::{Allowed, Client, Limits, TargetUrl};
-use http::header::AUTHORIZATION;
+use guarded_client::{Allowed, Client, TargetUrl};
 use prometheus_client::registry::Registry;
 use tokio::sync::Semaphore;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
@@ -16,26 +14,22 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use super::{
     lane::Lane,
     meters::Meters,
-    request::{Prepared, Template},
+    request::Template,
     sender::Sender,
     share::Places,
     shared::Shared,
-    status::{BreakerState, PushState, PushStatus, TargetHealth, TestAnswer, Tested},
+    status::{BreakerState, PushState, PushStatus, TargetHealth, Tested},
     target::Target,
-    verdict::{answer_bytes, quote},
+    trial,
     worker::Worker,
 };
 use crate::{
-    job::{Millis, Nonce, Policy, PoppedJob, Push, Topic},
+    job::{Push, Topic},
     queue::Queue,
-    store::Clock,
 };
 
 /// Maximum number of test requests at once.
 pub const MAX_TESTS: usize = 16;
-/// Id of the job of a test request.
-const TEST_ID: &str = "test";
-
 /// All pushes of this server.
 pub struct Pushes {
     shared: Arc<Shared>,
@@ -165,58 +159,7 @@ impl Pushes {
     /// [`MAX_TESTS`] tests are under way.
     pub async fn test(&self, topic: &Topic, push: &Push) -> Option<Tested> {
         let _turn = self.tests.try_acquire().ok()?;
-        Some(self.send_test(topic, push).await)
-    }
-
-    async fn send_test(&self, topic: &Topic, push: &Push) -> Tested {
-        let now = Clock::Own.now().floor;
-        let job = PoppedJob {
-            id: TEST_ID.parse().expect("a valid id"),
-            topic: topic.clone(),
-            body: Bytes::from_static(br#"{"test":true}"#),
-            attempt: 1,
-            due_at: now,
-            created_at: now,
-            ttr: Millis::ZERO,
-            reservation: Nonce::new(0).reservation(0),
-            reserved_until: now,
-            policy: Policy::STANDARD,
-        };
-        let template = Template::new(topic, push);
-        let prepared = match push.batch {
-            None => Ok(template.one(&job, now)),
-            Some(_) => template.batch(&[job], now),
-        };
-        let Prepared { headers, body } = match prepared {
-            Ok(prepared) => prepared,
-            Err(error) => {
-                let (headers, body) = (Vec::new(), String::new());
-                return Tested { headers, body, answer: Err(error.to_string()) };
-            }
-        };
-        let shown = headers.iter().map(|(name, value)| {
-            let hidden = *name == AUTHORIZATION;
-            let text =
-                if hidden { "***".into() } else { String::from_utf8_lossy(value.as_bytes()) };
-            (name.as_str().to_owned(), text.into_owned())
-        });
-        let (shown, text) = (shown.collect(), String::from_utf8_lossy(&body).into_owned());
-        Tested { headers: shown, body: text, answer: self.ask(push, headers, body).await }
-    }
-
-    async fn ask(
-        &self,
-        push: &Push,
-        headers: http::HeaderMap,
-        body: Bytes,
-    ) -> Result<TestAnswer, String> {
-        let url = TargetUrl::parse(&push.url).map_err(|error| error.to_string())?;
-        let began = Instant::now();
-        let limits = Limits { timeout: push.timeout().into(), answer_bytes: answer_bytes(1) };
-        let answer = self.shared.client.post(&url, headers, body, limits).await;
-        let answer = answer.map_err(|failure| failure.to_string())?;
-        let seconds = began.elapsed().as_secs_f64();
-        Ok(TestAnswer { status: answer.status.as_u16(), body: quote(&answer), seconds })
+        Some(trial::send(&self.shared.client, topic, push).await)
     }
 
     /// Ends the workers, so that no more jobs are popped; requests under way continue.

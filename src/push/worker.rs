@@ -5,12 +5,13 @@ use std::{
     time::{Duration, Instant},
 };
 
+use futures::{future::join_all, join};
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
 use super::{limiter::Limiter, sender::Sender, share::Place, status::BreakerState};
 use crate::{
-    job::{Millis, PoppedJob},
+    job::{Millis, PoppedJob, PushBatch},
     queue::{PendingDelivery, Pop},
     store::{Clock, StoreError},
 };
@@ -23,6 +24,11 @@ const WAIT: Duration = Duration::from_secs(20);
 const MAX_POP: usize = 100;
 /// Total size of the bodies of one request, in bytes, at which it takes no more jobs.
 const MAX_BODIES: usize = 4 << 20;
+/// How long a busy worker waits until a quarter of its requests are free, so that one pop serves
+/// several of them.
+const GATHER: Duration = Duration::from_millis(2);
+/// Number of batches that are collected at once while every batch is full.
+const BATCHES: usize = 4;
 /// Time between two looks at the share of this server and the state of the target.
 const TICK: Duration = Duration::from_secs(1);
 /// Time between two looks while the target is open, so that no probe of this server is missed.
@@ -33,6 +39,15 @@ pub struct Worker {
     pub sender: Arc<Sender>,
     /// Ends the worker; requests under way continue.
     pub stop: CancellationToken,
+}
+
+/// State of a worker between two turns.
+struct Progress {
+    limiter: Limiter,
+    /// When the worker stops waiting for more free requests; `None` if it does not wait.
+    gather_until: Option<Instant>,
+    /// Whether the last batches were full.
+    is_busy: bool,
 }
 
 /// Requests that may begin now.
@@ -47,10 +62,11 @@ struct Turn {
 impl Worker {
     /// Runs until the worker is stopped.
     pub async fn run(self) {
-        let mut limiter = Limiter::new(Instant::now());
+        let limiter = Limiter::new(Instant::now());
+        let mut progress = Progress { limiter, gather_until: None, is_busy: false };
         while !self.stop.is_cancelled() {
-            let pause = match self.turn(&mut limiter) {
-                Ok(turn) => self.take(turn, &mut limiter).await,
+            let pause = match self.turn(&mut progress) {
+                Ok(turn) => self.take(turn, &mut progress).await,
                 Err(pause) => pause,
             };
             if pause.is_zero() {
@@ -65,12 +81,13 @@ impl Worker {
     }
 
     /// Returns the requests that may begin now, or how long to wait if there are none.
-    fn turn(&self, limiter: &mut Limiter) -> Result<Turn, Duration> {
+    fn turn(&self, progress: &mut Progress) -> Result<Turn, Duration> {
         let (place, full) = self.share().ok_or(TICK)?;
         let free = self.sender.lane.room(full);
         if free == 0 {
             return Err(TICK);
         }
+        progress.gather(free < full.div_ceil(4))?;
         let target = &self.sender.target;
         let is_probe = target.breaker() == BreakerState::Open;
         let wanted = match target.room() {
@@ -83,14 +100,18 @@ impl Worker {
         if wanted == 0 {
             return Err(if is_probe { PROBE_TICK } else { TICK });
         }
-        // A batch is one request, and its jobs are collected before the next one.
-        let wanted = if self.sender.push.batch.is_some() { 1 } else { wanted.min(MAX_POP) };
+        let most = match self.sender.push.batch {
+            None => MAX_POP,
+            Some(batch) if progress.is_busy && usize::from(batch.max) <= MAX_POP => BATCHES,
+            Some(_) => 1,
+        };
+        let wanted = wanted.min(most);
         let count = match self.sender.push.rate {
             None => wanted,
             Some(rate) => {
                 let count = usize::try_from(rate.count()).unwrap_or(usize::MAX);
                 let part = (place.part_of(count), rate.period());
-                limiter.take(part, wanted, Instant::now()).inspect_err(|_| {
+                progress.limiter.take(part, wanted, Instant::now()).inspect_err(|_| {
                     if is_probe {
                         target.give_probe_back();
                     }
@@ -109,36 +130,52 @@ impl Worker {
     }
 
     /// Pops jobs for these requests and starts them. Returns how long to wait before the next turn.
-    async fn take(&self, turn: Turn, limiter: &mut Limiter) -> Duration {
+    async fn take(&self, turn: Turn, progress: &mut Progress) -> Duration {
         let wait = if turn.is_probe { Duration::ZERO } else { WAIT };
         let popped = tokio::select! {
             biased;
-            () = self.stop.cancelled() => Ok(PendingDelivery::default()),
+            () = self.stop.cancelled() => Ok(Vec::new()),
             popped = self.collect(turn.count, wait) => popped,
-            () = self.restrained(&turn) => Ok(PendingDelivery::default()),
+            () = self.restrained(&turn) => Ok(Vec::new()),
         };
-        let (jobs, pause) = match popped {
+        let (requests, pause) = match popped {
             // A stopped worker gives its jobs back.
             Ok(_) | Err(_) if self.stop.is_cancelled() => (Vec::new(), Duration::ZERO),
-            Ok(delivery) => (delivery.keep(), Duration::ZERO),
+            Ok(deliveries) => (self.requests(deliveries), Duration::ZERO),
             Err(error) => {
                 tracing::debug!(topic = %self.sender.topic, %error, "a push failed to pop jobs");
                 (Vec::new(), TICK)
             }
         };
-        let is_empty = jobs.is_empty();
-        let begun = self.start(jobs, turn.full);
-        limiter.give_back(turn.count - begun);
-        if turn.is_probe && is_empty {
+        let max = self.sender.push.batch.map_or(usize::MAX, |batch| batch.max.into());
+        progress.is_busy = !requests.is_empty() && requests.iter().all(|jobs| jobs.len() >= max);
+        progress.limiter.give_back(turn.count - requests.len());
+        if turn.is_probe && requests.is_empty() {
             self.sender.target.give_probe_back();
             return PROBE_TICK.max(pause);
         }
+        self.start(requests, turn.full);
         pause
     }
 
-    /// Pops the jobs of some requests, or of one batch.
-    async fn collect(&self, count: usize, wait: Duration) -> Result<PendingDelivery, StoreError> {
-        let Some(batch) = self.sender.push.batch else { return self.pop(count, wait).await };
+    /// Pops the jobs of some requests: all in one delivery, or a delivery for each batch.
+    async fn collect(
+        &self,
+        count: usize,
+        wait: Duration,
+    ) -> Result<Vec<PendingDelivery>, StoreError> {
+        let Some(batch) = self.sender.push.batch else {
+            return Ok(vec![self.pop(count, wait).await?]);
+        };
+        // More batches than one only have jobs that are ready now, so that they wait for nothing.
+        let max = batch.max.into();
+        let others = (1..count).map(|_| self.pop(max, Duration::ZERO));
+        let (first, others) = join!(self.batch(batch, wait), join_all(others));
+        Ok([first?].into_iter().chain(others.into_iter().flatten()).collect())
+    }
+
+    /// Pops the jobs of one batch.
+    async fn batch(&self, batch: PushBatch, wait: Duration) -> Result<PendingDelivery, StoreError> {
         let max = usize::from(batch.max);
         let mut all = self.pop(max, wait).await?;
         let end = Instant::now() + Duration::from_millis(batch.linger);
@@ -154,6 +191,15 @@ impl Worker {
             }
         }
         Ok(all)
+    }
+
+    /// Returns the jobs of each request.
+    fn requests(&self, deliveries: Vec<PendingDelivery>) -> Vec<Vec<PoppedJob>> {
+        let jobs = deliveries.into_iter().map(PendingDelivery::keep);
+        match self.sender.push.batch {
+            Some(_) => jobs.filter(|jobs| !jobs.is_empty()).collect(),
+            None => jobs.flatten().map(|job| vec![job]).collect(),
+        }
     }
 
     async fn pop(&self, count: usize, wait: Duration) -> Result<PendingDelivery, StoreError> {
@@ -186,19 +232,28 @@ impl Worker {
         std::future::pending().await
     }
 
-    /// Starts the requests of popped jobs and returns how many there are.
-    fn start(&self, jobs: Vec<PoppedJob>, full: usize) -> usize {
-        let requests: Vec<Vec<PoppedJob>> = match self.sender.push.batch {
-            Some(_) => Some(jobs).filter(|jobs| !jobs.is_empty()).into_iter().collect(),
-            None => jobs.into_iter().map(|job| vec![job]).collect(),
-        };
-        let count = requests.len();
-        self.sender.lane.begin(count);
-        self.sender.target.begin(count);
+    fn start(&self, requests: Vec<Vec<PoppedJob>>, full: usize) {
+        self.sender.lane.begin(requests.len());
+        self.sender.target.begin(requests.len());
         for jobs in requests {
             let sender = Arc::clone(&self.sender);
             self.sender.shared.tasks.spawn(sender.send(jobs, full));
         }
-        count
+    }
+}
+
+impl Progress {
+    /// Waits a moment for more free requests if `is_short`.
+    ///
+    /// # Errors
+    /// The time left to wait.
+    fn gather(&mut self, is_short: bool) -> Result<(), Duration> {
+        let until = *self.gather_until.get_or_insert_with(|| Instant::now() + GATHER);
+        let left = until.saturating_duration_since(Instant::now());
+        if is_short && !left.is_zero() {
+            return Err(left);
+        }
+        self.gather_until = None;
+        Ok(())
     }
 }
