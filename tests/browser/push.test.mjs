@@ -35,8 +35,9 @@ onEachStore("a push", ({ call, put, visit, button, dialogButton, waitForToast })
 
   async function save(page, topic) {
     await dialogButton(page, "Save").click();
-    await waitForToast(page, `Saved the push of ${topic}.`);
     await page.getByRole("dialog").waitFor({ state: "detached" });
+    // The result of an earlier change may still be shown.
+    await page.locator("#said").getByText(`Saved the push of ${topic}.`, { exact: true }).last().waitFor();
   }
 
   test("is set up in a form, and delivers jobs with its headers and signatures", async () => {
@@ -55,7 +56,7 @@ onEachStore("a push", ({ call, put, visit, button, dialogButton, waitForToast })
       const { headers, body } = await arrival;
       assert.deepEqual([headers.authorization, headers["x-shop"], JSON.parse(body)], ["Bearer 7", "a: b", { order: 7 }]);
       assert.match(headers["webhook-signature"], /^v1,/);
-      await fact(page, "Requests").getByText(/^0\.\d+\/s delivered, 0\/s failed/).waitFor();
+      await fact(page, "Requests").getByText(/^\d\.\d\/s delivered, 0\/s failed/).waitFor();
     });
   });
 
