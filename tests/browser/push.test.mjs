@@ -143,6 +143,23 @@ onEachStore("a push", ({ call, put, visit, button, dialogButton, waitForToast })
     }, { refused: [422] });
   });
 
+  test("is open while its target fails, on its page and on the overview", async () => {
+    const down = await startEndpoint();
+    down.status = 503;
+    await call("PUT", "/topics/stuck/push", { url: down.url });
+    await call("POST", "/batch/jobs", { jobs: Array.from({ length: 12 }, () => ({ topic: "stuck" })) });
+    await visit("#/topic/stuck", async (page) => {
+      await isState(page, "open");
+      await panel(page).getByText("The target fails and is probed once a second; it last answered 503.").waitFor();
+      await page.getByRole("link", { name: "Overview" }).click();
+      await target(page, down).getByText("open", { exact: true }).waitFor();
+      await call("DELETE", "/topics/stuck/push");
+      await target(page, down).waitFor({ state: "detached" });
+    });
+    await call("DELETE", "/topics/stuck/jobs");
+    await down.stop();
+  });
+
   test("shows its last failures, and the overview shows its target; axe finds no violation, and no page is wider than a phone", async () => {
     endpoint.status = 500;
     await call("PUT", "/topics/failing/push", { url: endpoint.url, backoff: ["1h"] });
