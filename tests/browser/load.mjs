@@ -119,6 +119,13 @@ export async function fillWithTrouble(call) {
   await call("POST", "/topics/reports.nightly/pause", { for: "8h" });
 }
 
+/** Fills a topic with jobs that are pushed to a target that refuses connections, so that it is open. */
+export async function fillWithPush(call) {
+  const secrets = [`whsec_${btoa("x".repeat(24))}`];
+  await call("PUT", "/topics/payments.capture/push", { url: "http://127.0.0.1:9/hooks", secrets, headers: { authorization: "Bearer 7", "x-shop": "7" }, batch: { max: 1 } });
+  await call("POST", "/batch/jobs", { jobs: Array.from({ length: 20 }, (_, n) => ({ topic: "payments.capture", id: `capture:${7000 + n}`, body: { payment: 7000 + n } })) });
+}
+
 /** Fills a topic with 300 dead jobs, whose errors are in 4 groups, with settings, and with a finished job after failed attempts. */
 export async function fillWithDead(call) {
   const errors = [

@@ -4,7 +4,7 @@
 import { mkdir } from "node:fs/promises";
 import { chromium } from "playwright-core";
 import { launch } from "./chromium.mjs";
-import { client, fillWithDead, fillWithTrouble, traffic } from "./load.mjs";
+import { client, fillWithDead, fillWithPush, fillWithTrouble, traffic } from "./load.mjs";
 import { newToken, start } from "./server.mjs";
 
 const [folder, ...wanted] = process.argv.slice(2);
@@ -26,13 +26,14 @@ const DEAD = {
   finished: `${CAPTURE}/finished`, history: "#/job/capture:finished",
 };
 /** The button that opens the dialog of a page. */
-const DIALOGS = { dialog: "Purge", settings: "Settings", kick: "Kick these 140" };
+const DIALOGS = { dialog: "Purge", settings: "Settings", kick: "Kick these 140", change: "Change push", remove: "Delete push" };
 
 /** Setup and pages of each situation. `then` causes an event after the pages are shown. */
 const SITUATIONS = {
   empty: { pages: { overview: "#/", topics: "#/topics", topic: "#/topic/nothing", job: "#/job/nothing" } },
   trouble: { fill: true, pages: PAGES },
   dead: { fillWith: fillWithDead, pages: DEAD },
+  push: { fillWith: fillWithPush, pages: { ...OVERVIEW, topic: CAPTURE, change: CAPTURE, remove: CAPTURE } },
   "server-down": { fill: true, pages: { ...OVERVIEW, dead: PAGES.dead }, then: (server) => server.kill() },
   "redis-down": { store: "redis", fill: true, pages: OVERVIEW, then: (server) => server.killRedis() },
   login: { token: newToken(), pages: OVERVIEW },

@@ -4,7 +4,7 @@ import { button, topicPath } from "./actions.js";
 import { get } from "./api.js";
 import { confirmChange } from "./dialog.js";
 import { folded, h, keyed, setText, table } from "./dom.js";
-import { count, jobLink, rate, relativeTime, seconds, time, visible } from "./format.js";
+import { count, counted, jobLink, rate, relativeTime, seconds, time, visible } from "./format.js";
 import { backoff } from "./policy.js";
 import { changePush } from "./push_settings.js";
 
@@ -14,7 +14,7 @@ const FACTS = [
   ["Concurrency", (p) => count(p.concurrency)],
   ["Rate", (p) => p.rate ?? "no limit"],
   ["Timeout", (p) => seconds(p.timeout)],
-  ["Batch", (p) => (p.batch ? `up to ${count(p.batch.max)} jobs, the first waits up to ${seconds(p.batch.linger)}` : "none: one job in each request")],
+  ["Batch", (p) => (p.batch ? `up to ${counted(p.batch.max, "job")}, the first waits up to ${seconds(p.batch.linger)}` : "none: one job in each request")],
   ["Backoff", (p) => (p.backoff ? backoff(p.backoff) : "5 s, 5 m, 30 m, then hours, up to 1 d")],
   ["Secrets", (p) => (p.secret_count ? count(p.secret_count) : "none: requests are not signed")],
   ["Headers", (p) => Object.keys(p.headers ?? {}).join(", ") || "none"],
@@ -28,10 +28,7 @@ const REASONS = {
 };
 
 /** Describes why a push sends no requests; empty if it does. */
-function why({ state, reason }) {
-  if (state === "open") return `The target fails, and one request a second probes it: ${visible(reason ?? "")}`;
-  return state === "paused" ? (REASONS[reason] ?? reason) : "";
-}
+const why = ({ reason }) => REASONS[reason] ?? (reason ? `${reason[0].toUpperCase()}${visible(reason.slice(1))}.` : "");
 
 const COLUMNS = ["Job", "Failed", "Status", "Error"];
 
@@ -57,7 +54,7 @@ export function push(topic) {
   const state = h("span", { class: "badge" });
   const note = h("p", { class: "muted" });
   const facts = FACTS.map(() => h("dd"));
-  const { node: list, body: failures } = table(COLUMNS);
+  const { node: list, body: failures } = table(COLUMNS, { class: "failures" });
   const failed = h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Last failures of the push" }, list);
   const none = h("p", { class: "muted" }, "No request of this server has failed.");
   const [result, request, answer] = [h("p", { role: "status" }), h("pre", { class: "body" }), h("pre", { class: "body" })];
