@@ -126,7 +126,12 @@ impl Job {
 
 /// Cuts an error to its beginning of at most [`MAX_HISTORY_ERROR_BYTES`], between characters.
 pub fn cut_error(error: &str) -> Option<String> {
-    let most = error.len().min(MAX_HISTORY_ERROR_BYTES);
-    let end = (0..=most).rev().find(|&end| error.is_char_boundary(end)).unwrap_or_default();
-    Some(error[..end].to_owned()).filter(|error| !error.is_empty())
+    Some(beginning(error, MAX_HISTORY_ERROR_BYTES).to_owned()).filter(|error| !error.is_empty())
+}
+
+/// Returns the beginning of a text, at most `max` bytes, cut between characters.
+pub fn beginning(text: &str, max: usize) -> &str {
+    let most = text.len().min(max);
+    let end = (0..=most).rev().find(|&end| text.is_char_boundary(end)).unwrap_or_default();
+    &text[..end]
 }

@@ -18,7 +18,7 @@ use super::{
     window::Results,
 };
 use crate::{
-    job::{Backoff, JobId, MAX_ERROR_BYTES, Millis, PoppedJob, Push, Topic, Topics},
+    job::{Backoff, JobId, MAX_ERROR_BYTES, Millis, PoppedJob, Push, Topic, Topics, beginning},
     queue::QueueError,
     store::{Bury, Clock, Finish, JobRef, Release},
 };
@@ -128,20 +128,20 @@ impl Sender {
                     finished.push(Finish { held: held(&job), result });
                 }
                 Verdict::Refused(error) => {
-                    buried.push(Bury { held: held(&job), error: Some(cut(error)) });
+                    buried.push(Bury { held: held(&job), error: Some(cut(&error)) });
                 }
                 Verdict::Later { after, error } => {
                     let delay = after.unwrap_or_else(|| self.target.pause(Instant::now()));
                     released.push(Release {
                         delay: Some(delay),
-                        error: Some(cut(error)),
+                        error: Some(cut(&error)),
                         is_uncounted: true,
                         ..Release::of(held(&job))
                     });
                 }
                 Verdict::Failed(error) => released.push(Release {
                     delay: self.backoff(&job),
-                    error: Some(cut(error)),
+                    error: Some(cut(&error)),
                     ..Release::of(held(&job))
                 }),
             }
@@ -219,7 +219,6 @@ fn held(job: &PoppedJob) -> JobRef {
 }
 
 /// Cuts an error to the size that stores accept.
-fn cut(mut error: String) -> String {
-    error.truncate(error.floor_char_boundary(MAX_ERROR_BYTES));
-    error
+fn cut(error: &str) -> String {
+    beginning(error, MAX_ERROR_BYTES).to_owned()
 }

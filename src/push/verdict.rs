@@ -9,7 +9,7 @@ use jiff::fmt::rfc2822;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use crate::job::{JobId, MAX_RESULT_BYTES, Millis, UnixMillis, check_json};
+use crate::job::{JobId, MAX_RESULT_BYTES, Millis, UnixMillis, beginning, check_json};
 
 /// Maximum size of the part of an answer that a job's error repeats.
 const MAX_QUOTE_BYTES: usize = 1 << 10;
@@ -203,11 +203,9 @@ impl OneResult {
         if status.is_success() {
             return Verdict::Accepted(None);
         }
-        let mut detail = self.error.filter(|_| is_public);
-        if let Some(detail) = &mut detail {
-            detail.truncate(detail.floor_char_boundary(MAX_QUOTE_BYTES));
-        }
-        of_status(status, after, described(status, detail.as_deref()))
+        let detail = self.error.filter(|_| is_public);
+        let detail = detail.as_deref().map(|detail| beginning(detail, MAX_QUOTE_BYTES));
+        of_status(status, after, described(status, detail))
     }
 }
 

@@ -219,7 +219,10 @@ impl Worker {
     /// Waits until fewer requests may begin than the turn has.
     async fn restrained(&self, turn: &Turn) {
         let sender = &self.sender;
-        while !turn.is_probe {
+        if turn.is_probe {
+            return std::future::pending().await;
+        }
+        loop {
             tokio::select! {
                 () = sleep(TICK) => {}
                 () = sender.target.changed.notified() => {}
@@ -229,7 +232,6 @@ impl Worker {
                 return;
             }
         }
-        std::future::pending().await
     }
 
     fn start(&self, requests: Vec<Vec<PoppedJob>>, full: usize) {

@@ -18,6 +18,7 @@ use std::{
     convert::Infallible,
     future::Future,
     sync::{Arc, atomic::Ordering},
+    time::Duration,
 };
 
 use prometheus_client::registry::Registry;
@@ -140,25 +141,34 @@ pub async fn run(
     tracing::info!("shutting down");
     app.draining.store(true, Ordering::SeqCst);
     queue.stop_waiting();
-    pushes.stop();
-    let all = [&connections, &admins];
-    all.iter().for_each(|connections| connections.stop.cancel());
     let grace = settings.server.shutdown_grace.into();
+    end_within(grace, serving, &pushes, [&connections, &admins]).await;
+    queue.stop().await;
+    Ok(())
+}
+
+/// Ends connections and pushes: those that do not end within `grace` are cut off.
+async fn end_within(
+    grace: Duration,
+    serving: impl Future,
+    pushes: &Pushes,
+    connections: [&Connections; 2],
+) {
+    pushes.stop();
+    connections.iter().for_each(|connections| connections.stop.cancel());
     let ended = async { tokio::join!(serving, pushes.stopped()) };
     if tokio::time::timeout(grace, ended).await.is_err() {
-        let open: usize = all.iter().map(|connections| connections.count()).sum();
+        let open: usize = connections.iter().map(|connections| connections.count()).sum();
         tracing::warn!(
             connections = open,
             "ending connections and pushes that did not finish within server.shutdown_grace"
         );
-        for connections in all {
+        for connections in connections {
             connections.abort.cancel();
             connections.ended().await;
         }
     }
     pushes.abort().await;
-    queue.stop().await;
-    Ok(())
 }
 
 /// Starts the pushes of the queue.
