@@ -147,7 +147,7 @@ pub async fn run(
     Ok(())
 }
 
-/// Ends connections and pushes: those that do not end within `grace` are cut off.
+/// Ends connections and pushes, and cuts off all that last longer than `grace`.
 async fn end_within(
     grace: Duration,
     serving: impl Future,
