@@ -51,8 +51,7 @@ impl PushSettings {
             ..Options::default()
         };
         let allowed = "must be a file with certificates in PEM";
-        Client::new(options)
-            .map_err(|error| refused("push.ca_file", allowed, format!("an error: {error}")))
+        Client::new(options).map_err(|error| refused("push.ca_file", allowed, error))
     }
 
     fn read(&self, file: &PathBuf) -> Result<Vec<u8>, SettingsError> {

@@ -36,7 +36,7 @@ pub struct Push {
     pub url: String,
     /// Maximum number of requests at once, of all servers together.
     pub concurrency: u16,
-    /// Maximum number of requests in a time, of all servers together.
+    /// Maximum number of requests per second, minute or hour, of all servers together.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate: Option<Rate>,
     /// Time for one request, from the connection to the end of the answer.
@@ -80,7 +80,7 @@ pub enum PushPause {
     Requested,
     /// An import stored it without its secrets.
     Imported,
-    /// Every request of the last five days failed.
+    /// Every request that one server sent in five days failed.
     Failing,
 }
 

@@ -44,23 +44,23 @@ impl Breaker {
         }
     }
 
-    /// Records a request that the target answered. `full` is the number of requests at once that
-    /// the target gets when it is well.
-    pub fn succeed(&mut self, full: usize) {
+    /// Records a request that did not fail because of the target. The breaker closes when its limit
+    /// reaches `share`.
+    pub fn record_available(&mut self, share: usize) {
         self.row = 0;
         self.state = match self.state {
-            State::Recovering(limit) if limit + 1 < full => State::Recovering(limit + 1),
-            State::Open if full > 1 => State::Recovering(1),
+            State::Recovering(limit) if limit + 1 < share => State::Recovering(limit + 1),
+            State::Open if share > 1 => State::Recovering(1),
             State::Closed | State::Recovering(_) | State::Open => State::Closed,
         };
     }
 
     /// Records a request that failed because of the target. `recent` are the results of the last
     /// ten seconds, with this one.
-    pub fn fail(&mut self, recent: Results) {
+    pub fn record_failure(&mut self, recent: Results) {
         self.row = self.row.saturating_add(1);
         let count = recent.count();
-        let has_failed_half = count >= MIN_REQUESTS && recent.ill * 2 >= count;
+        let has_failed_half = count >= MIN_REQUESTS && recent.unavailable * 2 >= count;
         self.state = match self.state {
             State::Closed if self.row >= FAILURES_IN_A_ROW || has_failed_half => State::Open,
             State::Recovering(limit) if limit > 1 => State::Recovering(limit / 2),
@@ -74,46 +74,46 @@ impl Breaker {
 mod tests {
     use super::*;
 
-    fn recent(delivered: u32, ill: u32) -> Results {
-        Results { delivered, failed: ill, ill, ..Results::default() }
+    fn recent(delivered: u32, failed: u32) -> Results {
+        Results { delivered, failed, unavailable: failed, ..Results::default() }
     }
 
     #[test]
     fn ten_failures_in_a_row_open_it() {
         let mut breaker = Breaker::default();
-        (0..9).for_each(|_| breaker.fail(recent(1_000, 9)));
-        breaker.succeed(64);
-        (0..9).for_each(|_| breaker.fail(recent(1_000, 9)));
+        (0..9).for_each(|_| breaker.record_failure(recent(1_000, 9)));
+        breaker.record_available(64);
+        (0..9).for_each(|_| breaker.record_failure(recent(1_000, 9)));
         assert_eq!((breaker.state(), breaker.limit()), (BreakerState::Closed, None));
-        breaker.fail(recent(1_000, 10));
+        breaker.record_failure(recent(1_000, 10));
         assert_eq!((breaker.state(), breaker.limit()), (BreakerState::Open, Some(0)));
     }
 
     #[test]
     fn half_of_twenty_open_it() {
         let mut breaker = Breaker::default();
-        breaker.fail(recent(8, 10));
+        breaker.record_failure(recent(8, 10));
         assert_eq!(breaker.state(), BreakerState::Closed);
-        breaker.fail(recent(11, 10));
+        breaker.record_failure(recent(11, 10));
         assert_eq!(breaker.state(), BreakerState::Closed);
-        breaker.fail(recent(10, 10));
+        breaker.record_failure(recent(10, 10));
         assert_eq!(breaker.state(), BreakerState::Open);
     }
 
     #[test]
     fn it_closes_slowly_and_opens_again_on_failures() {
         let mut breaker = Breaker::default();
-        (0..10).for_each(|_| breaker.fail(recent(0, 1)));
+        (0..10).for_each(|_| breaker.record_failure(recent(0, 1)));
         let limits = |breaker: &mut Breaker, count| {
-            (0..count).for_each(|_| breaker.succeed(8));
+            (0..count).for_each(|_| breaker.record_available(8));
             breaker.limit()
         };
         assert_eq!(limits(&mut breaker, 1), Some(1));
         assert_eq!(limits(&mut breaker, 4), Some(5));
-        breaker.fail(recent(5, 11));
+        breaker.record_failure(recent(5, 11));
         assert_eq!(breaker.limit(), Some(2));
-        breaker.fail(recent(5, 12));
-        breaker.fail(recent(5, 13));
+        breaker.record_failure(recent(5, 12));
+        breaker.record_failure(recent(5, 13));
         assert_eq!(breaker.state(), BreakerState::Open);
         assert_eq!(limits(&mut breaker, 7), Some(7));
         assert_eq!(limits(&mut breaker, 1), None);

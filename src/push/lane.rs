@@ -1,4 +1,4 @@
-//! Lanes: the requests of one topic on this server, over all changes of its push.
+//! Lanes: the requests of one topic on this server, which outlive changes of its push.
 
 use std::{
     collections::VecDeque,
@@ -16,7 +16,7 @@ use super::{
 /// Number of failures that a lane remembers.
 const SHOWN_FAILURES: usize = 10;
 /// Time of nothing but failures after which a push pauses.
-const PATIENCE: Duration = Duration::from_secs(5 * 86_400);
+const MAX_FAILING_TIME: Duration = Duration::from_secs(5 * 86_400);
 
 /// Requests of one topic on this server. Requests that began before a change of the push count too.
 pub struct Lane {
@@ -80,7 +80,7 @@ impl Lane {
 
     /// Records the result of a request. Returns whether every request of the last five days has
     /// failed.
-    pub fn note(&self, results: Results, failure: Option<PushFailure>, now: Instant) -> bool {
+    pub fn record(&self, results: Results, failure: Option<PushFailure>, now: Instant) -> bool {
         let mut state = self.lock();
         state.window.record(now, results);
         let Some(failure) = failure else {
@@ -90,11 +90,11 @@ impl Lane {
         state.failures.truncate(SHOWN_FAILURES - 1);
         state.failures.push_front(failure);
         let since = *state.failing_since.get_or_insert(now);
-        now.saturating_duration_since(since) >= PATIENCE
+        now.saturating_duration_since(since) >= MAX_FAILING_TIME
     }
 
-    /// Begins to count the days of failures anew.
-    pub fn forgive(&self) {
+    /// Restarts the five days of failures.
+    pub fn restart_failing_time(&self) {
         self.lock().failing_since = None;
     }
 
@@ -146,17 +146,17 @@ mod tests {
         let lane = Lane::new(start);
         let at = |days: u64| start + Duration::from_secs(days * 86_400);
         let results = Results::default();
-        assert!(!lane.note(results, Some(failure(1)), at(0)));
-        assert!(!lane.note(results, Some(failure(2)), at(4)));
-        assert!(lane.note(results, Some(failure(3)), at(5)));
-        assert!(!lane.note(results, None, at(5)));
-        assert!(!lane.note(results, Some(failure(4)), at(6)));
+        assert!(!lane.record(results, Some(failure(1)), at(0)));
+        assert!(!lane.record(results, Some(failure(2)), at(4)));
+        assert!(lane.record(results, Some(failure(3)), at(5)));
+        assert!(!lane.record(results, None, at(5)));
+        assert!(!lane.record(results, Some(failure(4)), at(6)));
         for number in 5..20 {
-            lane.note(results, Some(failure(number)), at(7));
+            lane.record(results, Some(failure(number)), at(7));
         }
         let (_, failures) = lane.recent(at(7));
         assert_eq!((failures.len(), failures[0].at.get(), failures[9].at.get()), (10, 19, 10));
-        lane.forgive();
-        assert!(!lane.note(results, Some(failure(1)), at(20)));
+        lane.restart_failing_time();
+        assert!(!lane.record(results, Some(failure(1)), at(20)));
     }
 }

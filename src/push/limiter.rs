@@ -1,8 +1,8 @@
-//! Limit of requests in a time.
+//! Limit of requests per second, minute or hour.
 
 use std::time::{Duration, Instant};
 
-/// Time for which unused requests add up, so that a push sends them at once.
+/// Unused requests add up for this long and may then be sent together.
 const BURST: Duration = Duration::from_millis(100);
 
 /// Token bucket of one push on this server.

@@ -46,16 +46,20 @@ impl Meters {
         registry.register("push_request_seconds", help, meters.seconds.clone());
         collect(registry, "push_targets", move |encoder| {
             let targets = targets();
-            let series = |value: fn(&Target) -> usize| {
-                let of = move |target: &Arc<Target>| {
-                    ([("target", target.name.clone())], value(target) as u64)
-                };
+            let series = |value: fn(&Target) -> u64| {
+                let of =
+                    move |target: &Arc<Target>| ([("target", target.name.clone())], value(target));
                 targets.iter().map(of).collect::<Vec<_>>()
             };
             let help = "1 if the target of a push fails and is only probed.";
-            gauges(encoder, "push_target_open", help, series(Target::is_open))?;
+            gauges(encoder, "push_target_open", help, series(|target| target.is_open().into()))?;
             let help = "Requests of pushes that are under way.";
-            gauges(encoder, "push_requests_in_flight", help, series(Target::in_flight))
+            gauges(
+                encoder,
+                "push_requests_in_flight",
+                help,
+                series(|target| target.in_flight() as u64),
+            )
         });
         meters
     }

@@ -18,7 +18,7 @@ use super::{
     sender::Sender,
     share::Places,
     shared::Shared,
-    status::{BreakerState, PushState, PushStatus, TargetHealth, Tested},
+    status::{PushFailure, PushState, PushStatus, TargetHealth, Tested},
     target::Target,
     trial,
     worker::Worker,
@@ -86,7 +86,7 @@ impl Pushes {
     /// Checks the URL of a push: its form, its host, and an address that it contains.
     ///
     /// # Errors
-    /// What is wrong with the URL, to follow the name of the field.
+    /// A message that completes "`url` …", such as "is invalid: …".
     pub fn check_url(&self, url: &str) -> Result<(), String> {
         let url = TargetUrl::parse(url).map_err(|error| format!("is invalid: {error}"))?;
         url.check(&self.allowed).map_err(|error| {
@@ -99,14 +99,14 @@ impl Pushes {
         let lane = lock(&self.lanes).get(topic).cloned();
         let target = TargetUrl::parse(&push.url).ok();
         let target = target.and_then(|url| self.known_target(&url.target().to_string()));
-        let is_open = target.is_some_and(|target| target.breaker() == BreakerState::Open);
-        let (state, reason) = match push.paused {
-            Some(pause) => (PushState::Paused(pause), Some(pause.name().to_owned())),
-            None if is_open => (PushState::Open, Some(self.open_reason(lane.as_deref()))),
-            None => (PushState::Running, None),
-        };
+        let is_open = target.is_some_and(|target| target.is_open());
         let (rates, last_failures) =
             lane.as_ref().map(|lane| lane.recent(Instant::now())).unwrap_or_default();
+        let (state, reason) = match push.paused {
+            Some(pause) => (PushState::Paused(pause), Some(pause.name().to_owned())),
+            None if is_open => (PushState::Open, Some(open_reason(&last_failures))),
+            None => (PushState::Running, None),
+        };
         PushStatus {
             state,
             reason,
@@ -114,15 +114,6 @@ impl Pushes {
             delivered_per_second: rates.0,
             failed_per_second: rates.1,
             last_failures,
-        }
-    }
-
-    fn open_reason(&self, lane: Option<&Lane>) -> String {
-        let last = lane.and_then(|lane| lane.recent(Instant::now()).1.into_iter().next());
-        let probed = "the target fails and is probed once a second";
-        match last.and_then(|failure| failure.status) {
-            Some(status) => format!("{probed}; it last answered {status}"),
-            None => probed.to_owned(),
         }
     }
 
@@ -236,8 +227,8 @@ impl Pushes {
                 .entry(topic.clone())
                 .or_insert_with(|| Arc::new(Lane::new(Instant::now()))),
         );
-        // A push that a client has resumed gets five more days.
-        lane.forgive();
+        // A new, changed or resumed push gets five more days.
+        lane.restart_failing_time();
         let sender = Sender {
             shared: Arc::clone(&self.shared),
             target: self.target(&url.target().to_string()),
@@ -263,4 +254,13 @@ impl Pushes {
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Describes why a push is open.
+fn open_reason(last_failures: &[PushFailure]) -> String {
+    let probed = "the target fails and is probed once a second";
+    match last_failures.first().and_then(|failure| failure.status) {
+        Some(status) => format!("{probed}; it last answered {status}"),
+        None => probed.to_owned(),
+    }
 }

@@ -114,8 +114,8 @@ impl<'a> Item<'a> {
     }
 }
 
-/// Returns the id of a message: the same for all attempts of one put. It is not the job's id, since
-/// another put may use that id again.
+/// Returns the `webhook-id` of jobs: for one job the same in all attempts of one put. It is not the
+/// job's id, since another put may use that id again.
 fn message_id<'a>(jobs: impl IntoIterator<Item = &'a PoppedJob>) -> String {
     let mut hash = Xxh3::new();
     for job in jobs {

@@ -15,10 +15,9 @@ use super::{
     status::PushFailure,
     target::{Ended, Target},
     verdict::{Judged, Verdict, answer_bytes, default_backoff},
-    window::Results,
 };
 use crate::{
-    job::{Backoff, JobId, MAX_ERROR_BYTES, Millis, PoppedJob, Push, Topic, Topics, beginning},
+    job::{JobId, MAX_ERROR_BYTES, Millis, PoppedJob, Push, Topic, Topics, beginning},
     queue::QueueError,
     store::{Bury, Clock, Finish, JobRef, Release},
 };
@@ -40,8 +39,8 @@ pub struct Sender {
 
 impl Sender {
     /// Sends one request with these jobs, for which the lane and the target have begun a request.
-    /// `full` is the number of requests at once that the target gets when it is well.
-    pub async fn send(self: Arc<Self>, jobs: Vec<PoppedJob>, full: usize) {
+    /// `share` is this server's share of the push's concurrency.
+    pub async fn send(self: Arc<Self>, jobs: Vec<PoppedJob>, share: usize) {
         let began = Instant::now();
         let answer = tokio::select! {
             answer = self.exchange(&jobs) => Some(answer),
@@ -57,9 +56,9 @@ impl Sender {
         let judged = self.judge(answer, &jobs);
         let ended = Ended {
             is_delivered: judged.failure().is_none(),
-            is_ill: judged.is_ill,
+            is_target_failure: judged.is_target_failure,
             time: began.elapsed(),
-            full,
+            share,
         };
         self.target.end(ended, Instant::now());
         self.lane.settle();
@@ -73,11 +72,13 @@ impl Sender {
         let Prepared { headers, body } = match self.push.batch {
             None => self.template.one(&jobs[0], now),
             Some(_) => self.template.batch(jobs, now).map_err(|error| {
-                Failure::Lost(format!("the stored body of a job is not JSON: {error}"))
+                Failure::NotSent(format!("the stored body of a job is not JSON: {error}"))
             })?,
         };
-        let limits =
-            Limits { timeout: self.push.timeout().into(), answer_bytes: answer_bytes(jobs.len()) };
+        let limits = Limits {
+            timeout: self.push.timeout().into(),
+            answer_bytes: answer_bytes(self.push.batch.map(|_| jobs.len())),
+        };
         self.shared.client.post(&self.url, headers, body, limits).await
     }
 
@@ -102,15 +103,8 @@ impl Sender {
             status: judged.status,
             error: error.to_owned(),
         });
-        let delivered = u32::from(failure.is_none());
-        let results = Results {
-            delivered,
-            failed: 1 - delivered,
-            ill: ended.is_ill.into(),
-            time: ended.time,
-        };
-        if self.lane.note(results, failure, Instant::now()) {
-            self.lane.forgive();
+        if self.lane.record(ended.results(), failure, Instant::now()) {
+            self.lane.restart_failing_time();
             let (shared, topic) = (Arc::clone(&self.shared), self.topic.clone());
             self.shared.tasks.spawn(async move { shared.pause_failing(&topic).await });
         }
@@ -131,7 +125,7 @@ impl Sender {
                     buried.push(Bury { held: held(&job), error: Some(cut(&error)) });
                 }
                 Verdict::Later { after, error } => {
-                    let delay = after.unwrap_or_else(|| self.target.pause(Instant::now()));
+                    let delay = after.unwrap_or_else(|| self.target.retry_delay(Instant::now()));
                     released.push(Release {
                         delay: Some(delay),
                         error: Some(cut(&error)),
@@ -148,9 +142,9 @@ impl Sender {
         }
         let queue = &self.shared.queue;
         join!(
-            self.until_done(finished, until, |jobs| queue.finish(jobs)),
-            self.until_done(released, until, |jobs| queue.release(jobs)),
-            self.until_done(buried, until, |jobs| queue.bury(jobs)),
+            self.retry(finished, until, |jobs| queue.finish(jobs)),
+            self.retry(released, until, |jobs| queue.release(jobs)),
+            self.retry(buried, until, |jobs| queue.bury(jobs)),
         );
     }
 
@@ -163,22 +157,22 @@ impl Sender {
         };
         let released = jobs.iter().map(release).collect();
         let queue = &self.shared.queue;
-        self.until_done(released, Instant::now(), |jobs| queue.release(jobs)).await;
+        self.retry(released, Instant::now(), |jobs| queue.release(jobs)).await;
     }
 
     /// Returns the wait after a counted failure; `None` if the job has a backoff.
     fn backoff(&self, job: &PoppedJob) -> Option<Millis> {
-        let own: &Option<Backoff> = &job.policy.backoff;
-        if own.is_some() {
+        if job.policy.backoff.is_some() {
             return None;
         }
-        let wait = self.push.backoff.as_ref().map(|own| own.delay(&job.id, job.attempt));
+        let backoff = self.push.backoff.as_ref();
+        let wait = backoff.map(|backoff| backoff.delay(&job.id, job.attempt));
         Some(wait.unwrap_or_else(|| default_backoff(job.attempt, rand::random())))
     }
 
-    /// Makes a transition of each job, again while the store is unavailable. After `until`, or once
-    /// the server must stop, jobs whose transition still fails come back at the end of their TTR.
-    async fn until_done<J, O, F>(&self, mut jobs: Vec<J>, until: Instant, act: impl Fn(Vec<J>) -> F)
+    /// Applies a transition to each job, and retries while the store is unavailable. After `until`,
+    /// or once the server must stop, jobs whose transition still fails come back after their TTR.
+    async fn retry<J, O, F>(&self, mut jobs: Vec<J>, until: Instant, act: impl Fn(Vec<J>) -> F)
     where
         J: Clone,
         F: Future<Output = Vec<Result<O, QueueError>>>,
@@ -187,9 +181,7 @@ impl Sender {
         while !jobs.is_empty() {
             let is_last = self.shared.abort.is_cancelled() || Instant::now() >= until;
             let results = act(jobs.clone()).await;
-            let mut open = jobs.into_iter().zip(results);
-            jobs = Vec::new();
-            for (job, result) in open.by_ref() {
+            for (job, result) in std::mem::take(&mut jobs).into_iter().zip(results) {
                 match result {
                     Ok(_) => {}
                     Err(QueueError::Store(error)) if is_last => {
@@ -197,10 +189,9 @@ impl Sender {
                         tracing::warn!(%topic, %error, "failed to record the result of a push");
                     }
                     Err(QueueError::Store(_)) => jobs.push(job),
-                    // A client has deleted the job, or an earlier try was made although its answer
-                    // was lost.
+                    // A client deleted the job, or an earlier try succeeded and its reply was lost.
                     Err(error) => {
-                        tracing::debug!(topic = %self.topic, %error, "a pushed job has gone");
+                        tracing::debug!(topic = %self.topic, %error, "a pushed job is no longer reserved");
                     }
                 }
             }

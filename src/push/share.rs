@@ -33,7 +33,7 @@ pub struct Places {
 }
 
 impl Places {
-    /// Returns the place of this server now, or the last known one if the store does not tell.
+    /// Returns the place of this server now, or the last known one if the store cannot report it.
     /// `None` if it was never known, since any share could be too large.
     pub fn current(&self, queue: &Queue) -> Option<Place> {
         let place = match queue.servers() {

@@ -33,7 +33,10 @@ impl Shared {
         };
         let done = self.queue.change_push::<StoreError>(topic, |push| Ok(change(push))).await;
         match done {
-            Ok(_) => tracing::warn!(%topic, "paused a push: every request of five days has failed"),
+            Ok(Some(Push { paused: Some(PushPause::Failing), .. })) => {
+                tracing::warn!(%topic, "paused a push: every request of five days has failed");
+            }
+            Ok(_) => {}
             Err(error) => tracing::warn!(%topic, %error, "failed to pause a failing push"),
         }
     }

@@ -16,9 +16,9 @@ pub enum PushState {
 /// State and recent results of a push, as this server knows them.
 #[derive(Debug, Clone)]
 pub struct PushStatus {
-    /// Whether requests are sent.
+    /// The state.
     pub state: PushState,
-    /// Why requests are not sent; `None` if they are.
+    /// Why the push is not running; `None` if it is.
     pub reason: Option<String>,
     /// Requests that are under way on this server.
     pub in_flight: usize,
@@ -72,10 +72,7 @@ pub enum BreakerState {
 }
 
 impl BreakerState {
-    /// All states.
-    pub const ALL: [Self; 3] = [Self::Closed, Self::Open, Self::Recovering];
-
-    /// Returns the name in answers and metrics.
+    /// Returns the name in answers.
     pub fn name(self) -> &'static str {
         match self {
             Self::Closed => "closed",
@@ -99,7 +96,7 @@ impl PushState {
 /// A test request and its answer.
 #[derive(Debug, Clone)]
 pub struct Tested {
-    /// Headers of the request, without the value of `authorization`.
+    /// Headers of the request, with `***` as the value of `authorization`.
     pub headers: Vec<(String, String)>,
     /// Body of the request.
     pub body: String,
@@ -112,7 +109,8 @@ pub struct Tested {
 pub struct TestAnswer {
     /// Status.
     pub status: u16,
-    /// Beginning of the body; `None` if the endpoint does not have a public address.
+    /// Beginning of the body; `None` if it is empty or could not be read whole, or if the address
+    /// of the endpoint is not public.
     pub body: Option<String>,
     /// Time until the answer was complete, in seconds.
     pub seconds: f64,

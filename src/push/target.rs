@@ -15,9 +15,10 @@ use super::{
 };
 use crate::job::Millis;
 
-/// Wait after an uncounted failure, unless the answer names one: doubles while the target fails.
-const FIRST_PAUSE: Millis = Millis::new(5_000);
-const LONGEST_PAUSE: Millis = Millis::new(300_000);
+/// Delay of a job that is released uncounted, unless the answer names one: doubles while the target
+/// fails.
+const FIRST_DELAY: Millis = Millis::new(5_000);
+const LONGEST_DELAY: Millis = Millis::new(300_000);
 /// Time over which the breaker compares failures with all requests, in seconds.
 const BREAKER_SECONDS: u64 = 10;
 
@@ -36,9 +37,9 @@ struct State {
     in_flight: usize,
     /// Time of the last probe of this server, in Unix seconds.
     last_probe: Option<u64>,
-    pause: Millis,
-    /// When the pause was raised; `None` since the last success.
-    raised: Option<Instant>,
+    retry_delay: Millis,
+    /// When the delay was set or doubled; `None` since the last success.
+    increased_at: Option<Instant>,
 }
 
 /// Result of a request, as far as it concerns the target.
@@ -46,12 +47,27 @@ struct State {
 pub struct Ended {
     /// Whether the endpoint accepted every job of the request.
     pub is_delivered: bool,
-    /// Whether the failure counts against the target.
-    pub is_ill: bool,
+    /// Whether the request failed because of the target.
+    pub is_target_failure: bool,
     /// Time that the request took.
     pub time: Duration,
-    /// Number of requests at once that the target gets when it is well.
-    pub full: usize,
+    /// This server's share of the push's concurrency: the breaker closes when its limit reaches it.
+    pub share: usize,
+}
+
+impl State {
+    fn end_one(&mut self) {
+        self.in_flight = self.in_flight.saturating_sub(1);
+    }
+}
+
+impl Ended {
+    /// Returns the counts of the request.
+    pub fn results(self) -> Results {
+        let delivered = u32::from(self.is_delivered);
+        let (failed, unavailable) = (1 - delivered, self.is_target_failure.into());
+        Results { delivered, failed, unavailable, time: self.time }
+    }
 }
 
 impl Target {
@@ -61,8 +77,8 @@ impl Target {
             window: Window::new(now),
             in_flight: 0,
             last_probe: None,
-            pause: FIRST_PAUSE,
-            raised: None,
+            retry_delay: FIRST_DELAY,
+            increased_at: None,
         };
         Self { name, state: Mutex::new(state), changed: Notify::new() }
     }
@@ -98,56 +114,50 @@ impl Target {
 
     /// Records that a request ended without a result.
     pub fn abandon(&self) {
-        self.end_one(&mut self.lock());
+        self.lock().end_one();
         self.changed.notify_waiters();
     }
 
     /// Records the end of a request.
     pub fn end(&self, ended: Ended, now: Instant) {
         let mut state = self.lock();
-        self.end_one(&mut state);
-        let delivered = u32::from(ended.is_delivered);
-        let results = Results {
-            delivered,
-            failed: 1 - delivered,
-            ill: u32::from(ended.is_ill),
-            time: ended.time,
-        };
-        state.window.record(now, results);
-        let before = state.breaker.limit();
-        if ended.is_ill {
+        state.end_one();
+        state.window.record(now, ended.results());
+        let before = (state.breaker.state(), state.breaker.limit());
+        if ended.is_target_failure {
             let recent = state.window.last(now, BREAKER_SECONDS);
-            state.breaker.fail(recent);
+            state.breaker.record_failure(recent);
         } else {
-            state.breaker.succeed(ended.full);
-            (state.pause, state.raised) = (FIRST_PAUSE, None);
+            state.breaker.record_available(ended.share);
+            (state.retry_delay, state.increased_at) = (FIRST_DELAY, None);
         }
-        let after = state.breaker.limit();
+        let after = (state.breaker.state(), state.breaker.limit());
         drop(state);
-        if before != after {
-            tracing::debug!(target = self.name, ?before, ?after, "changed the limit of a target");
-        }
-        if before.is_none() != after.is_none() || after == Some(0) {
-            let is_open = after.is_some();
-            tracing::info!(target = self.name, is_open, "a push target changed its state");
+        if before.0 != after.0 {
+            tracing::info!(
+                target = self.name,
+                state = after.0.name(),
+                "the target of a push changed"
+            );
         }
         if before != after {
             self.changed.notify_waiters();
         }
     }
 
-    /// Returns the wait after an uncounted failure, and doubles it once each time that has passed.
-    pub fn pause(&self, now: Instant) -> Millis {
+    /// Returns the delay for a job that is released uncounted. Doubles it if it has passed since it
+    /// was doubled last.
+    pub fn retry_delay(&self, now: Instant) -> Millis {
         let mut state = self.lock();
-        match state.raised {
-            None => state.raised = Some(now),
-            Some(raised) if now.saturating_duration_since(raised) >= state.pause.into() => {
-                state.pause = Millis::new(state.pause.get() * 2).min(LONGEST_PAUSE);
-                state.raised = Some(now);
+        match state.increased_at {
+            None => state.increased_at = Some(now),
+            Some(at) if now.saturating_duration_since(at) >= state.retry_delay.into() => {
+                state.retry_delay = Millis::new(state.retry_delay.get() * 2).min(LONGEST_DELAY);
+                state.increased_at = Some(now);
             }
             Some(_) => {}
         }
-        state.pause
+        state.retry_delay
     }
 
     /// Returns the state of the breaker.
@@ -155,9 +165,9 @@ impl Target {
         self.lock().breaker.state()
     }
 
-    /// Returns 1 if the breaker is open, for metrics.
-    pub fn is_open(&self) -> usize {
-        usize::from(self.breaker() == BreakerState::Open)
+    /// Returns whether the breaker is open.
+    pub fn is_open(&self) -> bool {
+        self.breaker() == BreakerState::Open
     }
 
     /// Returns the requests under way.
@@ -171,10 +181,6 @@ impl Target {
         (state.window.rates(now), state.window.mean(now))
     }
 
-    fn end_one(&self, state: &mut State) {
-        state.in_flight = state.in_flight.saturating_sub(1);
-    }
-
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -184,9 +190,13 @@ impl Target {
 mod tests {
     use super::*;
 
-    const ILL: Ended =
-        Ended { is_delivered: false, is_ill: true, time: Duration::from_millis(3), full: 4 };
-    const WELL: Ended = Ended { is_delivered: true, is_ill: false, ..ILL };
+    const ILL: Ended = Ended {
+        is_delivered: false,
+        is_target_failure: true,
+        time: Duration::from_millis(3),
+        share: 4,
+    };
+    const WELL: Ended = Ended { is_delivered: true, is_target_failure: false, ..ILL };
 
     fn open(now: Instant) -> Target {
         let target = Target::new("http://a:80".to_owned(), now);
@@ -217,10 +227,10 @@ mod tests {
     }
 
     #[test]
-    fn the_pause_doubles_each_time_it_has_passed() {
+    fn the_delay_doubles_each_time_it_has_passed() {
         let start = Instant::now();
         let target = open(start);
-        let at = |seconds| target.pause(start + Duration::from_secs(seconds)).get();
+        let at = |seconds| target.retry_delay(start + Duration::from_secs(seconds)).get();
         assert_eq!([at(0), at(1), at(4)], [5_000; 3]);
         assert_eq!([at(5), at(14)], [10_000; 2]);
         assert_eq!(at(15), 20_000);

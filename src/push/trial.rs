@@ -63,7 +63,7 @@ async fn ask(
 ) -> Result<TestAnswer, String> {
     let url = TargetUrl::parse(&push.url).map_err(|error| error.to_string())?;
     let began = Instant::now();
-    let limits = Limits { timeout: push.timeout().into(), answer_bytes: answer_bytes(1) };
+    let limits = Limits { timeout: push.timeout().into(), answer_bytes: answer_bytes(None) };
     let answer = client.post(&url, headers, body, limits).await;
     let answer = answer.map_err(|failure| failure.to_string())?;
     let seconds = began.elapsed().as_secs_f64();

@@ -50,8 +50,8 @@ impl Verdict {
 pub struct Judged {
     /// Verdict of each job, in the order of the request.
     pub verdicts: Vec<Verdict>,
-    /// Whether the failure counts against the target.
-    pub is_ill: bool,
+    /// Whether the request failed because of the target.
+    pub is_target_failure: bool,
     /// Status of the answer; `None` without an answer.
     pub status: Option<u16>,
 }
@@ -80,10 +80,10 @@ impl Judged {
         now: UnixMillis,
         accepted: impl FnOnce(&Answer) -> Vec<Verdict>,
     ) -> Self {
-        let (verdict, is_ill, status) = match answer {
+        let (verdict, is_target_failure, status) = match answer {
             Ok(answer) if answer.status.is_success() => {
                 let (verdicts, status) = (accepted(&answer), Some(answer.status.as_u16()));
-                return Self { verdicts, is_ill: false, status };
+                return Self { verdicts, is_target_failure: false, status };
             }
             Ok(answer) => {
                 let error = described(answer.status, quote(&answer).as_deref());
@@ -97,7 +97,7 @@ impl Judged {
                 (Verdict::Failed(error), false, None)
             }
         };
-        Self { verdicts: vec![verdict; count], is_ill, status }
+        Self { verdicts: vec![verdict; count], is_target_failure, status }
     }
 }
 
@@ -155,7 +155,7 @@ fn result(body: &Bytes) -> Option<Bytes> {
 
 /// The body of the answer to a batch.
 #[derive(Deserialize)]
-struct Results<'a> {
+struct BatchAnswer<'a> {
     #[serde(borrow)]
     results: Option<&'a RawValue>,
 }
@@ -176,7 +176,7 @@ fn by_job(answer: &Answer, ids: &[&JobId], now: UnixMillis) -> Vec<Verdict> {
     let Some(body) = &answer.body else { return fail("the answer was too long or broke off") };
     // A list would be read as the fields in order.
     let object = Some(body).filter(|body| body.trim_ascii_start().starts_with(b"{"));
-    let results = object.and_then(|body| serde_json::from_slice::<Results<'_>>(body).ok());
+    let results = object.and_then(|body| serde_json::from_slice::<BatchAnswer<'_>>(body).ok());
     let Some(results) = results.and_then(|body| body.results) else {
         return vec![Verdict::Accepted(None); ids.len()];
     };
@@ -209,9 +209,9 @@ impl OneResult {
     }
 }
 
-/// Returns the maximum size of an answer that is read: 64 KiB, and 256 bytes for each further job.
-pub fn answer_bytes(jobs: usize) -> usize {
-    (64 << 10) + if jobs > 1 { 256 * jobs } else { 0 }
+/// Returns the maximum size of an answer that is read: 64 KiB, and 256 bytes for each job of a batch.
+pub fn answer_bytes(batch: Option<usize>) -> usize {
+    (64 << 10) + 256 * batch.unwrap_or_default()
 }
 
 /// Returns the wait after a counted failure of a job without a backoff, spread by a tenth.

@@ -12,8 +12,8 @@ pub struct Results {
     pub delivered: u32,
     /// Requests that failed.
     pub failed: u32,
-    /// Failed requests that count against the target.
-    pub ill: u32,
+    /// Requests that failed because of the target.
+    pub unavailable: u32,
     /// Time of all requests together.
     pub time: Duration,
 }
@@ -27,7 +27,7 @@ impl Results {
     fn add(&mut self, other: Self) {
         self.delivered += other.delivered;
         self.failed += other.failed;
-        self.ill += other.ill;
+        self.unavailable += other.unavailable;
         self.time += other.time;
     }
 }
@@ -35,7 +35,7 @@ impl Results {
 /// Results of the last minute.
 pub struct Window {
     start: Instant,
-    /// Number and results of a second since the start, at the index of the number modulo 60.
+    /// Second `n` since `start`, at the index `n` modulo 60, and its results.
     slots: [(u64, Results); SECONDS],
 }
 
@@ -54,7 +54,7 @@ impl Window {
         slot.1.add(results);
     }
 
-    /// Returns the results of the last `seconds` seconds, of which the current one is a part.
+    /// Returns the results of the last `seconds` seconds, including the current one.
     pub fn last(&self, now: Instant, seconds: u64) -> Results {
         let second = self.second(now);
         let mut all = Results::default();
@@ -96,14 +96,14 @@ mod tests {
         let at = |second| start + Duration::from_secs(second);
         let mut window = Window::new(start);
         let time = Duration::from_millis(10);
-        let one = Results { delivered: 1, failed: 1, ill: 1, time };
+        let one = Results { delivered: 1, failed: 1, unavailable: 1, time };
         window.record(at(0), one);
         window.record(at(5), one);
         window.record(at(59), one);
         assert_eq!(window.last(at(59), 60).count(), 6);
         assert_eq!(window.last(at(14), 10).count(), 2);
         assert_eq!(window.last(at(15), 10).count(), 0);
-        assert_eq!(window.last(at(60), 60).ill, 2);
+        assert_eq!(window.last(at(60), 60).unavailable, 2);
         window.record(at(65), one);
         assert_eq!(window.last(at(65), 60).count(), 4);
         assert_eq!(window.mean(at(65)), Some(Duration::from_millis(5)));

@@ -24,8 +24,8 @@ const WAIT: Duration = Duration::from_secs(20);
 const MAX_POP: usize = 100;
 /// Total size of the bodies of one request, in bytes, at which it takes no more jobs.
 const MAX_BODIES: usize = 4 << 20;
-/// How long a busy worker waits until a quarter of its requests are free, so that one pop serves
-/// several of them.
+/// Maximum time that a worker waits for a quarter of its requests to become free, so that one pop
+/// serves several of them.
 const GATHER: Duration = Duration::from_millis(2);
 /// Number of batches that are collected at once while every batch is full.
 const BATCHES: usize = 4;
@@ -56,7 +56,7 @@ struct Turn {
     /// Whether the request probes a target that fails.
     is_probe: bool,
     /// This server's share of the concurrency.
-    full: usize,
+    share: usize,
 }
 
 impl Worker {
@@ -82,12 +82,12 @@ impl Worker {
 
     /// Returns the requests that may begin now, or how long to wait if there are none.
     fn turn(&self, progress: &mut Progress) -> Result<Turn, Duration> {
-        let (place, full) = self.share().ok_or(TICK)?;
-        let free = self.sender.lane.room(full);
+        let (place, share) = self.share().ok_or(TICK)?;
+        let free = self.sender.lane.room(share);
         if free == 0 {
             return Err(TICK);
         }
-        progress.gather(free < full.div_ceil(4))?;
+        progress.gather(free < share.div_ceil(4))?;
         let target = &self.sender.target;
         let is_probe = target.breaker() == BreakerState::Open;
         let wanted = match target.room() {
@@ -118,15 +118,15 @@ impl Worker {
                 })?
             }
         };
-        Ok(Turn { count, is_probe, full })
+        Ok(Turn { count, is_probe, share })
     }
 
     /// Returns the place of this server and its share of the concurrency; `None` if it has none.
     fn share(&self) -> Option<(Place, usize)> {
         let shared = &self.sender.shared;
         let place = shared.places.current(&shared.queue)?;
-        let full = place.part_of(self.sender.push.concurrency.into());
-        Some((place, full)).filter(|_| full > 0)
+        let share = place.part_of(self.sender.push.concurrency.into());
+        Some((place, share)).filter(|_| share > 0)
     }
 
     /// Pops jobs for these requests and starts them. Returns how long to wait before the next turn.
@@ -136,11 +136,11 @@ impl Worker {
             biased;
             () = self.stop.cancelled() => Ok(Vec::new()),
             popped = self.collect(turn.count, wait) => popped,
-            () = self.restrained(&turn) => Ok(Vec::new()),
+            () = self.until_limit_drops(&turn) => Ok(Vec::new()),
         };
         let (requests, pause) = match popped {
             // A stopped worker gives its jobs back.
-            Ok(_) | Err(_) if self.stop.is_cancelled() => (Vec::new(), Duration::ZERO),
+            _ if self.stop.is_cancelled() => (Vec::new(), Duration::ZERO),
             Ok(deliveries) => (self.requests(deliveries), Duration::ZERO),
             Err(error) => {
                 tracing::debug!(topic = %self.sender.topic, %error, "a push failed to pop jobs");
@@ -154,7 +154,7 @@ impl Worker {
             self.sender.target.give_probe_back();
             return PROBE_TICK.max(pause);
         }
-        self.start(requests, turn.full);
+        self.start(requests, turn.share);
         pause
     }
 
@@ -167,7 +167,7 @@ impl Worker {
         let Some(batch) = self.sender.push.batch else {
             return Ok(vec![self.pop(count, wait).await?]);
         };
-        // More batches than one only have jobs that are ready now, so that they wait for nothing.
+        // Only the first batch waits for jobs; the others take those that are ready now.
         let max = batch.max.into();
         let others = (1..count).map(|_| self.pop(max, Duration::ZERO));
         let (first, others) = join!(self.batch(batch, wait), join_all(others));
@@ -216,8 +216,8 @@ impl Worker {
         shared.queue.pop(pop).await
     }
 
-    /// Waits until fewer requests may begin than the turn has.
-    async fn restrained(&self, turn: &Turn) {
+    /// Waits until fewer requests may begin than the turn has counted.
+    async fn until_limit_drops(&self, turn: &Turn) {
         let sender = &self.sender;
         if turn.is_probe {
             return std::future::pending().await;
@@ -227,19 +227,19 @@ impl Worker {
                 () = sleep(TICK) => {}
                 () = sender.target.changed.notified() => {}
             }
-            let free = self.share().map_or(0, |(_, full)| sender.lane.room(full));
+            let free = self.share().map_or(0, |(_, share)| sender.lane.room(share));
             if sender.target.room().map_or(free, |room| free.min(room)) < turn.count {
                 return;
             }
         }
     }
 
-    fn start(&self, requests: Vec<Vec<PoppedJob>>, full: usize) {
+    fn start(&self, requests: Vec<Vec<PoppedJob>>, share: usize) {
         self.sender.lane.begin(requests.len());
         self.sender.target.begin(requests.len());
         for jobs in requests {
             let sender = Arc::clone(&self.sender);
-            self.sender.shared.tasks.spawn(sender.send(jobs, full));
+            self.sender.shared.tasks.spawn(sender.send(jobs, share));
         }
     }
 }

@@ -68,7 +68,7 @@ pub enum Refused {
     /// The address is neither public nor in an allowed network.
     ///
     /// The text leaves the address out: it would tell what names mean inside a private network.
-    #[error("{host} has an address that is {class} and in no allowed network")]
+    #[error("the address of {host} is {class} and in no allowed network")]
     Address {
         /// Name or literal address.
         host: String,

@@ -42,7 +42,7 @@ impl Failure {
                 "{target} closed the connection before the request was sent: {reason}"
             ));
         }
-        Self::Lost(format!("{target} did not answer the request properly: {reason}"))
+        Self::Lost(format!("{target} closed the connection or sent an invalid answer: {reason}"))
     }
 }
 

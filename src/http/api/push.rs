@@ -62,8 +62,8 @@ fn put(schemas: &mut Schemas) -> Operation {
              paused. The request may contain the whole answer of a `GET`.",
         )
         .takes(&schemas.request::<PutPush>(), &request)
-        .gives(200, "The push that replaced another one.", &answer, &example("running"))
-        .gives(201, "The first push of the topic.", &answer, &example("running"))
+        .gives(200, "The push was replaced.", &answer, &example("running"))
+        .gives(201, "The push was created.", &answer, &example("running"))
 }
 
 fn delete(schemas: &mut Schemas) -> Operation {
@@ -71,7 +71,7 @@ fn delete(schemas: &mut Schemas) -> Operation {
     declare(schemas, on(Method::DELETE, push::delete), PUSH, names, &[Scope::Push])
         .text("The jobs of the topic stay, for consumers that pop them.")
         .may_take_nothing()
-        .done(204, "The topic has no push.")
+        .done(204, "The push was removed.")
         .refuses(&[Code::PushNotFound])
 }
 
@@ -87,14 +87,9 @@ fn pause(schemas: &mut Schemas) -> Operation {
 fn resume(schemas: &mut Schemas) -> Operation {
     let (path, names) = ("/topics/{topic}/push/resume", ("resume_push", "Resume a push"));
     declare(schemas, on(Method::POST, push::resume), path, names, &[Scope::Push])
-        .text("Requests are sent again, for whatever reason the push was paused.")
+        .text("Resumes the requests, whatever the reason for the pause.")
         .may_take_nothing()
-        .gives(
-            200,
-            "The push is not paused.",
-            &schemas.answer::<PushResponse>(),
-            &example("running"),
-        )
+        .gives(200, "The push was resumed.", &schemas.answer::<PushResponse>(), &example("running"))
         .refuses(&[Code::PushNotFound])
 }
 

@@ -20,8 +20,8 @@ const TIMEOUT: Millis = Millis::new(15_000);
 const BATCH: u16 = 100;
 const LINGER: Millis = Millis::new(200);
 
-/// The push of a topic: alone, or with all fields of a GET, so that a client can send its whole
-/// answer back.
+/// The push of a topic. Also takes the read-only fields of a GET, so that a client can edit an
+/// answer and send it back.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[expect(dead_code, reason = "some fields are only accepted, not read")]
@@ -101,7 +101,7 @@ enum NewAuthorization {
 }
 
 impl PutPush {
-    /// Checks the push for the topic of the path. `check_url` returns what the URL must be.
+    /// Checks the push for the topic of the path. `check_url` returns a message that completes "`url` …".
     pub fn valid(
         self,
         topic: &Topic,
@@ -118,7 +118,7 @@ impl PutPush {
             return Err(Problem::field("url", detail));
         }
         if !url.bytes().all(|byte| byte.is_ascii_graphic()) {
-            let detail = "must be of visible ASCII, with other characters encoded as in RFC 3986";
+            let detail = "must be visible ASCII; percent-encode other characters";
             return Err(Problem::field("url", detail));
         }
         check_url(&url).map_err(|detail| Problem::field("url", detail))?;
@@ -182,8 +182,7 @@ impl NewPush {
             NewAuthorization::Kept => {
                 let stored = old.and_then(|old| old.authorization.clone());
                 Some(stored.ok_or_else(|| {
-                    let detail =
-                        "must be the value itself: there is no stored one that \"***\" keeps";
+                    let detail = "must be a value: there is no stored value for \"***\" to keep";
                     Problem::field("headers.authorization", detail)
                 })?)
             }

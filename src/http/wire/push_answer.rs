@@ -40,7 +40,7 @@ pub struct PushResponse {
     /// target fails, and one request a second probes it.
     #[schemars(extend("enum" = ["running", "paused", "open"]))]
     state: &'static str,
-    /// Why no requests are sent; null if they are. For a paused push `requested`, `imported` or
+    /// Why the push is not `running`; null if it is. For a paused push `requested`, `imported` or
     /// `failing`.
     reason: Option<String>,
     /// Requests that are under way on this server.
@@ -147,7 +147,7 @@ impl PushResponse {
 pub struct TestResponse {
     /// The request that was sent.
     request: TestRequest,
-    /// The answer, or the `error` for which there is none.
+    /// The answer, or an `error` if there is none.
     response: TestAnswer,
 }
 
@@ -158,7 +158,7 @@ struct TestRequest {
     method: &'static str,
     /// The URL of the push.
     url: String,
-    /// Headers of the request; the value of `authorization` is left out.
+    /// Headers of the request; `authorization` is shown as `***`.
     headers: BTreeMap<String, String>,
     /// Body of the request, as text.
     body: String,
@@ -171,7 +171,7 @@ struct TestAnswer {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "u16")]
     status: Option<u16>,
-    /// Beginning of the body of the answer; absent if the endpoint does not have a public address.
+    /// Beginning of the body of the answer; absent if it is empty or could not be read whole, or if the endpoint's address is not public.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String")]
     body: Option<String>,

@@ -1,4 +1,4 @@
-//! Rate: a maximum number of requests in a time.
+//! Rate: a maximum number of requests per second, minute or hour.
 
 use std::{fmt, str::FromStr, time::Duration};
 

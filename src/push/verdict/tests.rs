@@ -14,7 +14,7 @@ fn answer(status: u16, body: &'static str) -> Answer {
 fn one(status: u16, body: &'static str) -> (Verdict, bool) {
     let mut judged = Judged::of_one(Ok(answer(status, body)), NOW);
     assert_eq!(judged.status, Some(status));
-    (judged.verdicts.remove(0), judged.is_ill)
+    (judged.verdicts.remove(0), judged.is_target_failure)
 }
 
 #[test]
@@ -22,9 +22,14 @@ fn each_status_has_its_verdict() {
     for status in [200, 201, 204, 299] {
         assert_eq!(one(status, ""), (Verdict::Accepted(None), false), "{status}");
     }
-    for (status, is_ill) in [(300, false), (302, false), (400, false), (404, false), (500, false)] {
+    for (status, is_target_failure) in
+        [(300, false), (302, false), (400, false), (404, false), (500, false)]
+    {
         let (verdict, ill) = one(status, "no");
-        assert!(matches!(verdict, Verdict::Failed(_)) && ill == is_ill, "{status}: {verdict:?}");
+        assert!(
+            matches!(verdict, Verdict::Failed(_)) && ill == is_target_failure,
+            "{status}: {verdict:?}"
+        );
     }
     for status in [429, 502, 503, 504] {
         let (verdict, ill) = one(status, "");
@@ -39,7 +44,7 @@ fn each_status_has_its_verdict() {
 fn failures_count_only_if_the_request_was_sent() {
     let judged = |failure: Failure| {
         let mut judged = Judged::of_one(Err(failure), NOW);
-        (judged.verdicts.remove(0), judged.is_ill)
+        (judged.verdicts.remove(0), judged.is_target_failure)
     };
     let text = || "why".to_owned();
     let later = Verdict::Later { after: None, error: text() };

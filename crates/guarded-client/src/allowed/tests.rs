@@ -64,6 +64,6 @@ fn a_refusal_names_host_address_and_class() {
         .check_address("a.example", "::ffff:10.0.0.1".parse().expect("an address"));
     let refused = refused.expect_err("refused");
     assert!(matches!(refused, Refused::Address { class: AddressClass::Private, .. }));
-    let text = "a.example has an address that is private and in no allowed network";
+    let text = "the address of a.example is private and in no allowed network";
     assert_eq!(refused.to_string(), text);
 }

@@ -82,7 +82,7 @@ async fn names_of_private_addresses_are_refused() {
             matches!(
                 failure,
                 Err(Failure::NotSent(ref text))
-                    if text.starts_with("a.test has an address that is ") && !text.contains(&address)
+                    if text.starts_with("the address of a.test is ") && !text.contains(&address)
             ),
             "{failure:?}"
         );
