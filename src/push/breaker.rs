@@ -55,6 +55,13 @@ impl Breaker {
         };
     }
 
+    /// Allows one request if the breaker is open.
+    pub fn recover(&mut self) {
+        if self.state == State::Open {
+            self.state = State::Recovering(1);
+        }
+    }
+
     /// Records a request that failed because of the target. `recent` are the results of the last
     /// ten seconds, with this one.
     pub fn record_failure(&mut self, recent: Results) {

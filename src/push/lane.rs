@@ -9,6 +9,7 @@ use std::{
 use tokio::sync::Notify;
 
 use super::{
+    limiter::Limiter,
     status::PushFailure,
     window::{Results, Window},
 };
@@ -21,6 +22,7 @@ const MAX_FAILING_TIME: Duration = Duration::from_secs(5 * 86_400);
 /// Requests of one topic on this server. Requests that began before a change of the push count too.
 pub struct Lane {
     state: Mutex<State>,
+    limiter: Mutex<Limiter>,
     /// Notified when a request or a transition after it has ended.
     pub freed: Notify,
 }
@@ -45,7 +47,11 @@ impl Lane {
             failures: VecDeque::new(),
             failing_since: None,
         };
-        Self { state: Mutex::new(state), freed: Notify::new() }
+        Self {
+            state: Mutex::new(state),
+            limiter: Mutex::new(Limiter::new(now)),
+            freed: Notify::new(),
+        }
     }
 
     /// Returns how many more requests may begin if `share` may be under way. As many again may wait
@@ -56,9 +62,9 @@ impl Lane {
         share.saturating_sub(busy)
     }
 
-    /// Records that requests begin.
-    pub fn begin(&self, count: usize) {
-        self.lock().sending += count;
+    /// Records that a request begins.
+    pub fn begin(&self) {
+        self.lock().sending += 1;
     }
 
     /// Records that a request has ended and its jobs are being settled.
@@ -78,17 +84,25 @@ impl Lane {
         self.freed.notify_one();
     }
 
-    /// Records the result of a request. Returns whether every request of the last five days has
-    /// failed.
-    pub fn record(&self, results: Results, failure: Option<PushFailure>, now: Instant) -> bool {
+    /// Records the result of a request, and whether the endpoint accepted a job of it. Returns
+    /// whether no job was accepted in the last five days.
+    pub fn record(
+        &self,
+        results: Results,
+        failure: Option<PushFailure>,
+        has_accepted: bool,
+        now: Instant,
+    ) -> bool {
         let mut state = self.lock();
         state.window.record(now, results);
-        let Some(failure) = failure else {
+        if let Some(failure) = failure {
+            state.failures.truncate(SHOWN_FAILURES - 1);
+            state.failures.push_front(failure);
+        }
+        if has_accepted {
             state.failing_since = None;
             return false;
-        };
-        state.failures.truncate(SHOWN_FAILURES - 1);
-        state.failures.push_front(failure);
+        }
         let since = *state.failing_since.get_or_insert(now);
         now.saturating_duration_since(since) >= MAX_FAILING_TIME
     }
@@ -96,6 +110,17 @@ impl Lane {
     /// Restarts the five days of failures.
     pub fn restart_failing_time(&self) {
         self.lock().failing_since = None;
+    }
+
+    /// Returns whether requests are under way or their jobs are being settled.
+    pub fn is_busy(&self) -> bool {
+        let state = self.lock();
+        state.sending + state.settling > 0
+    }
+
+    /// Returns the limiter of the rate.
+    pub fn limiter(&self) -> MutexGuard<'_, Limiter> {
+        self.limiter.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns the requests under way.
@@ -127,11 +152,11 @@ mod tests {
     #[test]
     fn a_slow_store_slows_the_requests_down() {
         let lane = Lane::new(Instant::now());
-        lane.begin(3);
+        (0..3).for_each(|_| lane.begin());
         assert_eq!((lane.room(4), lane.in_flight()), (1, 3));
         (0..3).for_each(|_| lane.settle());
         assert_eq!(lane.room(4), 4);
-        lane.begin(3);
+        (0..3).for_each(|_| lane.begin());
         assert_eq!(lane.room(4), 1);
         lane.settle();
         assert_eq!(lane.room(4), 2, "six are under way or being settled, of at most eight");
@@ -146,17 +171,17 @@ mod tests {
         let lane = Lane::new(start);
         let at = |days: u64| start + Duration::from_secs(days * 86_400);
         let results = Results::default();
-        assert!(!lane.record(results, Some(failure(1)), at(0)));
-        assert!(!lane.record(results, Some(failure(2)), at(4)));
-        assert!(lane.record(results, Some(failure(3)), at(5)));
-        assert!(!lane.record(results, None, at(5)));
-        assert!(!lane.record(results, Some(failure(4)), at(6)));
+        assert!(!lane.record(results, Some(failure(1)), false, at(0)));
+        assert!(!lane.record(results, Some(failure(2)), false, at(4)));
+        assert!(lane.record(results, Some(failure(3)), false, at(5)));
+        assert!(!lane.record(results, Some(failure(3)), true, at(5)));
+        assert!(!lane.record(results, Some(failure(4)), false, at(6)));
         for number in 5..20 {
-            lane.record(results, Some(failure(number)), at(7));
+            lane.record(results, Some(failure(number)), false, at(7));
         }
         let (_, failures) = lane.recent(at(7));
         assert_eq!((failures.len(), failures[0].at.get(), failures[9].at.get()), (10, 19, 10));
         lane.restart_failing_time();
-        assert!(!lane.record(results, Some(failure(1)), at(20)));
+        assert!(!lane.record(results, Some(failure(1)), false, at(20)));
     }
 }

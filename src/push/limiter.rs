@@ -9,12 +9,14 @@ const BURST: Duration = Duration::from_millis(100);
 pub struct Limiter {
     available: f64,
     filled: Instant,
+    /// Maximum of `available`.
+    most: f64,
 }
 
 impl Limiter {
     /// Creates a limiter that allows the first request at once.
     pub fn new(now: Instant) -> Self {
-        Self { available: 1.0, filled: now }
+        Self { available: 1.0, filled: now, most: 1.0 }
     }
 
     /// Takes up to `wanted` requests where `count` are allowed in each `period`, and returns how
@@ -34,8 +36,8 @@ impl Limiter {
         #[expect(clippy::cast_precision_loss, reason = "at most a million")]
         let per_second = count as f64 / period.as_secs_f64();
         let elapsed = now.saturating_duration_since(self.filled).as_secs_f64();
-        let most = (per_second * BURST.as_secs_f64()).max(1.0);
-        self.available = (self.available + elapsed * per_second).min(most);
+        self.most = (per_second * BURST.as_secs_f64()).max(1.0);
+        self.available = (self.available + elapsed * per_second).min(self.most);
         self.filled = now;
         if self.available < 1.0 {
             return Err(Duration::from_secs_f64((1.0 - self.available) / per_second));
@@ -56,7 +58,7 @@ impl Limiter {
     pub fn give_back(&mut self, unused: usize) {
         #[expect(clippy::cast_precision_loss, reason = "at most 100,000")]
         let unused = unused as f64;
-        self.available += unused;
+        self.available = (self.available + unused).min(self.most);
     }
 }
 

@@ -3,6 +3,8 @@
 //! A push pops and finishes jobs by the transitions that all other consumers use.
 
 mod breaker;
+mod collector;
+mod flight;
 mod lane;
 mod limiter;
 mod meters;

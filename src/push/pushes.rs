@@ -9,7 +9,10 @@ use std::{
 use guarded_client::{Allowed, Client, TargetUrl};
 use prometheus_client::registry::Registry;
 use tokio::sync::Semaphore;
-use tokio_util::{sync::CancellationToken, task::TaskTracker};
+use tokio_util::{
+    sync::{CancellationToken, DropGuard},
+    task::TaskTracker,
+};
 
 use super::{
     lane::Lane,
@@ -153,6 +156,11 @@ impl Pushes {
         Some(trial::send(&self.shared.client, topic, push).await)
     }
 
+    /// Returns a guard that ends the workers when it is dropped.
+    pub fn stop_on_drop(&self) -> DropGuard {
+        self.stop.clone().drop_guard()
+    }
+
     /// Ends the workers, so that no more jobs are popped; requests under way continue.
     pub fn stop(&self) {
         self.stop.cancel();
@@ -195,7 +203,7 @@ impl Pushes {
             }
             is_same
         });
-        lock(&self.lanes).retain(|topic, _| pushes.contains_key(topic));
+        lock(&self.lanes).retain(|topic, lane| pushes.contains_key(topic) || lane.is_busy());
         let mut used = HashSet::new();
         for (topic, push) in pushes {
             let url = match TargetUrl::parse(&push.url) {
@@ -212,8 +220,8 @@ impl Pushes {
                 running.insert(topic, Running { push, stop });
             }
         }
-        lock(&self.targets).retain(|name, _| {
-            let is_used = used.contains(name);
+        lock(&self.targets).retain(|name, target| {
+            let is_used = used.contains(name) || target.in_flight() > 0;
             if !is_used {
                 self.shared.meters.remove(name);
             }

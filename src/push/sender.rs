@@ -9,6 +9,7 @@ use futures::join;
 use guarded_client::{Answer, Failure, Limits, TargetUrl};
 
 use super::{
+    flight::Flight,
     lane::Lane,
     request::{Prepared, Template},
     shared::Shared,
@@ -26,6 +27,9 @@ use crate::{
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
+/// Time by which the TTR of a pushed job exceeds that of its request, in milliseconds.
+const MARGIN: u64 = 10_000;
+
 /// A push with one version of its setting.
 pub struct Sender {
     pub shared: Arc<Shared>,
@@ -38,33 +42,40 @@ pub struct Sender {
 }
 
 impl Sender {
-    /// Sends one request with these jobs, for which the lane and the target have begun a request.
-    /// `share` is this server's share of the push's concurrency.
-    pub async fn send(self: Arc<Self>, jobs: Vec<PoppedJob>, share: usize) {
+    /// Returns the TTR of the jobs of a request.
+    pub fn ttr(&self) -> Millis {
+        Millis::new(self.push.timeout().get() + self.linger() + MARGIN)
+    }
+
+    /// Returns how long jobs may be held before their request begins. The rest of the TTR is enough
+    /// for the request and the transition after it.
+    pub fn longest_hold(&self) -> Duration {
+        Duration::from_millis(self.linger() + MARGIN / 2)
+    }
+
+    /// Returns how long a batch waits for more jobs, in milliseconds.
+    fn linger(&self) -> u64 {
+        self.push.batch.map_or(0, |batch| batch.linger)
+    }
+
+    /// Sends the request with these jobs that `flight` counts.
+    pub async fn send(self: Arc<Self>, jobs: Vec<PoppedJob>, mut flight: Flight) {
         let began = Instant::now();
         let answer = tokio::select! {
             answer = self.exchange(&jobs) => Some(answer),
             () = self.shared.abort.cancelled() => None,
         };
-        let Some(answer) = answer else {
-            self.target.abandon();
-            self.lane.settle();
-            self.give_back(jobs).await;
-            self.lane.end();
-            return;
-        };
+        let Some(answer) = answer else { return self.give_back(jobs).await };
         let judged = self.judge(answer, &jobs);
         let ended = Ended {
             is_delivered: judged.failure().is_none(),
-            is_target_failure: judged.is_target_failure,
+            health: judged.health,
+            is_busy: judged.verdicts.iter().any(Verdict::is_later),
             time: began.elapsed(),
-            share,
         };
-        self.target.end(ended, Instant::now());
-        self.lane.settle();
+        flight.ended(ended);
         self.note(&judged, ended, &jobs);
         self.settle(jobs, judged.verdicts).await;
-        self.lane.end();
     }
 
     async fn exchange(&self, jobs: &[PoppedJob]) -> Result<Answer, Failure> {
@@ -103,7 +114,8 @@ impl Sender {
             status: judged.status,
             error: error.to_owned(),
         });
-        if self.lane.record(ended.results(), failure, Instant::now()) {
+        let has_accepted = judged.verdicts.iter().any(|one| matches!(one, Verdict::Accepted(_)));
+        if self.lane.record(ended.results(), failure, has_accepted, Instant::now()) {
             self.lane.restart_failing_time();
             let (shared, topic) = (Arc::clone(&self.shared), self.topic.clone());
             self.shared.tasks.spawn(async move { shared.pause_failing(&topic).await });

@@ -21,6 +21,8 @@ const FIRST_DELAY: Millis = Millis::new(5_000);
 const LONGEST_DELAY: Millis = Millis::new(300_000);
 /// Time over which the breaker compares failures with all requests, in seconds.
 const BREAKER_SECONDS: u64 = 10;
+/// Time without a result after which an open breaker allows one request again.
+const FORGOTTEN_AFTER: Duration = Duration::from_secs(60);
 
 /// State of a target on this server.
 pub struct Target {
@@ -33,8 +35,20 @@ pub struct Target {
 
 struct State {
     breaker: Breaker,
-    window: Window,
+    /// Number of the breaker's state. Results of requests that began in an earlier state do not
+    /// change the breaker.
+    epoch: u64,
+    /// When the breaker last changed or got a result.
+    heard: Instant,
+    /// Requests under way that began in this state.
+    in_epoch: usize,
+    /// All requests under way.
     in_flight: usize,
+    /// Largest share of a push to this target.
+    share: usize,
+    /// Results since the breaker changed.
+    since_change: Window,
+    window: Window,
     /// Time of the last probe of this server, in Unix seconds.
     last_probe: Option<u64>,
     retry_delay: Millis,
@@ -42,22 +56,43 @@ struct State {
     increased_at: Option<Instant>,
 }
 
+/// Result of a request for its target.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Health {
+    /// The target answered.
+    Available,
+    /// The request failed because of the target.
+    Unavailable,
+    /// The request does not show how the target is.
+    Unknown,
+}
+
 /// Result of a request, as far as it concerns the target.
 #[derive(Debug, Clone, Copy)]
 pub struct Ended {
     /// Whether the endpoint accepted every job of the request.
     pub is_delivered: bool,
-    /// Whether the request failed because of the target.
-    pub is_target_failure: bool,
+    /// Whether the target works.
+    pub health: Health,
+    /// Whether the endpoint asked to send a job later.
+    pub is_busy: bool,
     /// Time that the request took.
     pub time: Duration,
-    /// This server's share of the push's concurrency: the breaker closes when its limit reaches it.
-    pub share: usize,
 }
 
 impl State {
-    fn end_one(&mut self) {
-        self.in_flight = self.in_flight.saturating_sub(1);
+    /// Changes the breaker. If its state is another one then, requests under way count no longer.
+    fn change(&mut self, now: Instant, change: impl FnOnce(&mut Breaker)) -> bool {
+        let before = self.breaker.state();
+        change(&mut self.breaker);
+        self.heard = now;
+        let has_changed = self.breaker.state() != before;
+        if has_changed {
+            self.epoch += 1;
+            self.in_epoch = 0;
+            self.since_change = Window::new(now);
+        }
+        has_changed
     }
 }
 
@@ -65,8 +100,8 @@ impl Ended {
     /// Returns the counts of the request.
     pub fn results(self) -> Results {
         let delivered = u32::from(self.is_delivered);
-        let (failed, unavailable) = (1 - delivered, self.is_target_failure.into());
-        Results { delivered, failed, unavailable, time: self.time }
+        let unavailable = u32::from(self.health == Health::Unavailable);
+        Results { delivered, failed: 1 - delivered, unavailable, time: self.time }
     }
 }
 
@@ -74,8 +109,13 @@ impl Target {
     pub fn new(name: String, now: Instant) -> Self {
         let state = State {
             breaker: Breaker::default(),
-            window: Window::new(now),
+            epoch: 0,
+            heard: now,
+            in_epoch: 0,
             in_flight: 0,
+            share: 0,
+            since_change: Window::new(now),
+            window: Window::new(now),
             last_probe: None,
             retry_delay: FIRST_DELAY,
             increased_at: None,
@@ -86,7 +126,7 @@ impl Target {
     /// Returns how many more requests the breaker allows now; `None` without a limit.
     pub fn room(&self) -> Option<usize> {
         let state = self.lock();
-        state.breaker.limit().map(|limit| limit.saturating_sub(state.in_flight))
+        state.breaker.limit().map(|limit| limit.saturating_sub(state.in_epoch))
     }
 
     /// Takes this second's probe of a target whose breaker is open. Returns whether this server may
@@ -102,45 +142,56 @@ impl Target {
         is_free
     }
 
-    /// Returns a probe that was not sent, so that another push can send it.
-    pub fn give_probe_back(&self) {
-        self.lock().last_probe = None;
-    }
-
-    /// Records that requests begin.
-    pub fn begin(&self, count: usize) {
-        self.lock().in_flight += count;
-    }
-
-    /// Records that a request ended without a result.
-    pub fn abandon(&self) {
-        self.lock().end_one();
-        self.changed.notify_waiters();
-    }
-
-    /// Records the end of a request.
-    pub fn end(&self, ended: Ended, now: Instant) {
+    /// Returns the probe of a second that was not sent, so that another push can send it.
+    pub fn give_probe_back(&self, second: u64) {
         let mut state = self.lock();
-        state.end_one();
-        state.window.record(now, ended.results());
-        let before = (state.breaker.state(), state.breaker.limit());
-        if ended.is_target_failure {
-            let recent = state.window.last(now, BREAKER_SECONDS);
-            state.breaker.record_failure(recent);
-        } else {
-            state.breaker.record_available(ended.share);
-            (state.retry_delay, state.increased_at) = (FIRST_DELAY, None);
+        if state.last_probe == Some(second) {
+            state.last_probe = None;
         }
-        let after = (state.breaker.state(), state.breaker.limit());
+    }
+
+    /// Counts a request and returns the number of the breaker's state. `share` is this server's
+    /// share of the push's concurrency.
+    pub fn begin(&self, share: usize) -> u64 {
+        let mut state = self.lock();
+        state.in_flight += 1;
+        state.in_epoch += 1;
+        state.share = state.share.max(share);
+        state.epoch
+    }
+
+    /// Records the end of a request that began in state `epoch`; `ended` is `None` if it has no
+    /// result.
+    pub fn end(&self, epoch: u64, ended: Option<Ended>, now: Instant) {
+        let mut state = self.lock();
+        state.in_flight = state.in_flight.saturating_sub(1);
+        let is_current = epoch == state.epoch;
+        if is_current {
+            state.in_epoch = state.in_epoch.saturating_sub(1);
+        }
+        let is_limited = state.breaker.limit().is_some();
+        let mut has_changed = false;
+        if let Some(ended) = ended {
+            state.window.record(now, ended.results());
+            if ended.health == Health::Available && !ended.is_busy {
+                (state.retry_delay, state.increased_at) = (FIRST_DELAY, None);
+            }
+            if is_current {
+                state.since_change.record(now, ended.results());
+                let (share, recent) = (state.share, state.since_change.last(now, BREAKER_SECONDS));
+                has_changed = state.change(now, |breaker| match ended.health {
+                    Health::Available => breaker.record_available(share),
+                    Health::Unavailable => breaker.record_failure(recent),
+                    Health::Unknown => {}
+                });
+            }
+        }
+        let name = state.breaker.state().name();
         drop(state);
-        if before.0 != after.0 {
-            tracing::info!(
-                target = self.name,
-                state = after.0.name(),
-                "the target of a push changed"
-            );
+        if has_changed {
+            tracing::info!(target = self.name, state = name, "the target of a push changed");
         }
-        if before != after {
+        if has_changed || is_limited {
             self.changed.notify_waiters();
         }
     }
@@ -160,9 +211,15 @@ impl Target {
         state.retry_delay
     }
 
-    /// Returns the state of the breaker.
+    /// Returns the state of the breaker. An open breaker that nothing has probed for a minute, for
+    /// instance since no job is ready, allows one request again.
     pub fn breaker(&self) -> BreakerState {
-        self.lock().breaker.state()
+        let (mut state, now) = (self.lock(), Instant::now());
+        let is_forgotten = now.saturating_duration_since(state.heard) >= FORGOTTEN_AFTER;
+        if is_forgotten && state.in_flight == 0 {
+            state.change(now, Breaker::recover);
+        }
+        state.breaker.state()
     }
 
     /// Returns whether the breaker is open.
@@ -187,57 +244,4 @@ impl Target {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const ILL: Ended = Ended {
-        is_delivered: false,
-        is_target_failure: true,
-        time: Duration::from_millis(3),
-        share: 4,
-    };
-    const WELL: Ended = Ended { is_delivered: true, is_target_failure: false, ..ILL };
-
-    fn open(now: Instant) -> Target {
-        let target = Target::new("http://a:80".to_owned(), now);
-        for _ in 0..10 {
-            target.begin(1);
-            target.end(ILL, now);
-        }
-        target
-    }
-
-    #[test]
-    fn an_open_target_is_probed_once_a_second() {
-        let target = open(Instant::now());
-        assert_eq!((target.breaker(), target.room()), (BreakerState::Open, Some(0)));
-        let place = Place { index: 1, servers: 2 };
-        assert!(!target.take_probe(place, 10), "the other server has the turn");
-        assert!(target.take_probe(place, 11) && !target.take_probe(place, 11));
-        target.give_probe_back();
-        assert!(target.take_probe(place, 11));
-        target.begin(1);
-        target.end(WELL, Instant::now());
-        assert_eq!((target.breaker(), target.room()), (BreakerState::Recovering, Some(1)));
-        assert!(!target.take_probe(place, 13));
-        target.begin(1);
-        assert_eq!(target.room(), Some(0));
-        target.abandon();
-        assert_eq!((target.room(), target.in_flight()), (Some(1), 0));
-    }
-
-    #[test]
-    fn the_delay_doubles_each_time_it_has_passed() {
-        let start = Instant::now();
-        let target = open(start);
-        let at = |seconds| target.retry_delay(start + Duration::from_secs(seconds)).get();
-        assert_eq!([at(0), at(1), at(4)], [5_000; 3]);
-        assert_eq!([at(5), at(14)], [10_000; 2]);
-        assert_eq!(at(15), 20_000);
-        assert_eq!([at(100), at(200), at(400), at(1_000)], [40_000, 80_000, 160_000, 300_000]);
-        assert_eq!(at(2_000), 300_000);
-        target.begin(1);
-        target.end(WELL, start);
-        assert_eq!(at(2_001), 5_000);
-    }
-}
+mod tests;

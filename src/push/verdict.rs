@@ -9,6 +9,7 @@ use jiff::fmt::rfc2822;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
+use super::target::Health;
 use crate::job::{JobId, MAX_RESULT_BYTES, Millis, UnixMillis, beginning, check_json};
 
 /// Maximum size of the part of an answer that a job's error repeats.
@@ -36,6 +37,11 @@ pub enum Verdict {
 }
 
 impl Verdict {
+    /// Returns whether the endpoint cannot take the job now.
+    pub fn is_later(&self) -> bool {
+        matches!(self, Self::Later { .. })
+    }
+
     /// Returns the reason why the job was not accepted.
     fn error(&self) -> Option<&str> {
         match self {
@@ -50,8 +56,8 @@ impl Verdict {
 pub struct Judged {
     /// Verdict of each job, in the order of the request.
     pub verdicts: Vec<Verdict>,
-    /// Whether the request failed because of the target.
-    pub is_target_failure: bool,
+    /// Whether the target works.
+    pub health: Health,
     /// Status of the answer; `None` without an answer.
     pub status: Option<u16>,
 }
@@ -80,24 +86,30 @@ impl Judged {
         now: UnixMillis,
         accepted: impl FnOnce(&Answer) -> Vec<Verdict>,
     ) -> Self {
-        let (verdict, is_target_failure, status) = match answer {
+        let (verdict, health, status) = match answer {
             Ok(answer) if answer.status.is_success() => {
                 let (verdicts, status) = (accepted(&answer), Some(answer.status.as_u16()));
-                return Self { verdicts, is_target_failure: false, status };
+                let is_busy = verdicts.iter().all(Verdict::is_later);
+                let health = if is_busy { Health::Unavailable } else { Health::Available };
+                return Self { verdicts, health, status };
             }
             Ok(answer) => {
                 let error = described(answer.status, quote(&answer).as_deref());
                 let after = retry_after(&answer.headers, now);
                 let verdict = of_status(answer.status, after, error);
-                (verdict, is_unavailable(answer.status), Some(answer.status.as_u16()))
+                let is_unavailable = is_unavailable(answer.status);
+                let health = if is_unavailable { Health::Unavailable } else { Health::Available };
+                (verdict, health, Some(answer.status.as_u16()))
             }
-            Err(Failure::NotSent(error)) => (Verdict::Later { after: None, error }, true, None),
-            Err(Failure::TimedOut(error)) => (Verdict::Failed(error), true, None),
+            Err(Failure::NotSent(error)) => {
+                (Verdict::Later { after: None, error }, Health::Unavailable, None)
+            }
+            Err(Failure::TimedOut(error)) => (Verdict::Failed(error), Health::Unavailable, None),
             Err(Failure::Lost(error) | Failure::Compressed(error)) => {
-                (Verdict::Failed(error), false, None)
+                (Verdict::Failed(error), Health::Unknown, None)
             }
         };
-        Self { verdicts: vec![verdict; count], is_target_failure, status }
+        Self { verdicts: vec![verdict; count], health, status }
     }
 }
 
@@ -209,7 +221,8 @@ impl OneResult {
     }
 }
 
-/// Returns the maximum size of an answer that is read: 64 KiB, and 256 bytes for each job of a batch.
+/// Returns the maximum size of an answer that is read: 64 KiB, and 256 bytes for each job of a
+/// batch.
 pub fn answer_bytes(batch: Option<usize>) -> usize {
     (64 << 10) + 256 * batch.unwrap_or_default()
 }

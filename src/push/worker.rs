@@ -5,30 +5,20 @@ use std::{
     time::{Duration, Instant},
 };
 
-use futures::{future::join_all, join};
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
-use super::{limiter::Limiter, sender::Sender, share::Place, status::BreakerState};
-use crate::{
-    job::{Millis, PoppedJob, PushBatch},
-    queue::{PendingDelivery, Pop},
-    store::{Clock, StoreError},
+use super::{
+    collector::{BATCHES, Collector, MAX_POP},
+    flight::Flight,
+    sender::Sender,
+    share::Place,
 };
+use crate::{queue::PendingDelivery, store::Clock};
 
-/// Time by which the TTR of a pushed job exceeds that of its request.
-const MARGIN: Millis = Millis::new(10_000);
-/// How long a pop waits for jobs.
-const WAIT: Duration = Duration::from_secs(20);
-/// Maximum number of jobs of one pop.
-const MAX_POP: usize = 100;
-/// Total size of the bodies of one request, in bytes, at which it takes no more jobs.
-const MAX_BODIES: usize = 4 << 20;
 /// Maximum time that a worker waits for a quarter of its requests to become free, so that one pop
 /// serves several of them.
 const GATHER: Duration = Duration::from_millis(2);
-/// Number of batches that are collected at once while every batch is full.
-const BATCHES: usize = 4;
 /// Time between two looks at the share of this server and the state of the target.
 const TICK: Duration = Duration::from_secs(1);
 /// Time between two looks while the target is open, so that no probe of this server is missed.
@@ -42,28 +32,28 @@ pub struct Worker {
 }
 
 /// State of a worker between two turns.
+#[derive(Default)]
 struct Progress {
-    limiter: Limiter,
     /// When the worker stops waiting for more free requests; `None` if it does not wait.
     gather_until: Option<Instant>,
-    /// Whether the last batches were full.
+    /// Whether the last batch was full.
     is_busy: bool,
 }
 
 /// Requests that may begin now.
-struct Turn {
-    count: usize,
-    /// Whether the request probes a target that fails.
-    is_probe: bool,
+pub struct Turn {
+    pub count: usize,
+    /// The second for which the request probes a target that fails; `None` if it does not probe.
+    pub probe: Option<u64>,
     /// This server's share of the concurrency.
-    share: usize,
+    pub share: usize,
 }
 
 impl Worker {
     /// Runs until the worker is stopped.
     pub async fn run(self) {
-        let limiter = Limiter::new(Instant::now());
-        let mut progress = Progress { limiter, gather_until: None, is_busy: false };
+        let (lane, target) = (&self.sender.lane, &self.sender.target);
+        let mut progress = Progress::default();
         while !self.stop.is_cancelled() {
             let pause = match self.turn(&mut progress) {
                 Ok(turn) => self.take(turn, &mut progress).await,
@@ -74,7 +64,8 @@ impl Worker {
             }
             tokio::select! {
                 () = sleep(pause) => {}
-                () = self.sender.lane.freed.notified() => {}
+                () = lane.freed.notified() => {}
+                () = target.changed.notified() => {}
                 () = self.stop.cancelled() => {}
             }
         }
@@ -83,42 +74,45 @@ impl Worker {
     /// Returns the requests that may begin now, or how long to wait if there are none.
     fn turn(&self, progress: &mut Progress) -> Result<Turn, Duration> {
         let (place, share) = self.share().ok_or(TICK)?;
-        let free = self.sender.lane.room(share);
-        if free == 0 {
-            return Err(TICK);
-        }
-        progress.gather(free < share.div_ceil(4))?;
         let target = &self.sender.target;
-        let is_probe = target.breaker() == BreakerState::Open;
-        let wanted = match target.room() {
-            _ if is_probe => {
-                let second = Clock::Own.now().floor.get() / 1_000;
-                usize::from(target.take_probe(place, second))
+        let free = self.sender.lane.room(share);
+        let (wanted, probe) = if target.is_open() {
+            let second = Clock::Own.now().floor.get() / 1_000;
+            if !target.take_probe(place, second) {
+                return Err(PROBE_TICK);
             }
-            room => room.map_or(free, |room| free.min(room)),
+            (1, Some(second))
+        } else {
+            progress.gather(free > 0 && free < share.div_ceil(4))?;
+            (target.room().map_or(free, |room| free.min(room)), None)
         };
         if wanted == 0 {
-            return Err(if is_probe { PROBE_TICK } else { TICK });
+            return Err(TICK);
         }
         let most = match self.sender.push.batch {
             None => MAX_POP,
             Some(batch) if progress.is_busy && usize::from(batch.max) <= MAX_POP => BATCHES,
             Some(_) => 1,
         };
-        let wanted = wanted.min(most);
-        let count = match self.sender.push.rate {
-            None => wanted,
-            Some(rate) => {
-                let count = usize::try_from(rate.count()).unwrap_or(usize::MAX);
-                let part = (place.part_of(count), rate.period());
-                progress.limiter.take(part, wanted, Instant::now()).inspect_err(|_| {
-                    if is_probe {
-                        target.give_probe_back();
-                    }
-                })?
-            }
-        };
-        Ok(Turn { count, is_probe, share })
+        let count = self.within_rate(place, wanted.min(most));
+        let count = count.inspect_err(|_| self.give_probe_back(probe))?;
+        Ok(Turn { count, probe, share })
+    }
+
+    /// Returns how many of the requests the rate allows now, or how long to wait if it allows none.
+    fn within_rate(&self, place: Place, wanted: usize) -> Result<usize, Duration> {
+        let Some(rate) = self.sender.push.rate else { return Ok(wanted) };
+        let count = usize::try_from(rate.count()).unwrap_or(usize::MAX);
+        let part = (place.part_of(count), rate.period());
+        let taken = self.sender.lane.limiter().take(part, wanted, Instant::now());
+        // The place of this server may change meanwhile.
+        taken.map_err(|wait| wait.min(TICK))
+    }
+
+    fn give_probe_back(&self, probe: Option<u64>) {
+        if let Some(second) = probe {
+            self.sender.target.give_probe_back(second);
+        }
     }
 
     /// Returns the place of this server and its share of the concurrency; `None` if it has none.
@@ -131,95 +125,46 @@ impl Worker {
 
     /// Pops jobs for these requests and starts them. Returns how long to wait before the next turn.
     async fn take(&self, turn: Turn, progress: &mut Progress) -> Duration {
-        let wait = if turn.is_probe { Duration::ZERO } else { WAIT };
+        let collector = Collector { sender: &self.sender };
+        let (mut begun, mut part) = (0, PendingDelivery::default());
+        if progress.is_busy {
+            let ready = collector.ready_batches(turn.count).await;
+            begun = self.start(ready.full, turn.share);
+            part = ready.part;
+        }
+        progress.is_busy = begun > 0;
+        let is_done = begun > 0 && part.jobs().is_empty();
         let popped = tokio::select! {
             biased;
+            () = async {}, if is_done => Ok(Vec::new()),
             () = self.stop.cancelled() => Ok(Vec::new()),
-            popped = self.collect(turn.count, wait) => popped,
+            popped = collector.collect(part, &turn) => popped,
             () = self.until_limit_drops(&turn) => Ok(Vec::new()),
         };
-        let (requests, pause) = match popped {
-            // A stopped worker gives its jobs back.
-            _ if self.stop.is_cancelled() => (Vec::new(), Duration::ZERO),
-            Ok(deliveries) => (self.requests(deliveries), Duration::ZERO),
+        let pause = match popped {
+            Ok(requests) => {
+                let is_full = |one: &PendingDelivery| one.jobs().len() >= collector.max();
+                progress.is_busy |= requests.iter().any(is_full);
+                begun += self.start(requests, turn.share);
+                Duration::ZERO
+            }
             Err(error) => {
                 tracing::debug!(topic = %self.sender.topic, %error, "a push failed to pop jobs");
-                (Vec::new(), TICK)
+                TICK
             }
         };
-        let max = self.sender.push.batch.map_or(usize::MAX, |batch| batch.max.into());
-        progress.is_busy = !requests.is_empty() && requests.iter().all(|jobs| jobs.len() >= max);
-        progress.limiter.give_back(turn.count - requests.len());
-        if turn.is_probe && requests.is_empty() {
-            self.sender.target.give_probe_back();
+        self.sender.lane.limiter().give_back(turn.count.saturating_sub(begun));
+        if turn.probe.is_some() && begun == 0 {
+            self.give_probe_back(turn.probe);
             return PROBE_TICK.max(pause);
         }
-        self.start(requests, turn.share);
         pause
-    }
-
-    /// Pops the jobs of some requests: all in one delivery, or a delivery for each batch.
-    async fn collect(
-        &self,
-        count: usize,
-        wait: Duration,
-    ) -> Result<Vec<PendingDelivery>, StoreError> {
-        let Some(batch) = self.sender.push.batch else {
-            return Ok(vec![self.pop(count, wait).await?]);
-        };
-        // Only the first batch waits for jobs; the others take those that are ready now.
-        let max = batch.max.into();
-        let others = (1..count).map(|_| self.pop(max, Duration::ZERO));
-        let (first, others) = join!(self.batch(batch, wait), join_all(others));
-        Ok([first?].into_iter().chain(others.into_iter().flatten()).collect())
-    }
-
-    /// Pops the jobs of one batch.
-    async fn batch(&self, batch: PushBatch, wait: Duration) -> Result<PendingDelivery, StoreError> {
-        let max = usize::from(batch.max);
-        let mut all = self.pop(max, wait).await?;
-        let end = Instant::now() + Duration::from_millis(batch.linger);
-        while !all.jobs().is_empty() && all.jobs().len() < max && all.bytes() < MAX_BODIES {
-            let left = end.saturating_duration_since(Instant::now());
-            match self.pop(max - all.jobs().len(), left).await {
-                Ok(more) => all.join(more),
-                // The jobs that were popped must not wait for a store that is unavailable.
-                Err(_) => break,
-            }
-            if left.is_zero() {
-                break;
-            }
-        }
-        Ok(all)
-    }
-
-    /// Returns the jobs of each request.
-    fn requests(&self, deliveries: Vec<PendingDelivery>) -> Vec<Vec<PoppedJob>> {
-        let jobs = deliveries.into_iter().map(PendingDelivery::keep);
-        match self.sender.push.batch {
-            Some(_) => jobs.filter(|jobs| !jobs.is_empty()).collect(),
-            None => jobs.flatten().map(|job| vec![job]).collect(),
-        }
-    }
-
-    async fn pop(&self, count: usize, wait: Duration) -> Result<PendingDelivery, StoreError> {
-        let Sender { push, topic, shared, .. } = &*self.sender;
-        let linger = push.batch.map_or(0, |batch| batch.linger);
-        let pop = Pop {
-            topics: vec![topic.clone()],
-            count: u16::try_from(count.min(MAX_POP)).unwrap_or(u16::MAX),
-            ttr: Some(Millis::new(push.timeout().get() + linger + MARGIN.get())),
-            consumer: None,
-            wait,
-            enough: MAX_BODIES,
-        };
-        shared.queue.pop(pop).await
     }
 
     /// Waits until fewer requests may begin than the turn has counted.
     async fn until_limit_drops(&self, turn: &Turn) {
         let sender = &self.sender;
-        if turn.is_probe {
+        if turn.probe.is_some() {
             return std::future::pending().await;
         }
         loop {
@@ -234,13 +179,29 @@ impl Worker {
         }
     }
 
-    fn start(&self, requests: Vec<Vec<PoppedJob>>, share: usize) {
-        self.sender.lane.begin(requests.len());
-        self.sender.target.begin(requests.len());
-        for jobs in requests {
-            let sender = Arc::clone(&self.sender);
-            self.sender.shared.tasks.spawn(sender.send(jobs, share));
+    /// Starts the requests of deliveries, each for one batch or for single jobs, and returns how
+    /// many there are. A stopped worker gives the jobs back, and so does one that has held them for
+    /// so long that their TTR could end during the request.
+    fn start(&self, deliveries: Vec<PendingDelivery>, share: usize) -> usize {
+        let sender = &self.sender;
+        let is_late = |delivery: &PendingDelivery| delivery.age() > sender.longest_hold();
+        let mut requests = Vec::new();
+        for delivery in deliveries {
+            if delivery.jobs().is_empty() || self.stop.is_cancelled() || is_late(&delivery) {
+                continue;
+            }
+            let jobs = delivery.keep();
+            match sender.push.batch {
+                Some(_) => requests.push(jobs),
+                None => requests.extend(jobs.into_iter().map(|job| vec![job])),
+            }
         }
+        let count = requests.len();
+        for jobs in requests {
+            let flight = Flight::begin(&sender.lane, &sender.target, share);
+            sender.shared.tasks.spawn(Arc::clone(sender).send(jobs, flight));
+        }
+        count
     }
 }
 

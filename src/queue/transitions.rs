@@ -5,6 +5,8 @@
 
 use std::sync::Arc;
 
+use tokio::time::Instant;
+
 use super::{
     batching::{
         coalescer::Coalescer,
@@ -296,12 +298,13 @@ impl Context {
         });
         let parts: Parts<(Nonce, Vec<PopRequest>)> = parts.collect();
         let nonces: Vec<Nonce> = parts.iter().map(|(_, (nonce, _))| *nonce).collect();
+        let began = Instant::now();
         let outcomes = self.store.pop(parts).await;
         let each = asked.iter().zip(marks).zip(nonces).zip(outcomes).map(
             |((((bucket, pops), marks), nonce), outcome)| match outcome {
                 Ok(popped) => {
                     self.popped(*bucket, pops, &marks, &popped);
-                    share(pops, popped, &returner)
+                    share(pops, popped, &returner, began)
                 }
                 Err(error) => {
                     let topics = pops.iter().map(|pop| pop.want.topic.clone());
@@ -362,13 +365,14 @@ fn share(
     pops: &[PopFrom],
     popped: Vec<Popped>,
     returner: &Arc<Returner>,
+    began: Instant,
 ) -> StoreResults<PendingDelivery> {
     let mut all = Vec::with_capacity(pops.len());
     for (same, popped) in pops.chunk_by(can_merge).zip(popped) {
         let mut jobs = popped.jobs.into_iter();
         for pop in same {
             let own = jobs.by_ref().take(pop.want.count.into()).collect();
-            all.push(Ok(PendingDelivery::new(own, Arc::clone(returner))));
+            all.push(Ok(PendingDelivery::new(own, Arc::clone(returner), began)));
         }
     }
     all

@@ -100,6 +100,7 @@ pub async fn run(
     let tokens = Tokens::new(Arc::clone(&store), Some(Arc::clone(&access)));
     let queue = Arc::new(Queue::start(store, queue_settings(&settings), &mut registry).await?);
     let pushes = start_pushes(&queue, &settings.push, &mut registry)?;
+    let _stop_pushes = pushes.stop_on_drop();
     let app = App::new(
         Arc::clone(&queue),
         Arc::clone(&pushes),

@@ -29,13 +29,15 @@ impl Answer {
         target: &Target,
     ) -> Result<Self, Failure> {
         let (head, body) = response.into_parts();
-        if is_compressed(&head.headers) {
+        let is_compressed = is_compressed(&head.headers);
+        if is_compressed && head.status.is_success() {
             return Err(Failure::Compressed(format!(
                 "{target} compressed its answer, though the request accepts none"
             )));
         }
         let is_public = head.extensions.get::<Peer>().is_some_and(|peer| is_public(peer.0.ip()));
-        let body = read_body(body, limit).await;
+        // The status of another answer decides without its body.
+        let body = if is_compressed { None } else { read_body(body, limit).await };
         Ok(Self { status: head.status, headers: head.headers, body, is_public })
     }
 }

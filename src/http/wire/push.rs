@@ -101,7 +101,8 @@ enum NewAuthorization {
 }
 
 impl PutPush {
-    /// Checks the push for the topic of the path. `check_url` returns a message that completes "`url` …".
+    /// Checks the push for the topic of the path. `check_url` returns a message that completes
+    /// "`url` …".
     pub fn valid(
         self,
         topic: &Topic,

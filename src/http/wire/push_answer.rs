@@ -171,7 +171,8 @@ struct TestAnswer {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "u16")]
     status: Option<u16>,
-    /// Beginning of the body of the answer; absent if it is empty or could not be read whole, or if the endpoint's address is not public.
+    /// Beginning of the body of the answer; absent if it is empty or could not be read whole, or if
+    /// the endpoint's address is not public.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String")]
     body: Option<String>,

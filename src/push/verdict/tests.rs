@@ -14,7 +14,7 @@ fn answer(status: u16, body: &'static str) -> Answer {
 fn one(status: u16, body: &'static str) -> (Verdict, bool) {
     let mut judged = Judged::of_one(Ok(answer(status, body)), NOW);
     assert_eq!(judged.status, Some(status));
-    (judged.verdicts.remove(0), judged.is_target_failure)
+    (judged.verdicts.remove(0), judged.health == Health::Unavailable)
 }
 
 #[test]
@@ -44,7 +44,7 @@ fn each_status_has_its_verdict() {
 fn failures_count_only_if_the_request_was_sent() {
     let judged = |failure: Failure| {
         let mut judged = Judged::of_one(Err(failure), NOW);
-        (judged.verdicts.remove(0), judged.is_target_failure)
+        (judged.verdicts.remove(0), judged.health == Health::Unavailable)
     };
     let text = || "why".to_owned();
     let later = Verdict::Later { after: None, error: text() };
@@ -117,6 +117,10 @@ fn a_batch_has_one_status_or_one_for_each_job() {
     for answer in [answer(200, "{\"results\":7}"), Answer { body: None, ..answer(200, "") }] {
         assert!(judged(answer).iter().all(|verdict| matches!(verdict, Verdict::Failed(_))));
     }
+    let health = |body| Judged::of_batch(Ok(answer(200, body)), &ids[..2], NOW).health;
+    let busy = r#"{"results":[{"id":"a","status":503},{"id":"b","status":429}]}"#;
+    assert_eq!(health(busy), Health::Unavailable);
+    assert_eq!(health(r#"{"results":[{"id":"a","status":503}]}"#), Health::Available);
     let down = judged(answer(503, "{\"results\":[{\"id\":\"a\",\"status\":200}]}"));
     assert!(down.iter().all(|verdict| matches!(verdict, Verdict::Later { .. })));
 }

@@ -5,7 +5,7 @@
 //! dropped, it gives back all jobs that were not [kept](PendingDelivery::keep). It retries until
 //! the store has accepted them or their TTR has expired.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use tokio::{runtime::Handle, time::Instant};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
@@ -24,6 +24,8 @@ use crate::{
 pub struct PendingDelivery {
     jobs: Vec<PoppedJob>,
     returner: Option<Arc<Returner>>,
+    /// Time just before the first of these jobs was reserved.
+    asked: Option<Instant>,
 }
 
 pub struct Returner {
@@ -36,8 +38,18 @@ pub struct Returner {
 }
 
 impl PendingDelivery {
-    pub(in crate::queue) fn new(jobs: Vec<PoppedJob>, returner: Arc<Returner>) -> Self {
-        Self { jobs, returner: Some(returner) }
+    /// Creates a delivery of jobs that were reserved after `asked`.
+    pub(in crate::queue) fn new(
+        jobs: Vec<PoppedJob>,
+        returner: Arc<Returner>,
+        asked: Instant,
+    ) -> Self {
+        Self { jobs, returner: Some(returner), asked: Some(asked) }
+    }
+
+    /// Returns at most how long the jobs have been reserved.
+    pub fn age(&self) -> Duration {
+        self.asked.map_or(Duration::ZERO, |asked| asked.elapsed())
     }
 
     /// Returns the jobs, for the answer to the consumer.
@@ -53,7 +65,7 @@ impl PendingDelivery {
     /// Gives back the second half of the jobs.
     pub fn halve(&mut self) {
         let rest = self.jobs.split_off(self.jobs.len().div_ceil(2));
-        drop(Self { jobs: rest, returner: self.returner.clone() });
+        drop(Self { jobs: rest, returner: self.returner.clone(), asked: self.asked });
     }
 
     /// Hands the jobs over to the consumer. After this, they are not given back.
@@ -64,6 +76,7 @@ impl PendingDelivery {
     /// Adds the jobs of `other`.
     pub fn join(&mut self, mut other: Self) {
         self.jobs.append(&mut other.jobs);
+        self.asked = self.asked.into_iter().chain(other.asked).min();
         if self.returner.is_none() {
             self.returner = other.returner.take();
         }

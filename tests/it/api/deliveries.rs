@@ -92,7 +92,12 @@ pub async fn the_answer_decides_what_happens_to_the_job(server: Server) {
     let endpoint = Endpoint::start(|request| {
         let code = request.json().as_u64().expect("a status");
         let after = if code == 503 { "7200" } else { "soon" };
-        (status(code.try_into().expect("a status")), [("retry-after", after)], "no stock")
+        let coding = if code == 502 { "gzip" } else { "identity" };
+        (
+            status(code.try_into().expect("a status")),
+            [("retry-after", after), ("content-encoding", coding)],
+            "no stock",
+        )
     })
     .await;
     push(&server, "answers", &endpoint, json!({ "backoff": ["1h"] })).await;
@@ -110,6 +115,9 @@ pub async fn the_answer_decides_what_happens_to_the_job(server: Server) {
     put("limited", 429, "").await;
     let job = until(&server, "limited", "delayed").await;
     assert_eq!((&job["attempt"], wait(&job)), (&json!(0), 5), "{job}");
+    // The status counts, even if the body is compressed.
+    put("gateway", 502, "").await;
+    assert_eq!(until(&server, "gateway", "delayed").await["attempt"], 0);
     for (id, code) in [("failed", 500), ("moved", 301), ("missing", 404)] {
         put(id, code, "").await;
         let job = until(&server, id, "delayed").await;
@@ -121,7 +129,7 @@ pub async fn the_answer_decides_what_happens_to_the_job(server: Server) {
     until(&server, "last", "dead").await;
     let shown = server.get("/topics/answers/push").await.ok(200);
     let failures = shown["last_failures"].as_array().expect("a list");
-    assert_eq!((failures.len(), &failures[0]["id"]), (8, &json!("last")), "{shown}");
+    assert_eq!((failures.len(), &failures[0]["id"]), (9, &json!("last")), "{shown}");
     assert_eq!(failures[0]["status"], 500);
     server.stop().await;
 }

@@ -59,7 +59,7 @@ async fn ended(returner: &Returner) {
 #[tokio::test]
 async fn a_dropped_job_is_given_back_however_often_the_store_refuses() {
     let (returner, made) = to_a_store_that_refuses(2);
-    drop(PendingDelivery::new(vec![popped()], Arc::clone(&returner)));
+    drop(PendingDelivery::new(vec![popped()], Arc::clone(&returner), Instant::now()));
     ended(&returner).await;
     assert_eq!(made.load(Ordering::SeqCst), 3);
 }
@@ -67,7 +67,7 @@ async fn a_dropped_job_is_given_back_however_often_the_store_refuses() {
 #[tokio::test]
 async fn a_stopping_queue_gives_a_dropped_job_back_once() {
     let (returner, made) = to_a_store_that_refuses(usize::MAX);
-    drop(PendingDelivery::new(vec![popped()], Arc::clone(&returner)));
+    drop(PendingDelivery::new(vec![popped()], Arc::clone(&returner), Instant::now()));
     let tried = async {
         while made.load(Ordering::SeqCst) == 0 {
             tokio::task::yield_now().await;
@@ -82,7 +82,10 @@ async fn a_stopping_queue_gives_a_dropped_job_back_once() {
 #[tokio::test]
 async fn what_is_kept_is_not_given_back() {
     let (returner, made) = to_a_store_that_refuses(0);
-    assert_eq!(PendingDelivery::new(vec![popped()], Arc::clone(&returner)).keep(), [popped()]);
+    assert_eq!(
+        PendingDelivery::new(vec![popped()], Arc::clone(&returner), Instant::now()).keep(),
+        [popped()]
+    );
     ended(&returner).await;
     assert_eq!(made.load(Ordering::SeqCst), 0);
 }
