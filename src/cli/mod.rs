@@ -1,6 +1,7 @@
 //! The command line.
 
 pub(crate) mod bench;
+mod client;
 mod connect;
 mod doctor;
 mod health;
@@ -66,18 +67,24 @@ enum Command {
     Export(moving::Export),
     Import(moving::Import),
     Token(token::Token),
+    #[command(flatten)]
+    Client(Box<client::Command>),
 }
 
 /// Runs the command that the arguments name.
 pub fn main() -> ExitCode {
-    let arguments = Arguments::parse();
+    let mut arguments = Arguments::parse();
+    let command = match arguments.command.take() {
+        Some(Command::Client(command)) => return client::run(*command),
+        command => command,
+    };
     let result = load_settings(&arguments).map_err(Into::into).and_then(|settings| {
-        match (arguments.check_config, arguments.command) {
+        match (arguments.check_config, command) {
             (true, _) => {
                 let shown = settings.shown()?;
                 Ok(output::line(format_args!("# The settings are valid. In effect:\n\n{shown}"))?)
             }
-            (false, None | Some(Command::Serve)) => serve::run(settings),
+            (false, None | Some(Command::Serve | Command::Client(_))) => serve::run(settings),
             (false, Some(Command::Health)) => health::run(&settings),
             (false, Some(Command::Doctor { repair, accept_loss })) => {
                 doctor::run(&settings, repair, accept_loss)
