@@ -1,6 +1,10 @@
 //! Failures of client commands, each with its exit code.
 
-use std::{fmt, io, process::ExitCode};
+use std::{
+    fmt,
+    io::{self, Write},
+    process::ExitCode,
+};
 
 use serde::Deserialize;
 
@@ -50,7 +54,7 @@ impl Failure {
     /// Prints the failure on standard error. Returns its exit code.
     pub fn report(&self) -> ExitCode {
         if !matches!(self, Self::NothingToPop) {
-            eprintln!("delay-queue: {self}");
+            complain(self);
         }
         ExitCode::from(match self {
             Self::Refused(_) | Self::Reported(_) => 1,
@@ -60,6 +64,11 @@ impl Failure {
             Self::NotAllowed(_) => 5,
         })
     }
+}
+
+/// Prints a line on standard error. A closed standard error does not end the command.
+pub fn complain(text: impl fmt::Display) {
+    let _ = writeln!(io::stderr(), "delay-queue: {text}");
 }
 
 impl fmt::Display for Problem {

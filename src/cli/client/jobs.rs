@@ -12,6 +12,7 @@ use super::{
     fields::Filters,
     http::{Client, Request},
     query::query,
+    show::Form,
 };
 use crate::job::{JobId, Millis, Topic};
 
@@ -81,22 +82,29 @@ struct Page<'a> {
 
 /// Maximum number of jobs of a page, as the API allows.
 const MAX_PAGE: u64 = 1_000;
+/// Fields of a job in a table.
+const COLUMNS: [&str; 5] = ["id", "state", "due_at", "attempt", "error"];
 
 impl List {
     pub async fn run(self, client: &Client) -> Result<(), Failure> {
-        let mut all: Vec<Box<RawValue>> = Vec::new();
-        let mut cursor = None;
-        loop {
-            let limit = (self.limit - all.len() as u64).min(MAX_PAGE);
+        let print = |jobs: &[_]| client.output.rows(&COLUMNS, jobs);
+        let mut rows: Vec<Box<RawValue>> = Vec::new();
+        let (mut left, mut cursor) = (self.limit, None);
+        while left > 0 {
+            let limit = left.min(MAX_PAGE);
             let page = Page { state: &self.state, limit, cursor, filters: &self.filters };
             let path = format!("/topics/{}/jobs{}", self.topic, query(&page));
             let answer = Jobs::read(&client.send(Request::get(path)).await?)?;
-            all.extend(answer.jobs);
+            left = left.saturating_sub(answer.jobs.len() as u64);
+            match client.output.form {
+                Form::Jsonl => print(&answer.jobs)?,
+                Form::Json | Form::Table => rows.extend(answer.jobs),
+            }
             cursor = answer.cursor;
-            if cursor.is_none() || all.len() as u64 >= self.limit {
+            if cursor.is_none() {
                 break;
             }
         }
-        client.output.rows(&["id", "state", "due_at", "attempt", "error"], &all)
+        if client.output.form == Form::Jsonl { Ok(()) } else { print(&rows) }
     }
 }

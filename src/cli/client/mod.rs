@@ -20,6 +20,7 @@ use std::process::ExitCode;
 
 use clap::Subcommand;
 
+pub use self::failure::EXIT_CODES;
 use self::{connection::Connected, failure::Failure};
 
 /// Commands of a client.

@@ -30,7 +30,7 @@ pub struct Put {
     job: Job,
 
     /// The body, JSON text; - reads standard input [default: null]
-    #[arg(value_name = "BODY", allow_hyphen_values = true)]
+    #[arg(value_name = "BODY", allow_negative_numbers = true)]
     body: Option<String>,
 
     /// Read the body from this file

@@ -9,7 +9,6 @@ mod stream;
 use std::{
     env,
     ffi::OsString,
-    io,
     path::{Path, PathBuf},
     pin::pin,
     time::Duration,
@@ -177,11 +176,4 @@ fn find_command(command: &Path) -> Result<(), Failure> {
             Err(Failure::Usage(format!("{text}: check its name and that it is executable")))
         }
     }
-}
-
-/// Logs a line on standard error.
-fn log(text: impl std::fmt::Display) {
-    use io::Write;
-    // A closed standard error must not end the worker.
-    let _ = writeln!(io::stderr(), "delay-queue: {text}");
 }

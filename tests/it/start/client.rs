@@ -212,7 +212,7 @@ fn the_body_comes_from_an_argument_a_file_or_standard_input() {
 }
 
 #[test]
-fn lines_of_jobs_are_put_in_batches_and_refusals_name_their_line() {
+fn lines_are_put_in_batches_and_refusals_name_their_line() {
     let place = WorkDir::new();
     let server = Logged::start(&place, "");
     let shell = Shell::new(&place, &server.base);

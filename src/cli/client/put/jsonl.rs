@@ -12,7 +12,7 @@ use serde_json::value::RawValue;
 
 use crate::cli::{
     client::{
-        failure::{Failure, Problem},
+        failure::{Failure, Problem, complain},
         http::{Client, Request},
         show::Form,
     },
@@ -149,7 +149,7 @@ impl Putting<'_> {
         self.refused += 1;
         let text = format!("line {number}: {why}");
         if self.keep_going {
-            eprintln!("delay-queue: {text}");
+            complain(text);
             return Ok(());
         }
         Err(Failure::Reported(format!("{text}; jobs that were put: {}", self.put)))

@@ -9,10 +9,12 @@ use tokio::time::sleep;
 use super::{
     Worker,
     job::Job,
-    log,
     process::{Ended, Process},
 };
-use crate::cli::client::{failure::Failure, http::Request};
+use crate::cli::client::{
+    failure::{Failure, complain},
+    http::Request,
+};
 
 /// Pause before a job is delivered again whose command could not be started.
 const START_PAUSE: f64 = 5.0;
@@ -45,7 +47,7 @@ impl Worker<'_> {
         let mut process = match Process::start(self.work, &job) {
             Ok(process) => process,
             Err(cause) => {
-                log(format_args!("job {}: failed to start the command: {cause}", job.id));
+                complain(format_args!("job {}: failed to start the command: {cause}", job.id));
                 return self.give_back(&job, START_PAUSE).await;
             }
         };
@@ -56,7 +58,7 @@ impl Worker<'_> {
                 Err(cause) => Err(cause),
             },
             lost = self.hold(&job) => {
-                log(format_args!("job {}: ending its command: {lost}", job.id));
+                complain(format_args!("job {}: ending its command: {lost}", job.id));
                 process.end(grace).await
             }
             () = self.stopped_for(grace) => {
@@ -66,7 +68,7 @@ impl Worker<'_> {
             }
         };
         if let Err(cause) = ended {
-            log(format_args!("job {}: failed to end the command: {cause}", job.id));
+            complain(format_args!("job {}: failed to end the command: {cause}", job.id));
         }
     }
 
@@ -128,10 +130,13 @@ impl Worker<'_> {
                     continue;
                 }
             } else if is_about_result(&failure) && fields.result.take().is_some() {
-                log(format_args!("job {}: finishing it without its result: {failure}", job.id));
+                complain(format_args!(
+                    "job {}: finishing it without its result: {failure}",
+                    job.id
+                ));
                 continue;
             }
-            return log(format_args!("job {}: failed to {route} it: {failure}", job.id));
+            return complain(format_args!("job {}: failed to {route} it: {failure}", job.id));
         }
     }
 

@@ -2,8 +2,7 @@
 
 use std::{cell::Cell, time::Duration};
 
-use super::log;
-use crate::cli::client::failure::Failure;
+use crate::cli::client::failure::{Failure, complain};
 
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
@@ -28,7 +27,7 @@ impl Away {
     /// Logs that the server answers again.
     pub fn is_back(&self) {
         if self.is_reported.replace(false) {
-            log("the server answers again");
+            complain("the server answers again");
         }
     }
 }
@@ -38,7 +37,7 @@ impl Pauses<'_> {
     /// may close a connection at any time.
     pub fn next(&mut self, failure: &Failure) -> Duration {
         if self.next > FIRST_PAUSE && !self.away.is_reported.replace(true) {
-            log(format_args!("{failure}; waiting until it answers"));
+            complain(format_args!("{failure}; waiting until it answers"));
         }
         let pause = self.next;
         self.next = (pause * 2).min(LONGEST_PAUSE);
