@@ -61,7 +61,13 @@ impl Kick {
             }
             (None, Some(topic)) => {
                 let path = format!("/topics/{topic}/kick");
-                let bulk = Bulk { verb: "kick", method: Method::POST, path, query: query(&self) };
+                let bulk = Bulk {
+                    verb: "kick",
+                    done: "kicked",
+                    method: Method::POST,
+                    path,
+                    query: query(&self),
+                };
                 bulk.run(client, &self.selection).await
             }
             (None, None) => Err(Failure::Usage("name a job, or a topic with --topic".to_owned())),
@@ -86,7 +92,13 @@ pub struct Purge {
 impl Purge {
     pub async fn run(self, client: &Client) -> Result<(), Failure> {
         let path = format!("/topics/{}/jobs", self.topic);
-        let bulk = Bulk { verb: "purge", method: Method::DELETE, path, query: query(&self) };
+        let bulk = Bulk {
+            verb: "purge",
+            done: "purged",
+            method: Method::DELETE,
+            path,
+            query: query(&self),
+        };
         bulk.run(client, &self.selection).await
     }
 }
@@ -94,6 +106,8 @@ impl Purge {
 /// Change of many jobs.
 struct Bulk {
     verb: &'static str,
+    /// Field of the answer with the number of jobs.
+    done: &'static str,
     method: Method,
     path: String,
     query: String,
@@ -108,7 +122,7 @@ struct Changed {
 
 impl Bulk {
     async fn run(&self, client: &Client, selection: &Selection) -> Result<(), Failure> {
-        let query = self.query.clone();
+        let query = &self.query;
         if !selection.dry_run && !selection.yes {
             if !io::stdin().is_terminal() {
                 let text = format!(
@@ -126,14 +140,13 @@ impl Bulk {
         }
         let mut total = Changed { count: 0, more: true };
         while total.more {
-            let changed = self.send(client, &query).await?;
+            let changed = self.send(client, query).await?;
             total = Changed { count: total.count + changed.count, more: changed.more };
             if selection.dry_run {
                 break;
             }
         }
-        let name = format!("{}d", self.verb.replace("kick", "kicke"));
-        let mut answer = json!({ name: total.count, "more": total.more });
+        let mut answer = json!({ self.done: total.count, "more": total.more });
         if selection.dry_run {
             answer["dry_run"] = true.into();
         }
