@@ -1,13 +1,13 @@
 //! Bad input of client commands: one clear sentence and a documented exit code.
 
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 use crate::{
     start::{
         client::Shell,
         https::{address, https},
         outputs::{Logged, WorkDir, text},
-        tls::{Authority, Files},
+        tls::Authority,
     },
     support::free_port,
 };
@@ -77,28 +77,4 @@ fn the_certificate_of_the_server_is_checked() {
     assert_eq!(shell.one(&["get", "a"])["id"], "a");
     // The file is of no use over HTTP, and does not prevent it.
     shell.fails(&["topics", "--url", &server.base], 1, &["requires TLS", "https://"]);
-}
-
-#[test]
-fn a_certificate_that_is_its_own_authority_is_trusted() {
-    let place = WorkDir::new();
-    let make = |name: &str, alternative: &str| {
-        let [cert, key] = ["pem", "key"].map(|kind| place.path().join(format!("{name}.{kind}")));
-        let [cert, key] = [cert, key].map(|file| file.display().to_string());
-        let alternative = format!("subjectAltName={alternative}");
-        let request = ["req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=queue"];
-        let files = ["-addext", &alternative, "-keyout", &key, "-out", &cert];
-        let made = Command::new("openssl").args(request).args(files).output();
-        assert!(made.expect("openssl runs").status.success());
-        Files { cert, key }
-    };
-    let (ours, other) = (make("ours", "IP:127.0.0.1"), make("other", "IP:127.0.0.1"));
-    let server = Logged::start(&place, &https(&ours, ""));
-    let url = format!("https://{}", address(&server));
-    let shell = Shell::new(&place, &url);
-    shell.one(&["put", "t", "--ca-file", &ours.cert]);
-    shell.fails(&["topics", "--ca-file", &other.cert], 4, &["certificate"]);
-    shell.fails(&["topics"], 4, &["certificate"]);
-    let by_name = url.replace("127.0.0.1", "localhost");
-    shell.fails(&["topics", "--ca-file", &ours.cert, "--url", &by_name], 4, &["certificate"]);
 }
