@@ -1,7 +1,10 @@
 //! The command line.
 
 pub(crate) mod bench;
+mod client;
+mod completions;
 mod connect;
+mod dev;
 mod doctor;
 mod health;
 mod log;
@@ -11,18 +14,18 @@ mod remote;
 mod serve;
 mod token;
 
-use std::{path::PathBuf, process::ExitCode};
+use std::{error::Error, path::PathBuf, process::ExitCode};
 
 use clap::{Parser, Subcommand};
 
-use crate::config::{Flags, Settings, SettingsErrors};
+use crate::config::{Flags, Settings};
 
 #[cfg(any(test, fuzzing))]
 pub use moving::export_lines;
 
 /// A durable delay queue over plain HTTP. Without a subcommand, runs the server.
 #[derive(Debug, Parser)]
-#[command(name = "delay-queue", version)]
+#[command(name = "delay-queue", version, after_help = client::EXIT_CODES)]
 struct Arguments {
     /// Settings file (TOML); see config/default.toml for all keys
     #[arg(long, global = true, value_name = "FILE")]
@@ -46,6 +49,23 @@ struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    #[command(flatten)]
+    Server(ServerCommand),
+    #[command(flatten)]
+    Client(Box<client::Command>),
+    /// Run a throw-away server on a free port of this machine, and print its URL; its jobs are
+    /// deleted when it stops
+    Dev,
+    /// Print the completions of the command line for a shell
+    Completions {
+        /// The shell
+        shell: clap_complete::Shell,
+    },
+}
+
+/// Commands with the settings of the server.
+#[derive(Debug, Subcommand)]
+enum ServerCommand {
     /// Run the server (the default)
     Serve,
     /// Check that the server at the configured address runs; for health checks of containers
@@ -70,24 +90,14 @@ enum Command {
 
 /// Runs the command that the arguments name.
 pub fn main() -> ExitCode {
-    let arguments = Arguments::parse();
-    let result = load_settings(&arguments).map_err(Into::into).and_then(|settings| {
-        match (arguments.check_config, arguments.command) {
-            (true, _) => {
-                let shown = settings.shown()?;
-                Ok(output::line(format_args!("# The settings are valid. In effect:\n\n{shown}"))?)
-            }
-            (false, None | Some(Command::Serve)) => serve::run(settings),
-            (false, Some(Command::Health)) => health::run(&settings),
-            (false, Some(Command::Doctor { repair, accept_loss })) => {
-                doctor::run(&settings, repair, accept_loss)
-            }
-            (false, Some(Command::Token(token))) => token::run(token, &settings),
-            (false, Some(Command::Bench(bench))) => bench::run(bench, &settings),
-            (false, Some(Command::Export(export))) => moving::export(&export, &settings),
-            (false, Some(Command::Import(import))) => moving::import(&import, &settings),
-        }
-    });
+    let mut arguments = Arguments::parse();
+    let result = match arguments.command.take() {
+        Some(Command::Client(command)) => return client::run(*command),
+        Some(Command::Completions { shell }) => completions::run(shell),
+        Some(Command::Dev) => dev::run(&arguments),
+        Some(Command::Server(command)) => run_with_settings(&arguments, command),
+        None => run_with_settings(&arguments, ServerCommand::Serve),
+    };
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
@@ -99,10 +109,25 @@ pub fn main() -> ExitCode {
     }
 }
 
-fn load_settings(arguments: &Arguments) -> Result<Settings, SettingsErrors> {
-    Settings::load(&Flags {
+fn run_with_settings(arguments: &Arguments, command: ServerCommand) -> Result<(), Box<dyn Error>> {
+    let settings = Settings::load(&Flags {
         file: arguments.config.clone(),
         listen: arguments.listen.clone(),
         store: arguments.store.clone(),
-    })
+    })?;
+    if arguments.check_config {
+        let shown = settings.shown()?;
+        return Ok(output::line(format_args!("# The settings are valid. In effect:\n\n{shown}"))?);
+    }
+    match command {
+        ServerCommand::Serve => serve::run(settings, |_| Ok(())),
+        ServerCommand::Health => health::run(&settings),
+        ServerCommand::Doctor { repair, accept_loss } => {
+            doctor::run(&settings, repair, accept_loss)
+        }
+        ServerCommand::Token(token) => token::run(token, &settings),
+        ServerCommand::Bench(bench) => bench::run(bench, &settings),
+        ServerCommand::Export(export) => moving::export(&export, &settings),
+        ServerCommand::Import(import) => moving::import(&import, &settings),
+    }
 }

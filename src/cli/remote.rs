@@ -15,8 +15,8 @@ use rustls::{
 
 use crate::{access::SecretToken, config::Listen, tls_error};
 
-/// Environment variable with the token of a client. Servers do not read it.
-const TOKEN_VARIABLE: &str = "DELAY_QUEUE_TOKEN";
+/// Environment variable with the token of a client. Servers ignore it.
+pub const TOKEN_VARIABLE: &str = "DELAY_QUEUE_TOKEN";
 
 /// The token of a command, and the authorities that it trusts.
 #[derive(Debug, Clone, Default, clap::Args)]
@@ -46,8 +46,27 @@ impl Remote {
     /// # Errors
     /// The URL is not http or https, or a file has no token or no certificates.
     pub fn new(url: &str, credentials: &Credentials) -> Result<Self, Box<dyn Error>> {
-        let Credentials { token_file, ca_file } = credentials;
-        let ca_file = ca_file.as_deref();
+        let (text, from) = match &credentials.token_file {
+            Some(file) => {
+                let failed =
+                    |error| format!("failed to read {} (--token-file): {error}", file.display());
+                (Some(fs::read_to_string(file).map_err(failed)?), "--token-file")
+            }
+            None => (std::env::var(TOKEN_VARIABLE).ok(), TOKEN_VARIABLE),
+        };
+        let token = text.map(|text| read_token(&text, from)).transpose()?;
+        Self::with_token(url, token, credentials.ca_file.as_deref())
+    }
+
+    /// Reads the URL and the authorities that may sign the certificate of the server.
+    ///
+    /// # Errors
+    /// The URL is not http or https, or the file has no certificates.
+    pub fn with_token(
+        url: &str,
+        token: Option<SecretToken>,
+        ca_file: Option<&Path>,
+    ) -> Result<Self, Box<dyn Error>> {
         let (is_https, server) =
             parse(url).ok_or("--url must be http:// or https://, a host, and perhaps a port")?;
         let tls = match (&server, is_https) {
@@ -58,16 +77,6 @@ impl Remote {
             _ if ca_file.is_some() => return Err("--ca-file requires https:// in --url".into()),
             _ => None,
         };
-        let (text, from) = match token_file {
-            Some(file) => {
-                let failed =
-                    |error| format!("failed to read {} (--token-file): {error}", file.display());
-                (Some(fs::read_to_string(file).map_err(failed)?), "--token-file")
-            }
-            None => (std::env::var(TOKEN_VARIABLE).ok(), TOKEN_VARIABLE),
-        };
-        let first = text.as_deref().map(|text| text.lines().next().unwrap_or_default().trim());
-        let token = first.map(str::parse).transpose().map_err(|error| format!("{from} {error}"))?;
         Ok(Self { server, tls, token })
     }
 
@@ -79,9 +88,19 @@ impl Remote {
 
     /// Returns the `Authorization` line of a request; empty without a token.
     pub fn authorization(&self) -> String {
-        let line = |token: &SecretToken| format!("Authorization: Bearer {}\r\n", token.reveal());
-        self.token.as_ref().map(line).unwrap_or_default()
+        let line = |token| format!("Authorization: Bearer {token}\r\n");
+        self.token().map(line).unwrap_or_default()
     }
+
+    pub fn token(&self) -> Option<&str> {
+        self.token.as_ref().map(SecretToken::reveal)
+    }
+}
+
+/// Reads a token from the first line of a text; `from` names the option or variable that gave it.
+pub fn read_token(text: &str, from: &str) -> Result<SecretToken, String> {
+    let first = text.lines().next().unwrap_or_default().trim();
+    first.parse().map_err(|error| format!("{from} {error}"))
 }
 
 /// Returns whether a URL is https, with its host and port.

@@ -1,6 +1,6 @@
 //! `delay-queue serve`: runs the server, with its telemetry and signals.
 
-use std::{error::Error, time::Duration};
+use std::{error::Error, io, time::Duration};
 
 use super::log;
 use crate::{
@@ -9,7 +9,11 @@ use crate::{
 };
 use tokio::signal::unix::{SignalKind, signal};
 
-pub fn run(settings: Settings) -> Result<(), Box<dyn Error>> {
+/// Runs the server until a signal. Calls `listening` before it serves.
+pub fn run(
+    settings: Settings,
+    listening: impl FnOnce(&Listeners) -> io::Result<()>,
+) -> Result<(), Box<dyn Error>> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     #[cfg(feature = "otlp")]
     let export = {
@@ -25,7 +29,7 @@ pub fn run(settings: Settings) -> Result<(), Box<dyn Error>> {
     server::raise_limit();
     let result = runtime.block_on(async {
         tokio::select! {
-            result = serve(settings) => result,
+            result = serve(settings, listening) => result,
             never = repeated.log_summaries_forever() => match never {},
         }
     });
@@ -41,7 +45,10 @@ fn ignores_hang_up() -> bool {
     ignored.is_some_and(|signals| signals & 1 == 1)
 }
 
-async fn serve(settings: Settings) -> Result<(), Box<dyn Error>> {
+async fn serve(
+    settings: Settings,
+    listening: impl FnOnce(&Listeners) -> io::Result<()>,
+) -> Result<(), Box<dyn Error>> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
     let ignores_hang_up = ignores_hang_up(); // must be read before the handler below is set
@@ -53,8 +60,9 @@ async fn serve(settings: Settings) -> Result<(), Box<dyn Error>> {
             _ = hang_up.recv(), if !ignores_hang_up => {}
         }
     };
-    let listener = listen(&settings).await?;
-    Ok(server::run(listener, settings, shutdown).await?)
+    let listeners = listen(&settings).await?;
+    listening(&listeners)?;
+    Ok(server::run(listeners, settings, shutdown).await?)
 }
 
 async fn listen(settings: &Settings) -> Result<Listeners, String> {

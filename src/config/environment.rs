@@ -30,12 +30,7 @@ pub fn read(
     for (name, value) in variables {
         let name = name.to_string_lossy().into_owned();
         let upper = name.to_uppercase();
-        // Clients use this variable for the token of `delay-queue token --url`; it is not a
-        // setting.
-        if !upper.starts_with(PREFIX)
-            || is_kubernetes_service(&upper)
-            || upper == "DELAY_QUEUE_TOKEN"
-        {
+        if !upper.starts_with(PREFIX) || is_kubernetes_service(&upper) || is_of_client(&upper) {
             continue;
         }
         let key = keys.iter().find(|key| variable(key) == upper);
@@ -54,6 +49,20 @@ pub fn read(
             }
         }
     }
+}
+
+/// Returns whether the commands of a client read the variable, or `work` sets it for its commands,
+/// which may start a server.
+fn is_of_client(name: &str) -> bool {
+    const OF_CLIENTS: [&str; 4] = ["URL", "TOKEN", "CA_FILE", "CONTEXT"];
+    const OF_JOBS: [&str; 7] =
+        ["ID", "TOPIC", "ATTEMPT", "MAX_ATTEMPTS", "DUE_AT", "RESERVATION", "TRACEPARENT"];
+    let name = &name[PREFIX.len()..];
+    OF_CLIENTS.contains(&name)
+        || name.strip_prefix("JOB_").is_some_and(|of_job| {
+            OF_JOBS.contains(&of_job)
+                || of_job.strip_prefix("HEADER_").is_some_and(|header| !header.is_empty())
+        })
 }
 
 /// Returns whether Kubernetes set the variable for a service named delay-queue or delay-queue-*.

@@ -24,6 +24,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+pub use self::progress::Progress;
 use super::log;
 use crate::config::{LogSettings, Settings};
 

@@ -52,6 +52,30 @@ fn settings_and_variables_of_other_programs_are_accepted() {
 }
 
 #[test]
+fn only_the_variables_of_clients_and_of_jobs_are_ignored() {
+    for name in [
+        "DELAY_QUEUE_URL",
+        "DELAY_QUEUE_TOKEN",
+        "DELAY_QUEUE_CA_FILE",
+        "DELAY_QUEUE_CONTEXT",
+        "DELAY_QUEUE_JOB_ID",
+        "DELAY_QUEUE_JOB_MAX_ATTEMPTS",
+        "DELAY_QUEUE_JOB_HEADER_X_TENANT",
+    ] {
+        assert_eq!(message(name), None, "{name}");
+    }
+    for name in [
+        "DELAY_QUEUE_URLS",
+        "DELAY_QUEUE_JOB",
+        "DELAY_QUEUE_JOB_TTR",
+        "DELAY_QUEUE_JOB_HEADER_",
+        "DELAY_QUEUE_JOB_DEFAULTS_TTR",
+    ] {
+        assert!(message(name).is_some(), "{name}");
+    }
+}
+
+#[test]
 fn only_numbers_in_their_usual_form_are_numbers() {
     assert_eq!(parse_number("30"), Some(ValueKind::I64(30)));
     assert_eq!(parse_number("0.5"), Some(ValueKind::Float(0.5)));

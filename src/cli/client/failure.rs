@@ -1,0 +1,97 @@
+//! Failures of client commands, each with its exit code.
+
+use std::{
+    fmt,
+    io::{self, Write},
+    process::ExitCode,
+};
+
+use serde::Deserialize;
+
+/// The exit codes, for `--help`.
+pub const EXIT_CODES: &str = "Exit codes: 0 done, 1 refused by the server, 2 wrong use, 3 nothing to pop, \
+4 server unreachable, 5 not allowed (token)";
+
+/// A problem in an answer, RFC 9457.
+#[derive(Debug, Default, Deserialize)]
+pub struct Problem {
+    #[serde(default)]
+    pub status: u16,
+    #[serde(default)]
+    pub code: String,
+    #[serde(default)]
+    pub detail: String,
+    pub field: Option<String>,
+}
+
+/// Failure of a command.
+#[derive(Debug)]
+pub enum Failure {
+    /// The server refused the request.
+    Refused(Problem),
+    /// An argument, a file or the input is wrong.
+    Usage(String),
+    /// No job was ready.
+    NothingToPop,
+    /// The server gave no usable answer.
+    Unreachable(String),
+    /// The token is missing, wrong, or lacks a scope.
+    NotAllowed(Problem),
+    /// Some lines were refused, as already reported.
+    Reported(String),
+}
+
+impl Failure {
+    /// Returns whether the same request may succeed later.
+    pub fn is_temporary(&self) -> bool {
+        match self {
+            Self::Unreachable(_) => true,
+            Self::Refused(problem) => matches!(problem.status, 429 | 500..),
+            _ => false,
+        }
+    }
+
+    /// Prints the failure on standard error. Returns its exit code.
+    pub fn report(&self) -> ExitCode {
+        if !matches!(self, Self::NothingToPop) {
+            complain(self);
+        }
+        ExitCode::from(match self {
+            Self::Refused(_) | Self::Reported(_) => 1,
+            Self::Usage(_) => 2,
+            Self::NothingToPop => 3,
+            Self::Unreachable(_) => 4,
+            Self::NotAllowed(_) => 5,
+        })
+    }
+}
+
+/// Prints a line on standard error. A closed standard error does not end the command.
+pub fn complain(text: impl fmt::Display) {
+    let _ = writeln!(io::stderr(), "delay-queue: {text}");
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the server answered {} {}: {}", self.status, self.code, self.detail)
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Refused(problem) => problem.fmt(f),
+            Self::NotAllowed(problem) => {
+                write!(f, "{problem}; name a token with --token or DELAY_QUEUE_TOKEN")
+            }
+            Self::NothingToPop => f.write_str("no job is ready"),
+            Self::Usage(text) | Self::Unreachable(text) | Self::Reported(text) => f.write_str(text),
+        }
+    }
+}
+
+impl From<io::Error> for Failure {
+    fn from(cause: io::Error) -> Self {
+        Self::Usage(cause.to_string())
+    }
+}

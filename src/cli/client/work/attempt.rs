@@ -1,0 +1,168 @@
+//! One attempt: runs the command, touches the job meanwhile, and reports the result.
+
+use std::time::Duration;
+
+use serde::Serialize;
+use serde_json::{Value, value::RawValue};
+use tokio::time::sleep;
+
+use super::{
+    Worker,
+    job::Job,
+    process::{Ended, Process},
+};
+use crate::cli::client::{
+    failure::{Failure, complain},
+    http::Request,
+};
+
+/// Pause before a job is delivered again whose command could not be started.
+const START_PAUSE: f64 = 5.0;
+/// Time after the grace in which commands end and their jobs are given back.
+const LAST_STEPS: Duration = Duration::from_secs(2);
+
+/// Fields of a finish, release, touch or bury.
+#[derive(Default, Serialize)]
+struct Fields<'a> {
+    reservation: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    result: Option<Box<RawValue>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    count_attempt: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    delay: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ttr: Option<f64>,
+}
+
+impl Worker<'_> {
+    /// Runs the command for a job, until it ends, the reservation is lost, or the grace of a stop
+    /// is over.
+    pub async fn attempt(&self, job: Job) {
+        if self.stop.borrow().is_some() {
+            return self.give_back(&job, 0.0).await;
+        }
+        let mut process = match Process::start(self.work, &job) {
+            Ok(process) => process,
+            Err(cause) => {
+                complain(format_args!("job {}: failed to start the command: {cause}", job.id));
+                return self.give_back(&job, START_PAUSE).await;
+            }
+        };
+        let grace = self.work.grace.into();
+        let ended = tokio::select! {
+            () = process.ended() => match process.collect().await {
+                Ok(ended) => return self.report(&job, ended).await,
+                Err(cause) => Err(cause),
+            },
+            lost = self.hold(&job) => {
+                complain(format_args!("job {}: ending its command: {lost}", job.id));
+                process.end(grace).await
+            }
+            () = self.stopped_for(grace) => {
+                let ended = process.end(LAST_STEPS / 2).await;
+                self.give_back(&job, 0.0).await;
+                ended
+            }
+        };
+        if let Err(cause) = ended {
+            complain(format_args!("job {}: failed to end the command: {cause}", job.id));
+        }
+    }
+
+    /// Touches a job until its reservation is lost.
+    async fn hold(&self, job: &Job) -> Failure {
+        let interval = job.touch_interval();
+        loop {
+            sleep(interval).await;
+            let mut pauses = self.away.pauses();
+            let fields = Fields { ttr: Some(job.ttr), ..Fields::of(job) };
+            while let Err(failure) = self.send(job, "touch", &fields).await {
+                if matches!(&failure, Failure::Refused(problem) if matches!(problem.status, 404 | 409))
+                {
+                    return failure;
+                }
+                sleep(pauses.next(&failure).min(interval)).await;
+            }
+        }
+    }
+
+    /// Finishes, buries or releases a job, as the exit code of its command says.
+    async fn report(&self, job: &Job, ended: Ended) {
+        let fields = Fields::of(job);
+        match ended.status.code() {
+            Some(0) => {
+                let result = self.work.result.then(|| as_json(&ended.result)).flatten();
+                self.deliver(job, "finish", Fields { result, ..fields }).await;
+            }
+            Some(65) => {
+                self.deliver(job, "bury", Fields { error: Some(ended.error()), ..fields }).await;
+            }
+            code => {
+                let count_attempt = (code == Some(75)).then_some(false);
+                let error = Some(ended.error());
+                self.deliver(job, "release", Fields { error, count_attempt, ..fields }).await;
+            }
+        }
+    }
+
+    async fn give_back(&self, job: &Job, delay: f64) {
+        let fields = Fields { delay: Some(delay), count_attempt: Some(false), ..Fields::of(job) };
+        self.deliver(job, "release", fields).await;
+    }
+
+    /// Sends the end of an attempt until the server answers.
+    async fn deliver(&self, job: &Job, route: &str, mut fields: Fields<'_>) {
+        let mut pauses = self.away.pauses();
+        loop {
+            let failure = match self.send(job, route, &fields).await {
+                Ok(()) => return,
+                Err(failure) => failure,
+            };
+            if failure.is_temporary() {
+                let is_over = tokio::select! {
+                    () = sleep(pauses.next(&failure)) => false,
+                    () = self.stopped_for(Duration::from(self.work.grace) + LAST_STEPS) => true,
+                };
+                if !is_over {
+                    continue;
+                }
+            } else if is_about_result(&failure) && fields.result.take().is_some() {
+                complain(format_args!(
+                    "job {}: finishing it without its result: {failure}",
+                    job.id
+                ));
+                continue;
+            }
+            return complain(format_args!("job {}: failed to {route} it: {failure}", job.id));
+        }
+    }
+
+    async fn send(&self, job: &Job, route: &str, fields: &Fields<'_>) -> Result<(), Failure> {
+        let request = Request::post(format!("/jobs/{}/{route}", job.id)).json(fields)?;
+        self.client.send(request).await?;
+        self.away.is_back();
+        Ok(())
+    }
+}
+
+impl<'a> Fields<'a> {
+    fn of(job: &'a Job) -> Self {
+        Self { reservation: &job.reservation, ..Self::default() }
+    }
+}
+
+/// Returns output as JSON: itself if it is JSON, else as text; nothing if it is empty.
+fn as_json(output: &str) -> Option<Box<RawValue>> {
+    if output.is_empty() {
+        return None;
+    }
+    let json = RawValue::from_string(output.to_owned());
+    json.or_else(|_| serde_json::value::to_raw_value(&Value::from(output))).ok()
+}
+
+fn is_about_result(failure: &Failure) -> bool {
+    matches!(failure, Failure::Refused(problem) if matches!(problem.status, 413 | 422))
+}

@@ -1,0 +1,255 @@
+//! The commands of a client: each once against a real server, its output in a pipe and its exit
+//! code.
+
+use std::{
+    io::Write,
+    process::{Output, Stdio},
+};
+
+use serde_json::{Value, json};
+
+use crate::{
+    start::outputs::{Logged, WorkDir, store, text},
+    support::{Redis, process::program},
+};
+
+/// Commands against a server.
+pub struct Shell<'a> {
+    pub place: &'a WorkDir,
+    pub variables: Vec<(&'static str, String)>,
+}
+
+impl<'a> Shell<'a> {
+    pub fn new(place: &'a WorkDir, url: &str) -> Self {
+        Self { place, variables: vec![("DELAY_QUEUE_URL", url.to_owned())] }
+    }
+
+    pub fn command(&self, arguments: &[&str]) -> std::process::Command {
+        let mut command = program(self.place.path(), arguments);
+        // A client does not check the settings of a server.
+        command.env("DELAY_QUEUE__NOT_A_SETTING", "1").envs(self.variables.iter().cloned());
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+    }
+
+    pub fn run(&self, arguments: &[&str]) -> Output {
+        self.command(arguments).output().expect("the program runs")
+    }
+
+    pub fn run_with_input(&self, arguments: &[&str], input: &str) -> Output {
+        let child = self.command(arguments).stdin(Stdio::piped()).spawn();
+        let mut child = child.expect("the program runs");
+        let mut stdin = child.stdin.take().expect("a pipe");
+        stdin.write_all(input.as_bytes()).expect("written");
+        drop(stdin);
+        child.wait_with_output().expect("its output")
+    }
+
+    /// Runs a command that must succeed silently. Returns its lines of JSON.
+    #[track_caller]
+    pub fn lines(&self, arguments: &[&str]) -> Vec<Value> {
+        lines(&self.run(arguments))
+    }
+
+    #[track_caller]
+    pub fn one(&self, arguments: &[&str]) -> Value {
+        let lines = self.lines(arguments);
+        assert_eq!(lines.len(), 1, "{arguments:?}: {lines:?}");
+        lines.into_iter().next().expect("one line")
+    }
+
+    /// Runs a command that must fail with this exit code and one line with all of `words`.
+    #[track_caller]
+    pub fn fails(&self, arguments: &[&str], code: i32, words: &[&str]) {
+        fails(&self.run(arguments), code, words);
+    }
+}
+
+#[track_caller]
+pub fn lines(output: &Output) -> Vec<Value> {
+    let said = text(&output.stderr);
+    assert!(output.status.success() && said.is_empty(), "{said}");
+    let printed = text(&output.stdout);
+    printed.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
+}
+
+#[track_caller]
+pub fn fails(output: &Output, code: i32, words: &[&str]) {
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(code), "{said}");
+    assert!(!said.contains("panicked"), "{said}");
+    assert!(said.starts_with("delay-queue: ") && said.lines().count() == 1, "{said}");
+    for word in words {
+        assert!(said.contains(word), "no {word:?} in {said:?}");
+    }
+}
+
+/// Runs each command once.
+fn use_all(shell: &Shell<'_>) {
+    let rules = ["--ttr", "90s", "--max-attempts", "5", "--backoff", "2m,10m", "--priority", "7"];
+    let more = ["--expires-after", "2d", "--finished-retention", "1h", "--header", "x=a=b"];
+    let put = ["put", "t", r#"{"n": 12345678901234567890123}"#, "--id", "a", "--delay", "1h"];
+    let put = [&put[..], &rules, &more].concat();
+    assert_eq!(shell.one(&put)["state"], "delayed");
+    shell.fails(&put, 1, &["409 job_exists"]);
+    assert_eq!(shell.one(&[&put[..], &["--on-conflict", "keep"]].concat())["state"], "delayed");
+    let shown = shell.run(&["get", "a"]);
+    assert!(text(&shown.stdout).contains(r#""body":{"n":12345678901234567890123}"#), "{shown:?}");
+    let shown = &lines(&shown)[0];
+    for (field, expected) in [
+        ("ttr", json!(90)),
+        ("max_attempts", json!(5)),
+        ("backoff", json!([120, 600])),
+        ("priority", json!(7)),
+        ("headers", json!({"x": "a=b"})),
+    ] {
+        assert_eq!(shown[field], expected, "{field}: {shown}");
+    }
+    assert!(shown["expires_at"].is_string(), "{shown}");
+    let listed = shell.lines(&["list", "t", "--state", "delayed", "--id-contains", "a"]);
+    assert_eq!((listed.len(), &listed[0]["id"]), (1, &json!("a")));
+
+    let nothing = shell.run(&["pop", "t", "--wait", "1ms"]);
+    assert_eq!(nothing.status.code(), Some(3), "{nothing:?}");
+    assert!(nothing.stdout.is_empty() && nothing.stderr.is_empty(), "{nothing:?}");
+    assert_eq!(shell.one(&["kick", "a"])["state"], "ready");
+    let pop = ["pop", "s", "t", "--count", "2", "--ttr", "30", "--consumer", "me", "--wait", "5s"];
+    let popped = shell.one(&pop);
+    let held = ["a", "--reservation", popped["reservation"].as_str().expect("text")];
+    let end = |command: &'static str, more: &[&'static str]| [&[command], &held[..], more].concat();
+    assert!(shell.one(&end("touch", &["--ttr", "1m"]))["reserved_until"].is_string());
+    let release = end("release", &["--uncounted", "--delay", "0", "--error", "early"]);
+    assert_eq!(shell.one(&release)["state"], "ready");
+    shell.fails(&end("finish", &[]), 1, &["reservation_lost"]);
+    shell.one(&["pop", "t"]);
+    assert_eq!(shell.one(&["bury", "a", "--error", "no shop"])["state"], "dead");
+    let kick = ["kick", "--topic", "t", "--error-contains", "shop"];
+    shell.fails(&kick, 2, &["--yes"]);
+    let counted = shell.one(&[&kick[..], &["--dry-run"]].concat());
+    assert_eq!(counted, json!({"kicked": 1, "more": false, "dry_run": true}));
+    assert_eq!(shell.one(&[&kick[..], &["--yes"]].concat())["kicked"], 1);
+    shell.one(&["pop", "t"]);
+    assert!(shell.lines(&["finish", "a", "--result", "[1, 2]"]).is_empty());
+    assert_eq!(shell.one(&["get", "a", "--wait", "30s"])["result"], json!([1, 2]));
+    assert_eq!(shell.one(&["delete", "a", "--state", "finished"])["state"], "finished");
+    shell.fails(&["get", "a"], 1, &["404 job_not_found"]);
+
+    let set = ["topic", "t", "set", "--ttr", "5m", "--dead-to", "graves"];
+    assert_eq!(shell.one(&set)["defaults"]["ttr"], 300);
+    let set = shell.one(&["topic", "t", "set", "--backoff", "1s", "--unset", "ttr"]);
+    assert_eq!(
+        (&set["defaults"]["ttr"], &set["defaults"]["dead_to"]),
+        (&Value::Null, &json!("graves"))
+    );
+    assert_eq!(shell.one(&["topics", "--prefix", "t"])["topic"], "t");
+    assert!(shell.one(&["pause", "t", "--for", "10m"])["paused_until"].is_string());
+    assert_eq!(shell.one(&["topic", "t"])["paused"], true);
+    assert_eq!(shell.one(&["resume", "t"])["paused"], false);
+
+    assert_eq!(
+        shell.one(&["push", "set", "p", "https://shop.example", "--batch-max", "5"])["batch"]["max"],
+        5
+    );
+    assert_eq!(shell.one(&["push", "pause", "p"])["state"], "paused");
+    assert_eq!(shell.one(&["push", "get", "p"])["state"], "paused");
+    shell.one(&["push", "resume", "p"]);
+    shell.one(&["push", "test", "p"]);
+    assert!(shell.lines(&["push", "delete", "p"]).is_empty());
+
+    shell.one(&["put", "t"]);
+    let counted = shell.one(&["purge", "t", "--dry-run"]);
+    assert_eq!(counted, json!({"purged": 1, "more": false, "dry_run": true}));
+    shell.fails(&["purge", "t"], 2, &["--yes"]);
+    assert_eq!(shell.one(&["purge", "t", "--state", "ready", "--yes"])["purged"], 1);
+}
+
+#[test]
+fn each_command_works_on_a_file_store() {
+    let place = WorkDir::new();
+    let server = Logged::start(&place, "");
+    use_all(&Shell::new(&place, &server.base));
+}
+
+#[test]
+fn each_command_works_on_redis_with_a_token() {
+    let (redis, place) = (Redis::start(), WorkDir::new());
+    let root = delay_queue::access::SecretToken::generate().expect("randomness");
+    let settings =
+        store(&redis.url(), &format!("[server]\nbootstrap_token = \"{}\"\n", root.reveal()));
+    let server = Logged::start(&place, &settings);
+    let mut shell = Shell::new(&place, &server.base);
+    shell.fails(&["topics"], 5, &["401 unauthenticated", "DELAY_QUEUE_TOKEN"]);
+    let create = ["token", "--url", &server.base, "create", "--name", "all"];
+    let scopes = ["admin", "put=*", "pop=*", "read=*", "manage=*", "push=*"];
+    let scopes: Vec<&str> = scopes.iter().flat_map(|scope| ["--scope", scope]).collect();
+    let variable = [("DELAY_QUEUE_TOKEN", root.reveal())];
+    let created = place.run("", &variable, &[&create[..], &scopes].concat());
+    let token = text(&created.stdout).trim().to_owned();
+    shell.variables.push(("DELAY_QUEUE_TOKEN", token));
+    use_all(&shell);
+    let wrong = delay_queue::access::SecretToken::generate().expect("randomness");
+    shell.fails(&["topics", "--token", wrong.reveal()], 5, &["401 unauthenticated"]);
+}
+
+#[test]
+fn the_body_comes_from_an_argument_a_file_or_standard_input() {
+    let place = WorkDir::new();
+    let server = Logged::start(&place, "");
+    let shell = Shell::new(&place, &server.base);
+    let file = place.file("body.json", "[1]\n");
+    lines(&shell.run_with_input(&["put", "t", "-", "--id", "stdin"], "[2]\n"));
+    for (id, arguments, body) in [
+        ("none", &["put", "t"][..], Value::Null),
+        ("argument", &["put", "t", "-3"], json!(-3)),
+        ("file", &["put", "t", "--body-file", &file], json!([1])),
+    ] {
+        shell.one(&[arguments, &["--id", id]].concat());
+        assert_eq!(shell.one(&["get", id])["body"], body);
+    }
+    assert_eq!(shell.one(&["get", "stdin"])["body"], json!([2]));
+    let at = ["put", "t", "--id", "at", "--at", "2027-12-24 18:00 Europe/Berlin"];
+    assert_eq!(shell.one(&at)["due_at"], "2027-12-24T17:00:00.000Z");
+}
+
+#[test]
+fn lines_are_put_in_batches_and_refusals_name_their_line() {
+    let place = WorkDir::new();
+    let server = Logged::start(&place, "");
+    let shell = Shell::new(&place, &server.base);
+    let many: String =
+        (0..2_500).map(|n| format!("{{\"topic\":\"m\",\"id\":\"{n}\"}}\n")).collect();
+    assert_eq!(lines(&shell.run_with_input(&["put", "--jsonl", "-"], &many)).len(), 2_500);
+    assert_eq!(shell.one(&["topic", "m"])["ready"], 2_500);
+    assert_eq!(shell.lines(&["list", "m", "--state", "ready", "--limit", "1500"]).len(), 1_500);
+    let odd = concat!(
+        "{\"topic\":\"o\",\"id\":\"a\"}\n\n{\"topic\":\"o\",\"delay\":-1}\n{\"topic\":\"o\",\"id\":\"a\"}\n",
+        "no JSON\n{\"topic\":\"o\",\"id\":\"b\"}\n",
+    );
+    let file = place.file("odd.jsonl", odd);
+    shell.fails(&["put", "--jsonl", &file], 1, &["line 3", "`delay`", "were put: 1"]);
+    let output = shell.run(&["put", "--jsonl", &file, "--keep-going"]);
+    assert_eq!(output.status.code(), Some(1));
+    let said = text(&output.stderr);
+    for word in ["line 3: ", "line 4: ", "job_exists", "line 5: is no JSON", "were put: 1"] {
+        assert!(said.contains(word), "no {word:?} in {said}");
+    }
+    assert_eq!(text(&output.stdout).lines().count(), 1);
+    shell.fails(&["put", "t", "--jsonl", &file], 2, &["--jsonl reads whole jobs"]);
+}
+
+#[test]
+fn the_form_of_the_output_can_be_chosen() {
+    let place = WorkDir::new();
+    let server = Logged::start(&place, "");
+    let shell = Shell::new(&place, &server.base);
+    for id in ["a", "b"] {
+        shell.one(&["put", "t", "{ \"x\" : 1 }", "--id", id, "--output", "json"]);
+    }
+    let list = ["list", "t", "--state", "ready", "-o"];
+    let listed = shell.run(&[&list[..], &["json"]].concat());
+    let listed: Vec<Value> = serde_json::from_slice(&listed.stdout).expect("a list");
+    assert_eq!(listed.len(), 2);
+    let table = text(&shell.run(&[&list[..], &["table"]].concat()).stdout);
+    assert!(table.starts_with("ID  STATE") && table.lines().count() == 3, "{table}");
+    assert!(!table.contains('\x1b'), "{table}");
+}

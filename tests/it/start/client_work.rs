@@ -1,0 +1,161 @@
+//! `delay-queue work`: commands that fail, bury and snooze their jobs, a server that is killed
+//! meanwhile, a lost reservation, and a stop.
+
+use std::{
+    fs,
+    path::Path,
+    process::{Child, Command, Stdio},
+};
+
+use serde_json::{Value, json};
+
+use crate::{
+    start::{
+        client::{Shell, fails},
+        outputs::{Logged, WorkDir},
+    },
+    support::{free_port, process::Process},
+};
+
+/// A running worker.
+struct Worker(Child);
+
+impl Worker {
+    fn start(shell: &Shell<'_>, options: &[&str], script: &str) -> Self {
+        let command = ["--", "bash", "-c", script];
+        let mut command = shell.command(&[&["work", "--topic", "t"], options, &command].concat());
+        let log = fs::File::create(shell.place.path().join("worker.log")).expect("a file");
+        command.stdout(Stdio::null()).stderr(log);
+        Self(command.spawn().expect("the program runs"))
+    }
+
+    /// Sends SIGTERM, and waits for the end. Returns the exit code.
+    fn stop(mut self) -> Option<i32> {
+        let sent = Command::new("kill").arg(self.0.id().to_string()).status();
+        assert!(sent.expect("kill runs").success());
+        self.0.wait().expect("it ends").code()
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        // It may have ended.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn count(file: &Path) -> usize {
+    fs::read_to_string(file).unwrap_or_default().lines().count()
+}
+
+/// The command of the jobs of the test below: notes two commands of one job at the same time.
+const SCRIPT: &str = r#"
+read -r body
+id=$DELAY_QUEUE_JOB_ID
+mkdir "running-$id" || echo "$id" >> twice
+echo "$id" >> started
+sleep 0.05
+rmdir "running-$id"
+if [ "$body" = '{"n":7}' ]; then echo "no shop" >&2; exit 65; fi
+if [ ! -e "again-$id" ]; then
+    touch "again-$id"
+    case $body in
+        *3}) echo "no connection" >&2; exit 1 ;;
+        *8}) exit 75 ;;
+        *9}) kill -KILL $$ ;;
+    esac
+fi
+echo "$body"
+"#;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn each_job_is_finished_or_dead_although_the_server_is_killed() {
+    let place = WorkDir::new();
+    let port = free_port();
+    let mut server = Process::start_on_port(port, place.path(), &[]).await;
+    let shell = Shell::new(&place, &server.base);
+    let job = |n: u32| json!({"topic": "t", "id": n.to_string(), "body": {"n": n}, "finished_retention": "1h"});
+    let jobs: Vec<Value> = (0..50).map(job).collect();
+    server.post("/batch/jobs", json!({"jobs": jobs})).await.expect("an answer");
+    let worker = Worker::start(&shell, &["--concurrency", "4", "--result"], SCRIPT);
+    let (started, log) = (place.path().join("started"), place.path().join("worker.log"));
+    eventually_blocking!(count(&started) >= 10, "no job started: {:?}", fs::read_to_string(&log));
+    server.kill();
+    let has_logged = |word: &str| fs::read_to_string(&log).is_ok_and(|said| said.contains(word));
+    eventually_blocking!(has_logged("failed to reach"), "the worker does not report the failure");
+    let server = Process::start_on_port(port, place.path(), &[]).await;
+    let counts = || shell.one(&["topic", "t"]);
+    eventually_blocking!(
+        counts()["finished"] == 49 && counts()["dead"] == 1,
+        "{}: {:?}",
+        counts(),
+        fs::read_to_string(&log)
+    );
+    assert_eq!(worker.stop(), Some(0));
+    assert_eq!(count(&place.path().join("twice")), 0, "a job ran twice at the same time");
+    let said = fs::read_to_string(&log).expect("text");
+    assert_eq!(said.matches("waiting until it answers").count(), 1, "{said}");
+    assert!(said.contains("the server answers again"), "{said}");
+
+    assert_eq!(server.get("/jobs/7").await.1["error"], "no shop");
+    let failed = server.get("/jobs/13").await.1;
+    assert_eq!((&failed["result"], &failed["attempt"]), (&json!({"n": 13}), &json!(2)));
+    assert_eq!(failed["history"][0]["error"], "no connection");
+    let killed = server.get("/jobs/19").await.1;
+    assert_eq!(killed["history"][0]["error"], "the command was killed by signal 9");
+    let snoozed = server.get("/jobs/18").await.1;
+    assert_eq!(snoozed["attempt"], 1, "the release was counted: {snoozed}");
+}
+
+#[test]
+fn a_stop_gives_running_jobs_back_uncounted() {
+    let place = WorkDir::new();
+    let server = Logged::start(&place, "");
+    let shell = Shell::new(&place, &server.base);
+    shell.one(&["put", "t", "--id", "a"]);
+    let started = place.path().join("started");
+    let worker = Worker::start(&shell, &["--grace", "100ms"], "echo > started; sleep 1000");
+    eventually_blocking!(count(&started) == 1, "the job does not start");
+    assert_eq!(worker.stop(), Some(0));
+    let job = shell.one(&["get", "a"]);
+    assert_eq!((&job["state"], &job["attempt"]), (&json!("ready"), &json!(0)), "{job}");
+    // A second worker ends within its grace, because its command does.
+    let worker = Worker::start(&shell, &[], "echo >> started; sleep 0.2");
+    eventually_blocking!(count(&started) == 2, "the job does not start again");
+    assert_eq!(worker.stop(), Some(0));
+    shell.fails(&["get", "a"], 1, &["job_not_found"]);
+}
+
+#[test]
+fn a_lost_reservation_ends_the_command() {
+    let place = WorkDir::new();
+    let server = Logged::start(&place, "");
+    let shell = Shell::new(&place, &server.base);
+    shell.one(&["put", "t", "--id", "a", "--ttr", "1s"]);
+    let script = "trap 'echo > ended; exit 1' TERM; echo > started; sleep 1000 & wait";
+    let _worker = Worker::start(&shell, &[], script);
+    eventually_blocking!(count(&place.path().join("started")) == 1, "the job does not start");
+    shell.one(&["delete", "a"]);
+    eventually_blocking!(count(&place.path().join("ended")) == 1, "the command still runs");
+}
+
+#[test]
+fn a_worker_without_a_command_or_a_right_is_refused() {
+    let place = WorkDir::new();
+    let shell = Shell::new(&place, "http://127.0.0.1:1");
+    let work = ["work", "--topic", "t", "--"];
+    for command in ["no-such-command", "./no-such-command", "/etc/passwd"] {
+        let output = shell.run(&[&work[..], &[command]].concat());
+        fails(&output, 2, &["failed to find the command", command]);
+    }
+    assert_eq!(shell.run(&work[..3]).status.code(), Some(2));
+    let root = delay_queue::access::SecretToken::generate().expect("randomness");
+    let settings = format!("[server]\nbootstrap_token = \"{}\"\ninsecure = false\n", root.reveal());
+    let server = Logged::start(&place, &settings);
+    let create = ["token", "--url", &server.base, "create", "--name", "root", "--scope", "admin"];
+    let created = place.run("", &[("DELAY_QUEUE_TOKEN", root.reveal())], &create);
+    assert!(created.status.success(), "{created:?}");
+    let shell = Shell::new(&place, &server.base);
+    shell.fails(&[&work[..], &["true"]].concat(), 5, &["401 unauthenticated"]);
+}
