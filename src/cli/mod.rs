@@ -14,7 +14,12 @@ mod remote;
 mod serve;
 mod token;
 
-use std::{error::Error, path::PathBuf, process::ExitCode};
+use std::{
+    error::Error,
+    io::{self, Write},
+    path::PathBuf,
+    process::ExitCode,
+};
 
 use clap::{Parser, Subcommand};
 
@@ -88,10 +93,24 @@ enum ServerCommand {
     Token(token::Token),
 }
 
+impl Arguments {
+    /// Returns whether an option of the server is given.
+    fn has_settings(&self) -> bool {
+        let Self { config, listen, store, check_config, command: _ } = self;
+        config.is_some() || listen.is_some() || store.is_some() || *check_config
+    }
+}
+
 /// Runs the command that the arguments name.
 pub fn main() -> ExitCode {
     let mut arguments = Arguments::parse();
     let result = match arguments.command.take() {
+        Some(Command::Client(_) | Command::Completions { .. }) if arguments.has_settings() => {
+            let text = "delay-queue: --config, --listen, --store and --check-config are for the server; \
+                        choose the server of a client with --url";
+            let _ = writeln!(io::stderr(), "{text}");
+            return ExitCode::from(2);
+        }
         Some(Command::Client(command)) => return client::run(*command),
         Some(Command::Completions { shell }) => completions::run(shell),
         Some(Command::Dev) => dev::run(&arguments),

@@ -38,7 +38,7 @@ pub fn run(
 }
 
 /// Returns whether this process was started with SIGHUP (signal 1) ignored, for example by `nohup`.
-fn ignores_hang_up() -> bool {
+pub fn ignores_hang_up() -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     let ignored = ignored.and_then(|signals| u64::from_str_radix(signals.trim(), 16).ok());

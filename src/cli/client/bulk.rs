@@ -142,7 +142,8 @@ impl Bulk {
         while total.more {
             let changed = self.send(client, query).await?;
             total = Changed { count: total.count + changed.count, more: changed.more };
-            if selection.dry_run {
+            // A filter that finds none of many jobs would find none again.
+            if selection.dry_run || changed.count == 0 {
                 break;
             }
         }
@@ -163,7 +164,7 @@ impl Bulk {
 
 /// Asks on the terminal. Returns whether the answer is yes.
 fn confirm(question: &str) -> Result<bool, Failure> {
-    eprint!("{question}");
+    write!(io::stderr(), "{question}")?;
     io::stderr().flush()?;
     let mut answer = String::new();
     io::stdin().lock().read_line(&mut answer)?;

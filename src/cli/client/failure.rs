@@ -82,7 +82,7 @@ impl fmt::Display for Failure {
         match self {
             Self::Refused(problem) => problem.fmt(f),
             Self::NotAllowed(problem) => {
-                write!(f, "{problem}; name a token with --token or DELAY_QUEUE_TOKEN")
+                write!(f, "{problem}; use a token that may, with --token or DELAY_QUEUE_TOKEN")
             }
             Self::NothingToPop => f.write_str("no job is ready"),
             Self::Usage(text) | Self::Unreachable(text) | Self::Reported(text) => f.write_str(text),

@@ -97,10 +97,13 @@ impl Client {
         if status.is_success() {
             return Ok(body);
         }
-        let Ok(problem) = serde_json::from_slice::<Problem>(&body) else {
+        let problem = serde_json::from_slice::<Problem>(&body).ok();
+        // A proxy may answer with JSON of its own.
+        let Some(problem) = problem.filter(|problem| !problem.code.is_empty()) else {
             let text = format!("{} answered {status} and is no delay-queue: check --url", self.url);
             return Err(Failure::Unreachable(text));
         };
+        let problem = Problem { status: status.as_u16(), ..problem };
         match status {
             StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => Err(Failure::NotAllowed(problem)),
             _ => Err(Failure::Refused(problem)),

@@ -41,7 +41,8 @@ pub fn columns(names: &[&str], rows: &[Box<RawValue>], style: &Style) -> String 
     let cells: Vec<Vec<String>> = cells.collect();
     let width = |column: usize| {
         let longest = cells.iter().map(|row| row[column].chars().count()).max();
-        longest.unwrap_or(0).max(names[column].len())
+        let most = style.width.min(usize::from(u16::MAX));
+        longest.unwrap_or(0).max(names[column].len()).min(most)
     };
     let widths: Vec<usize> = (0..names.len()).map(width).collect();
     let line = |cells: Vec<&str>| {
@@ -58,7 +59,7 @@ pub fn fields(json: &str, style: &Style) -> String {
     let Ok(object) = serde_json::from_str::<Map<String, Value>>(json) else {
         return json.to_owned();
     };
-    let width = object.keys().map(|name| name.chars().count()).max().unwrap_or(0);
+    let width = object.keys().map(|name| name.chars().count()).max().unwrap_or(0).min(100);
     let shown = object.iter().filter(|(_, value)| !value.is_null());
     let line = |(name, value)| style.cut(&format!("{name:width$}  {}", cell(Some(value))));
     shown.map(line).collect::<Vec<_>>().join("\n")
@@ -84,5 +85,9 @@ mod tests {
         let rows = rows.map(|row| RawValue::from_string(row.to_owned()).expect("JSON"));
         let narrow = columns(&["id", "error"], &rows, &Style { width: 14, is_bold: false });
         assert_eq!(narrow, "ID       ERROR\na        no […\nlong-id  -");
+        let long = format!("{{\"id\":\"{}\",\"error\":1}}", "x".repeat(100_000));
+        let rows = [RawValue::from_string(long).expect("JSON")];
+        let wide = columns(&["id", "error"], &rows, &Style { width: usize::MAX, is_bold: false });
+        assert!(wide.ends_with("x  1"), "{}", wide.len());
     }
 }

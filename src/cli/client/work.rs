@@ -7,8 +7,11 @@ mod process;
 mod stream;
 
 use std::{
+    cell::RefCell,
+    collections::HashSet,
     env,
     ffi::OsString,
+    io,
     path::{Path, PathBuf},
     pin::pin,
     time::Duration,
@@ -17,19 +20,22 @@ use std::{
 use clap::Args;
 use futures::{
     FutureExt, StreamExt,
-    future::{Fuse, FusedFuture},
+    future::{Fuse, FusedFuture, select_all},
     stream::FuturesUnordered,
 };
 use rustix::fs::{Access, access};
 use tokio::{
-    signal::unix::{SignalKind, signal},
+    signal::unix::{Signal, SignalKind, signal},
     sync::watch,
     time::{Instant, sleep, sleep_until},
 };
 
-use self::{away::Away, job::Job};
+use self::{attempt::LAST_STEPS, away::Away, job::Job};
 use super::{at::duration, consume::Pop, failure::Failure, http::Client};
-use crate::job::{Millis, Topic};
+use crate::{
+    cli::serve::ignores_hang_up,
+    job::{Millis, Topic},
+};
 
 /// Time that a pop waits for a job. A stop lets it end, because its answer may contain jobs.
 const POP_WAIT: Millis = Millis::new(2_000);
@@ -53,7 +59,8 @@ pub struct Work {
     /// Keep the standard output of the command as the result of the job
     #[arg(long)]
     result: bool,
-    /// Time that commands get to end, after a stop or a lost reservation
+    /// Time that commands may still run after a stop; after a lost reservation, time from SIGTERM
+    /// to SIGKILL
     #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "10s")]
     grace: Millis,
     /// The command and its arguments
@@ -67,7 +74,7 @@ DELAY_QUEUE_JOB_ID, _TOPIC, _ATTEMPT, _MAX_ATTEMPTS, _DUE_AT, _RESERVATION, _TRA
 _HEADER_<NAME>. Its exit code decides: 0 finishes the job, 65 buries it, 75 releases it without
 counting the attempt, any other releases it with the last lines of standard error as its error.
 
-Exit codes: 0 stopped by SIGTERM or SIGINT, 1 refused by the server, 2 wrong use, 5 not allowed";
+Exit codes: 0 stopped by a signal, 1 refused by the server, 2 wrong use, 5 not allowed";
 
 /// The moment from which a worker takes no more jobs.
 type Stop = watch::Receiver<Option<Instant>>;
@@ -78,21 +85,26 @@ struct Worker<'a> {
     work: &'a Work,
     stop: Stop,
     away: Away,
+    /// Ids of the jobs whose commands run.
+    running: RefCell<HashSet<String>>,
 }
 
 impl Work {
     pub async fn run(self, client: &Client) -> Result<(), Failure> {
         find_command(Path::new(&self.command[0]))?;
         let (stopping, stop) = watch::channel(None);
-        Worker { client, work: &self, stop, away: Away::default() }.run(&stopping).await
+        let (away, running) = (Away::default(), RefCell::default());
+        Worker { client, work: &self, stop, away, running }.run(&stopping).await
     }
 }
 
 impl Worker<'_> {
     /// Pops and runs jobs until a signal, or until the server refuses a pop.
     async fn run(&self, stopping: &watch::Sender<Option<Instant>>) -> Result<(), Failure> {
-        let mut terminate = signal(SignalKind::terminate())?;
-        let mut interrupt = signal(SignalKind::interrupt())?;
+        let ignores_hang_up = ignores_hang_up(); // must be read before the handler below is set
+        let kinds = [SignalKind::terminate(), SignalKind::interrupt(), SignalKind::quit()];
+        let kinds = kinds.into_iter().chain((!ignores_hang_up).then(SignalKind::hangup));
+        let mut signals = kinds.map(signal).collect::<io::Result<Vec<_>>>()?;
         let mut running = FuturesUnordered::new();
         let mut popping = pin!(Fuse::terminated());
         let mut result = Ok(());
@@ -114,8 +126,9 @@ impl Worker<'_> {
                     }
                 },
                 Some(()) = running.next() => {}
-                _ = terminate.recv(), if !is_stopping => drop(stopping.send_replace(Some(Instant::now()))),
-                _ = interrupt.recv(), if !is_stopping => drop(stopping.send_replace(Some(Instant::now()))),
+                _ = any_of(&mut signals), if !is_stopping => {
+                    stopping.send_replace(Some(Instant::now()));
+                }
             }
         }
     }
@@ -130,10 +143,12 @@ impl Worker<'_> {
             consumer: None,
         };
         let mut pause = self.away.pauses();
+        let grace = Duration::from(self.work.grace.max(POP_WAIT)) + LAST_STEPS;
         loop {
             let popped = tokio::select! {
                 popped = pop.send(self.client) => popped,
-                () = self.stopped_for(self.work.grace.into()) => return Ok(Vec::new()),
+                // The answer of a pop that is under way may have jobs.
+                () = self.stopped_for(grace) => return Ok(Vec::new()),
             };
             match popped {
                 Ok(jobs) => {
@@ -159,6 +174,11 @@ impl Worker<'_> {
             sleep_until(since + span).await;
         }
     }
+}
+
+/// Waits for one of the signals.
+async fn any_of(signals: &mut [Signal]) {
+    select_all(signals.iter_mut().map(|signal| Box::pin(signal.recv()))).await;
 }
 
 /// Checks that a command exists, before any job is popped for it.

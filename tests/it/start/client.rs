@@ -230,7 +230,7 @@ fn lines_are_put_in_batches_and_refusals_name_their_line() {
     let output = shell.run(&["put", "--jsonl", &file, "--keep-going"]);
     assert_eq!(output.status.code(), Some(1));
     let said = text(&output.stderr);
-    for word in ["line 3: ", "line 4: ", "job_exists", "line 5: is no JSON", "were put: 1"] {
+    for word in ["line 3: ", "line 4: ", "job_exists", "line 5: is not JSON", "were put: 1"] {
         assert!(said.contains(word), "no {word:?} in {said}");
     }
     assert_eq!(text(&output.stdout).lines().count(), 1);

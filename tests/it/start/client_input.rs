@@ -37,6 +37,8 @@ fn wrong_arguments_are_explained() {
     shell.fails(&["kick", "a", "--dry-run"], 2, &["--topic"]);
     for (arguments, word) in [
         (&["put"][..], "<TOPIC>"),
+        (&["purge", "t", "--yes", "--store", "redis://127.0.0.1:1"], "--url"),
+        (&["topics", "--check-config"], "--url"),
         (&["put", "t", "--at", "tomorrow"], "Europe/Berlin"),
         (&["put", "t", "--at", "2026-12-24 18:00 Mars/Base"], "tzdata"),
         (&["put", "t", "--delay", "1 hour"], "a duration"),

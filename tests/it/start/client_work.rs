@@ -141,6 +141,27 @@ fn a_lost_reservation_ends_the_command() {
 }
 
 #[test]
+fn a_job_whose_command_runs_is_not_started_again() {
+    let place = WorkDir::new();
+    let server = Logged::start(&place, "");
+    let shell = Shell::new(&place, &server.base);
+    shell.one(&["put", "t", "--id", "a"]);
+    // The command does not obey SIGTERM, so that it still runs when the job is popped again.
+    let script = "trap '' TERM; mkdir running || echo >> twice; echo >> started; \
+                  while [ ! -e enough ]; do sleep 0.05; done; rmdir running";
+    let _worker = Worker::start(&shell, &["--concurrency", "2", "--grace", "1m"], script);
+    let started = place.path().join("started");
+    eventually_blocking!(count(&started) == 1, "the job does not start");
+    // An operator releases the job by its id alone, and the worker pops it again.
+    shell.one(&["release", "a", "--delay", "0"]);
+    let attempts = || shell.one(&["get", "a"])["history"].as_array().map_or(0, Vec::len);
+    eventually_blocking!(attempts() >= 2, "the worker does not pop the job again");
+    fs::write(place.path().join("enough"), "").expect("a file");
+    eventually_blocking!(count(&started) == 2, "the job does not start after its first command");
+    assert_eq!(count(&place.path().join("twice")), 0, "the command ran twice at the same time");
+}
+
+#[test]
 fn a_worker_without_a_command_or_a_right_is_refused() {
     let place = WorkDir::new();
     let shell = Shell::new(&place, "http://127.0.0.1:1");

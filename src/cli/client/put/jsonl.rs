@@ -73,16 +73,25 @@ pub async fn put(client: &Client, source: &Path, keep_going: bool) -> Result<(),
     let progress = io::stderr().is_terminal().then(|| Progress::new("put", None));
     let mut putting = Putting { client, keep_going, progress, put: 0, refused: 0 };
     let mut batch = Batch::default();
-    for (number, line) in (1..).zip(reader.lines()) {
-        let line = line.map_err(failed)?;
-        if line.trim().is_empty() {
+    for (number, line) in (1..).zip(reader.split(b'\n')) {
+        let line = match line {
+            Ok(line) => line,
+            Err(cause) => {
+                putting.flush(&mut batch).await?;
+                return Err(failed(cause));
+            }
+        };
+        if line.trim_ascii().is_empty() {
             continue;
         }
-        if let Err(cause) = serde_json::from_str::<&RawValue>(&line) {
-            putting.flush(&mut batch).await?;
-            putting.refuse(number, &format!("is no JSON: {cause}"))?;
-            continue;
-        }
+        let line = match json(line) {
+            Ok(line) => line,
+            Err(cause) => {
+                putting.flush(&mut batch).await?;
+                putting.refuse(number, &cause)?;
+                continue;
+            }
+        };
         batch.bytes += line.len();
         batch.lines.push((number, line));
         if batch.lines.len() == MAX_JOBS || batch.bytes >= FULL_BYTES {
@@ -111,6 +120,13 @@ impl Putting<'_> {
                     }
                     _ => return Err(Failure::Refused(problem)),
                 },
+                Err(Failure::Unreachable(cause)) => {
+                    let (first, last) = (batch.lines[0].0, batch.lines[batch.lines.len() - 1].0);
+                    let put = self.put;
+                    return Err(Failure::Unreachable(format!(
+                        "{cause}; lines {first} to {last} may have been put, before them {put} jobs"
+                    )));
+                }
                 Err(failure) => return Err(failure),
             }
         }
@@ -164,6 +180,15 @@ impl Putting<'_> {
                 Err(Failure::Reported(text))
             }
         }
+    }
+}
+
+/// Returns the text of a line of JSON.
+fn json(line: Vec<u8>) -> Result<String, String> {
+    let text = String::from_utf8(line).map_err(|_| "is not UTF-8".to_owned())?;
+    match serde_json::from_str::<&RawValue>(&text) {
+        Ok(_) => Ok(text),
+        Err(cause) => Err(format!("is not JSON: {cause}")),
     }
 }
 

@@ -1,25 +1,30 @@
 //! One attempt: runs the command, touches the job meanwhile, and reports the result.
 
-use std::time::Duration;
+use std::{cell::RefCell, collections::HashSet, time::Duration};
 
 use serde::Serialize;
 use serde_json::{Value, value::RawValue};
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
 use super::{
     Worker,
     job::Job,
     process::{Ended, Process},
 };
-use crate::cli::client::{
-    failure::{Failure, complain},
-    http::Request,
+use crate::{
+    cli::client::{
+        failure::{Failure, complain},
+        http::Request,
+    },
+    job::MAX_RESULT_BYTES,
 };
 
-/// Pause before a job is delivered again whose command could not be started.
+/// Time for one touch, so that a dead connection does not outlast the TTR.
+const TOUCH_TIMEOUT: Duration = Duration::from_secs(5);
+/// Delay of a job whose command could not be started, or whose last command still runs.
 const START_PAUSE: f64 = 5.0;
 /// Time after the grace in which commands end and their jobs are given back.
-const LAST_STEPS: Duration = Duration::from_secs(2);
+pub const LAST_STEPS: Duration = Duration::from_secs(2);
 
 /// Fields of a finish, release, touch or bury.
 #[derive(Default, Serialize)]
@@ -44,6 +49,10 @@ impl Worker<'_> {
         if self.stop.borrow().is_some() {
             return self.give_back(&job, 0.0).await;
         }
+        // The reservation ended, and this pop got the job again before the command was ended.
+        let Some(_running) = Running::begin(&self.running, &job.id) else {
+            return self.give_back(&job, START_PAUSE).await;
+        };
         let mut process = match Process::start(self.work, &job) {
             Ok(process) => process,
             Err(cause) => {
@@ -55,7 +64,10 @@ impl Worker<'_> {
         let ended = tokio::select! {
             () = process.ended() => match process.collect().await {
                 Ok(ended) => return self.report(&job, ended).await,
-                Err(cause) => Err(cause),
+                Err(cause) => {
+                    self.give_back(&job, START_PAUSE).await;
+                    Err(cause)
+                }
             },
             lost = self.hold(&job) => {
                 complain(format_args!("job {}: ending its command: {lost}", job.id));
@@ -79,9 +91,9 @@ impl Worker<'_> {
             sleep(interval).await;
             let mut pauses = self.away.pauses();
             let fields = Fields { ttr: Some(job.ttr), ..Fields::of(job) };
-            while let Err(failure) = self.send(job, "touch", &fields).await {
-                if matches!(&failure, Failure::Refused(problem) if matches!(problem.status, 404 | 409))
-                {
+            let touch = || timeout(interval.min(TOUCH_TIMEOUT), self.send(job, "touch", &fields));
+            while let Err(failure) = touch().await.unwrap_or_else(|_| Err(too_late())) {
+                if is_gone(&failure) {
                     return failure;
                 }
                 sleep(pauses.next(&failure).min(interval)).await;
@@ -95,6 +107,13 @@ impl Worker<'_> {
         match ended.status.code() {
             Some(0) => {
                 let result = self.work.result.then(|| as_json(&ended.result)).flatten();
+                let result = result.filter(|result| {
+                    let fits = result.get().len() <= MAX_RESULT_BYTES;
+                    if !fits {
+                        complain(format_args!("job {}: its result exceeds 64 KiB", job.id));
+                    }
+                    fits
+                });
                 self.deliver(job, "finish", Fields { result, ..fields }).await;
             }
             Some(65) => {
@@ -116,11 +135,17 @@ impl Worker<'_> {
     /// Sends the end of an attempt until the server answers.
     async fn deliver(&self, job: &Job, route: &str, mut fields: Fields<'_>) {
         let mut pauses = self.away.pauses();
+        let mut is_unsure = false;
         loop {
             let failure = match self.send(job, route, &fields).await {
                 Ok(()) => return,
                 Err(failure) => failure,
             };
+            // An earlier try was made, and its answer was lost.
+            if is_unsure && is_gone(&failure) {
+                return;
+            }
+            is_unsure |= failure.is_temporary();
             if failure.is_temporary() {
                 let is_over = tokio::select! {
                     () = sleep(pauses.next(&failure)) => false,
@@ -148,6 +173,26 @@ impl Worker<'_> {
     }
 }
 
+/// A job whose command runs.
+struct Running<'a> {
+    all: &'a RefCell<HashSet<String>>,
+    id: &'a str,
+}
+
+impl<'a> Running<'a> {
+    /// Returns `None` if a command of this job runs already.
+    fn begin(all: &'a RefCell<HashSet<String>>, id: &'a str) -> Option<Self> {
+        let is_new = all.borrow_mut().insert(id.to_owned());
+        is_new.then(|| Self { all, id })
+    }
+}
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        self.all.borrow_mut().remove(self.id);
+    }
+}
+
 impl<'a> Fields<'a> {
     fn of(job: &'a Job) -> Self {
         Self { reservation: &job.reservation, ..Self::default() }
@@ -161,6 +206,15 @@ fn as_json(output: &str) -> Option<Box<RawValue>> {
     }
     let json = RawValue::from_string(output.to_owned());
     json.or_else(|_| serde_json::value::to_raw_value(&Value::from(output))).ok()
+}
+
+fn too_late() -> Failure {
+    Failure::Unreachable("the server did not answer a touch in time".to_owned())
+}
+
+/// Returns whether the job is gone or held by another consumer.
+fn is_gone(failure: &Failure) -> bool {
+    matches!(failure, Failure::Refused(problem) if matches!(problem.status, 404 | 409))
 }
 
 fn is_about_result(failure: &Failure) -> bool {

@@ -1,6 +1,8 @@
 //! The process of a command.
 
 use std::{
+    env,
+    ffi::OsString,
     io::{self, IsTerminal, Write},
     os::unix::process::{CommandExt, ExitStatusExt},
     process::{Child, Command, ExitStatus, Stdio},
@@ -16,11 +18,14 @@ use super::{
     job::Job,
     stream::{Keep, Stream},
 };
+use crate::job::MAX_RESULT_BYTES;
 
+/// Time from SIGKILL to the end of a process.
+const KILL_TIMEOUT: Duration = Duration::from_secs(5);
 /// Kept part of standard error, in bytes: the error of the job.
 const ERROR_BYTES: usize = 4 << 10;
-/// Kept part of standard output, in bytes; the server refuses larger results.
-const RESULT_BYTES: usize = 1 << 20;
+/// Kept part of standard output, in bytes: enough to see that a result is too large.
+const RESULT_BYTES: usize = MAX_RESULT_BYTES + 1;
 
 /// A running command, in its own process group.
 pub struct Process {
@@ -43,7 +48,14 @@ impl Process {
     /// Starts the command for a job. Its own group keeps Ctrl-C of a terminal from it.
     pub fn start(work: &Work, job: &Job) -> io::Result<Self> {
         let is_read = work.result || io::stdout().is_terminal();
-        let mut child = Command::new(&work.command[0])
+        let mut command = Command::new(&work.command[0]);
+        // A worker may itself run as the command of a job.
+        let names = env::vars_os().map(|(name, _)| name);
+        let is_of_job = |name: &OsString| name.to_string_lossy().starts_with("DELAY_QUEUE_JOB_");
+        for name in names.filter(is_of_job) {
+            command.env_remove(name);
+        }
+        let mut child = command
             .args(&work.command[1..])
             .envs(job.variables())
             .stdin(Stdio::piped())
@@ -99,9 +111,10 @@ impl Process {
         let _ = kill_process_group(self.pid, Signal::TERM);
         let in_time = timeout(grace, &mut self.ended).await.is_ok();
         let _ = kill_process_group(self.pid, Signal::KILL);
-        if !in_time {
-            // The thread reports the end, which SIGKILL makes certain.
-            let _ = (&mut self.ended).await;
+        let _ = self.child.kill();
+        // A command that runs as another user cannot be killed.
+        if !in_time && timeout(KILL_TIMEOUT, &mut self.ended).await.is_err() {
+            return Err(io::Error::new(io::ErrorKind::TimedOut, "it cannot be killed"));
         }
         self.child.wait().map(drop)
     }
