@@ -9,6 +9,7 @@ use super::server::Server;
 use crate::support::{
     Redis,
     endpoint::{Endpoint, status},
+    free_port,
 };
 
 /// Sets the push of a topic: the URL of the endpoint, and `fields`.
@@ -226,8 +227,9 @@ pub async fn an_address_that_is_not_allowed_is_never_reached(server: Server) {
 }
 
 pub async fn jobs_wait_while_the_endpoint_is_down(server: Server) {
-    let endpoint = Endpoint::start(|_| status(204)).await;
-    let address = endpoint.address.to_string();
+    // No other test takes this port while the endpoint is down.
+    let address = format!("127.0.0.1:{}", free_port());
+    let endpoint = Endpoint::at(&address, |_| status(204)).await;
     push(&server, "down", &endpoint, json!({ "concurrency": 16 })).await;
     drop(endpoint);
     for number in 0..100 {
