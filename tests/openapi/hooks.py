@@ -75,6 +75,8 @@ RULES = [
     "`url` must",
     # "***" where no value is stored.
     "`headers.authorization` must be the value itself",
+    # The syntax of URLs, and addresses that are not public.
+    "`url` is (invalid|not allowed): ",
     # Limits of durations as text, and maximum lengths of texts in bytes.
     "`(.*ttr|wait|expires_after|timeout|batch.linger)` must be ",
     "must be a duration from 0 to ten years",
