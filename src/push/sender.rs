@@ -18,7 +18,7 @@ use super::{
     verdict::{Judged, Verdict, answer_bytes, default_backoff},
 };
 use crate::{
-    job::{JobId, MAX_ERROR_BYTES, Millis, PoppedJob, Push, Topic, Topics, beginning},
+    job::{JobId, MAX_ERROR_BYTES, Millis, PoppedJob, Push, Topic, beginning},
     queue::QueueError,
     store::{Bury, Clock, Finish, JobRef, Release},
 };
@@ -131,10 +131,10 @@ impl Sender {
             match verdict {
                 Verdict::Accepted(result) => {
                     let result = result.filter(|_| !job.policy.finished_retention.is_zero());
-                    finished.push(Finish { held: held(&job), result });
+                    finished.push(Finish { held: JobRef::of(&job), result });
                 }
                 Verdict::Refused(error) => {
-                    buried.push(Bury { held: held(&job), error: Some(cut(&error)) });
+                    buried.push(Bury { held: JobRef::of(&job), error: Some(cut(&error)) });
                 }
                 Verdict::Later { after, error } => {
                     let delay = after.unwrap_or_else(|| self.target.retry_delay(Instant::now()));
@@ -142,13 +142,13 @@ impl Sender {
                         delay: Some(delay),
                         error: Some(cut(&error)),
                         is_uncounted: true,
-                        ..Release::of(held(&job))
+                        ..Release::of(JobRef::of(&job))
                     });
                 }
                 Verdict::Failed(error) => released.push(Release {
                     delay: self.backoff(&job),
                     error: Some(cut(&error)),
-                    ..Release::of(held(&job))
+                    ..Release::of(JobRef::of(&job))
                 }),
             }
         }
@@ -165,7 +165,7 @@ impl Sender {
         let release = |job: &PoppedJob| Release {
             delay: Some(Millis::ZERO),
             is_uncounted: true,
-            ..Release::of(held(job))
+            ..Release::of(JobRef::of(job))
         };
         let released = jobs.iter().map(release).collect();
         let queue = &self.shared.queue;
@@ -215,10 +215,6 @@ impl Sender {
             }
         }
     }
-}
-
-fn held(job: &PoppedJob) -> JobRef {
-    JobRef { id: job.id.clone(), reservation: Some(job.reservation), topics: Topics::ALL }
 }
 
 /// Cuts an error to the size that stores accept.

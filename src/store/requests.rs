@@ -2,7 +2,9 @@
 
 use bytes::Bytes;
 
-use crate::job::{Change, Consumer, JobId, Millis, Reservation, State, States, Topic, Topics};
+use crate::job::{
+    Change, Consumer, JobId, Millis, PoppedJob, Reservation, State, States, Topic, Topics,
+};
 
 /// Request of one consumer for jobs.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -100,6 +102,13 @@ pub struct Release {
     pub is_uncounted: bool,
     /// JSON text that replaces the body.
     pub body: Option<Bytes>,
+}
+
+impl JobRef {
+    /// Returns a popped job with its reservation, for a caller that may access every topic.
+    pub fn of(job: &PoppedJob) -> Self {
+        Self { id: job.id.clone(), reservation: Some(job.reservation), topics: Topics::ALL }
+    }
 }
 
 impl Release {

@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::push_fields::MASK;
 use crate::{
     job::{Backoff, Headers, JobId, Millis, Push, PushBatch, Rate, Topic, UnixMillis},
-    push::{PushFailure, PushState, PushStatus, TargetHealth, Tested},
+    push::{PushFailure, PushStatus, TargetHealth, Tested},
 };
 
 /// The push of a topic.
@@ -106,11 +106,6 @@ impl PushResponse {
     /// Shows a push. A caller that `may_read` the jobs of the topic also sees the errors of their
     /// requests.
     pub fn new(topic: Topic, push: &Push, status: PushStatus, may_read: bool) -> Self {
-        let reason = match status.state {
-            PushState::Running => None,
-            PushState::Paused(pause) => Some(pause.name().to_owned()),
-            PushState::Open => status.reason,
-        };
         let failure = |PushFailure { at, id, status, error }| {
             let error = Some(error).filter(|_| may_read);
             Failure { at, id, status, error }
@@ -130,7 +125,7 @@ impl PushResponse {
             batch: push.batch.map(shown),
             backoff: push.backoff.clone(),
             state: status.state.name(),
-            reason,
+            reason: status.reason,
             in_flight: status.in_flight,
             rates: Rates {
                 delivered: status.delivered_per_second,

@@ -15,7 +15,7 @@ use crate::queue::{
     delivery::unanswered::{FIRST_PAUSE, LONGEST_PAUSE},
 };
 use crate::{
-    job::{PoppedJob, Topics},
+    job::PoppedJob,
     store::{JobRef, Readied, Reply},
 };
 
@@ -98,8 +98,7 @@ impl Returner {
         let (returner, stop, over) =
             (Arc::clone(self), self.stop.clone(), Instant::now() + job.ttr.into());
         let task = async move {
-            let held =
-                JobRef { id: job.id, reservation: Some(job.reservation), topics: Topics::ALL };
+            let held = JobRef::of(&job);
             let mut pause = FIRST_PAUSE;
             loop {
                 let is_last = stop.is_cancelled() || Instant::now() >= over;
