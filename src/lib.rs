@@ -21,6 +21,7 @@ pub mod queue;
 pub mod server;
 pub mod store;
 
+mod bounded_map;
 mod metrics;
 mod suggest;
 mod tls_error;

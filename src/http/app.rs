@@ -9,13 +9,15 @@ use axum::extract::FromRef;
 use prometheus_client::{metrics::info::Info, registry::Registry};
 
 use super::{
-    limits::{
-        capacity::Capacity, in_flight::InFlight, memory::Memory, per_minute::PerMinute,
-        quotas::Quotas,
-    },
+    limits::{in_flight::InFlight, memory::Memory, per_minute::PerMinute, quotas::Quotas},
     requests::Requests,
 };
-use crate::{access::Tokens, config::Limits, push::Pushes, queue::Queue};
+use crate::{
+    access::Tokens,
+    config::Limits,
+    push::Pushes,
+    queue::{Capacity, Queue},
+};
 
 /// State that handlers share; cheap to clone.
 #[derive(Clone)]

@@ -19,6 +19,7 @@ mod push;
 mod record;
 mod reservation;
 mod reservation_key;
+mod schedule_name;
 mod state;
 mod time;
 mod topic;
@@ -55,6 +56,7 @@ pub use record::{
 };
 pub use reservation::{Nonce, Reservation};
 pub use reservation_key::{ReservationKey, TaggedReservation};
+pub use schedule_name::{MAX_SCHEDULE_NAME, ScheduleName};
 pub use state::{After, Due, Event, InvalidStates, Living, Refusal, State, States, next};
 pub use time::{TimeError, UnixMillis};
 pub use topic::Topic;

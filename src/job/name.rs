@@ -13,6 +13,11 @@ use thiserror::Error;
 /// need no allocation, and cloning never does.
 macro_rules! name {
     ($(#[$doc:meta])* $type:ident, $extra:literal, $allowed:literal) => {
+        $crate::job::name::name! {
+            $(#[$doc])* $type, $extra, $allowed, $crate::job::name::MAX_LEN
+        }
+    };
+    ($(#[$doc:meta])* $type:ident, $extra:literal, $allowed:literal, $max:expr) => {
         $(#[$doc])*
         #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize)]
         pub struct $type(smol_str::SmolStr);
@@ -28,7 +33,7 @@ macro_rules! name {
             type Err = $crate::job::NameError;
 
             fn from_str(text: &str) -> Result<Self, Self::Err> {
-                $crate::job::name::check(text, $extra, $allowed)?;
+                $crate::job::name::check(text, $extra, $allowed, $max)?;
                 Ok(Self(text.into()))
             }
         }
@@ -81,19 +86,21 @@ pub const MAX_LEN: usize = 128;
 
 /// A name outside the allow-list.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[error("must be 1 to 128 characters of {allowed}, and not \".\" or \"..\"; got {given}")]
+#[error("must be 1 to {max} characters of {allowed}, and not \".\" or \"..\"; got {given}")]
 pub struct NameError {
     allowed: &'static str,
+    max: usize,
     given: String,
 }
 
-/// Checks a name of letters, digits and `extra`; the error describes them as `allowed`.
-pub fn check(text: &str, extra: &[u8], allowed: &'static str) -> Result<(), NameError> {
-    let fits = (1..=MAX_LEN).contains(&text.len())
+/// Checks a name of at most `max` letters, digits and `extra`; the error describes them as
+/// `allowed`.
+pub fn check(text: &str, extra: &[u8], allowed: &'static str, max: usize) -> Result<(), NameError> {
+    let fits = (1..=max).contains(&text.len())
         && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || extra.contains(&byte))
         && text != "."
         && text != "..";
-    if fits { Ok(()) } else { Err(NameError { allowed, given: describe(text) }) }
+    if fits { Ok(()) } else { Err(NameError { allowed, max, given: describe(text) }) }
 }
 
 /// Returns the refused text for an error: escaped, and cut if it is long.

@@ -67,6 +67,9 @@ pub struct Policy {
     /// The topic in which the job died before it moved. Only stores set it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dead_from: Option<Topic>,
+    /// The instant of the schedule that put the job; only schedules set it.
+    #[serde(default, with = "some_time", skip_serializing_if = "Option::is_none")]
+    pub scheduled_at: Option<UnixMillis>,
     /// The trace that the put belongs to; consumers receive it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub traceparent: Option<TraceParent>,
@@ -89,6 +92,7 @@ impl Policy {
         expires_at: None,
         dead_to: None,
         dead_from: None,
+        scheduled_at: None,
         traceparent: None,
         headers: Headers::NONE,
     };

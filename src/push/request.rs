@@ -16,6 +16,7 @@ const ID: HeaderName = HeaderName::from_static("delay-queue-id");
 const TOPIC: HeaderName = HeaderName::from_static("delay-queue-topic");
 const ATTEMPT: HeaderName = HeaderName::from_static("delay-queue-attempt");
 const DUE_AT: HeaderName = HeaderName::from_static("delay-queue-due-at");
+const SCHEDULED_AT: HeaderName = HeaderName::from_static("delay-queue-scheduled-at");
 const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 const WEBHOOK_ID: HeaderName = HeaderName::from_static("webhook-id");
 const WEBHOOK_TIMESTAMP: HeaderName = HeaderName::from_static("webhook-timestamp");
@@ -75,6 +76,9 @@ impl Template {
         set(&mut headers, ID, job.id.as_str());
         headers.insert(ATTEMPT, job.attempt.into());
         set(&mut headers, DUE_AT, &job.due_at.to_string());
+        if let Some(at) = job.policy.scheduled_at {
+            set(&mut headers, SCHEDULED_AT, &at.to_string());
+        }
         if let Some(trace) = job.policy.traceparent {
             set(&mut headers, TRACEPARENT, &trace.to_string());
         }

@@ -7,6 +7,7 @@
 
 mod batching;
 mod bulk;
+mod capacity;
 mod context;
 mod delivery;
 mod error;
@@ -27,6 +28,7 @@ mod watches;
 
 pub use batching::{coalescer::Coalescer, has_job_id::HasJobId};
 pub use bulk::{Bulk, BulkDone};
+pub use capacity::{Admitted, Capacity, Full, Reached};
 pub use delivery::pending_delivery::PendingDelivery;
 pub use error::QueueError;
 pub use figures::{last_errors::LastError, lateness::LateMinute, stats::Counters, survey::Survey};

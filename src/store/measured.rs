@@ -14,15 +14,16 @@ use prometheus_client::{
 use tracing::Instrument;
 
 use super::{
-    Command, Condition, DiskRoom, JobPage, JobRange, JobReads, JobTransitions, Matched, Outcome,
-    Parts, Peek, ReservedPage, Selection, SettingCondition, SharedStore, Steps, Store, StoreError,
-    StoreResult, StoreResults, StoredTokens, Target, TokenChange, TokenChanged, TokenStore,
+    Command, Condition, DiskRoom, DueSchedules, JobPage, JobRange, JobReads, JobTransitions,
+    Matched, Outcome, Parts, Peek, ReservedPage, ScheduleChange, ScheduleChanged, SchedulePage,
+    ScheduleStore, Selection, SettingCondition, SharedStore, Steps, Store, StoreError, StoreResult,
+    StoreResults, StoredSchedule, StoredTokens, Target, TokenChange, TokenChanged, TokenStore,
     TopicPage, TopicPeek, TopicSettingsStore, Usage, Verb,
 };
 use crate::{
     job::{
-        Bucket, Buckets, Job, JobId, Millis, ReservationKey, Schedule, Setting, SettingsChanges,
-        State, Topic, UnixMillis,
+        Bucket, Buckets, Job, JobId, Millis, ReservationKey, Schedule, ScheduleName, Setting,
+        SettingsChanges, State, Topic, UnixMillis,
     },
     metrics::SECONDS,
     traces,
@@ -200,6 +201,12 @@ measured! {
         one end_pause(topic: Topic, until: UnixMillis) -> StoreResult<Millis>;
         read settings(known: u64) -> StoreResult<Option<SettingsChanges>>;
     }
+    ScheduleStore {
+        read due_schedules(limit: usize) -> StoreResult<DueSchedules>;
+        read schedule(name: ScheduleName) -> StoreResult<Option<StoredSchedule>>;
+        read schedules(page: SchedulePage) -> StoreResult<Vec<StoredSchedule>>;
+        one change_schedules(changes: Vec<ScheduleChange>) -> StoreResult<Vec<ScheduleChanged>>;
+    }
     TokenStore {
         read tokens(known: Option<u64>) -> StoreResult<Option<StoredTokens>>;
         one change_token(change: TokenChange) -> StoreResult<TokenChanged>;
@@ -233,6 +240,10 @@ impl Store for Measured {
 
     fn condition(&self) -> Condition {
         self.store.condition()
+    }
+
+    fn kept_after_firing(&self) -> Millis {
+        self.store.kept_after_firing()
     }
 
     fn disk_room(&self) -> Option<DiskRoom> {

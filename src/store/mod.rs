@@ -33,6 +33,7 @@ mod reads;
 mod replies;
 mod report;
 mod requests;
+mod schedules;
 mod settings;
 mod shared;
 mod tokens;
@@ -43,7 +44,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 
-use crate::job::{Bucket, Buckets, Refusal, ReservationKey};
+use crate::job::{Bucket, Buckets, Millis, Refusal, ReservationKey};
 
 pub use clock::{Clock, Now};
 pub use clock_watch::ClockJumps;
@@ -63,6 +64,10 @@ pub use report::Report;
 pub use requests::{
     Bury, Delete, Finish, Guarded, JobRef, KickDead, PopRequest, Promote, Purge, Release, Target,
     Touch,
+};
+pub use schedules::{
+    DueSchedules, Fired, Firing, MAX_SCHEDULES, NewSchedule, ScheduleChange, ScheduleChanged,
+    SchedulePage, ScheduleStore, StoredSchedule,
 };
 pub use settings::{SettingCondition, TopicSettingsStore};
 pub use shared::{Lease, Servers, SharedStore};
@@ -113,9 +118,11 @@ pub type Parts<T> = Vec<(Bucket, T)>;
 /// Results of the parts of a call, in their order.
 pub type StoreResults<T> = Vec<StoreResult<T>>;
 
-/// A store of jobs: four traits by subject, and methods on the store as a whole.
+/// A store of jobs: five traits by subject, and methods on the store as a whole.
 #[async_trait]
-pub trait Store: JobTransitions + JobReads + TopicSettingsStore + TokenStore + 'static {
+pub trait Store:
+    JobTransitions + JobReads + TopicSettingsStore + ScheduleStore + TokenStore + 'static
+{
     /// Returns the number of buckets that the store was created with.
     fn buckets(&self) -> Buckets;
 
@@ -138,6 +145,12 @@ pub trait Store: JobTransitions + JobReads + TopicSettingsStore + TokenStore + '
 
     /// Returns the conditions that this process has noticed so far, without a call to the store.
     fn condition(&self) -> Condition;
+
+    /// Returns the least time that a finished job of a schedule must be kept, so that a repeated
+    /// firing is harmless; zero if a firing is one step.
+    fn kept_after_firing(&self) -> Millis {
+        Millis::ZERO
+    }
 
     /// Returns the current room on the disk of a store on this machine.
     fn disk_room(&self) -> Option<DiskRoom> {

@@ -9,9 +9,9 @@
 use futures::future::{BoxFuture, FutureExt};
 
 use super::{
-    Bury, Delete, Finish, JobRef, KickDead, Matched, Parts, Placed, PopRequest, Popped, Promote,
-    Promoted, Purge, Readied, ReadyJobs, Release, Reply, Selection, Store, StoreError, StoreResult,
-    StoreResults, Target, Touch, Transitioned,
+    Bury, Delete, Finish, Fired, Firing, JobRef, KickDead, Matched, Parts, Placed, PopRequest,
+    Popped, Promote, Promoted, Purge, Readied, ReadyJobs, Release, Reply, Selection, Store,
+    StoreError, StoreResult, StoreResults, Target, Touch, Transitioned,
 };
 use crate::job::{Bucket, Change, Job, NewJob, Nonce, State, Topic, UnixMillis};
 
@@ -226,6 +226,11 @@ transitions! {
     /// A reserved job is never replaced (`Reserved`). A due time beyond ten years from now is
     /// `DueTooFar`.
     put, Put(Vec<NewJob>) -> Vec<Reply<Placed>>;
+
+    /// absent → delayed or ready, like a put that keeps an existing job, and the schedule of the job
+    /// advances in the same step. If the schedule has another text than expected, nothing changes.
+    /// A job whose id is in use counts as put. On a cluster the schedule advances after the put.
+    fire, Fire(Vec<Firing>) -> Vec<Reply<Fired>>;
 
     /// absent → the state in the job, with its times, attempts, reservation and error, as
     /// [`list`](crate::store::JobReads::list) read it in another store. An id that is in use is

@@ -1,10 +1,8 @@
-//! Limits of requests, callers, topics and the store.
+//! Limits of requests and callers. Those of topics and of the store are in `queue/capacity.rs`.
 
-pub mod capacity;
 pub mod held;
 pub mod hold;
 pub mod in_flight;
-mod keyed;
 pub mod limit_by;
 pub mod memory;
 pub mod per_minute;

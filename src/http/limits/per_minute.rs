@@ -7,7 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::keyed::BoundedMap;
+use crate::bounded_map::BoundedMap;
 
 /// Maximum number of refused requests per address and minute. After that, wrong tokens get 429, and
 /// the log omits refusals.

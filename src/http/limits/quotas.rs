@@ -10,12 +10,10 @@ use std::{
 use axum::{extract::FromRequestParts, http::request::Parts};
 use tokio::time::Instant;
 
-use super::{
-    keyed::BoundedMap,
-    limit_by::{KeyPermit, KeyedLimit, network},
-};
+use super::limit_by::{KeyPermit, KeyedLimit, network};
 use crate::{
     access::TokenName,
+    bounded_map::BoundedMap,
     config::Limits,
     http::{
         client::identity::Identity,

@@ -15,7 +15,7 @@ use serde::Serialize;
 
 use crate::{
     job::{JobId, Living, Refusal, State, Topic},
-    queue::QueueError,
+    queue::{Full, QueueError, Reached},
     store::{Applied, StoreError},
 };
 
@@ -292,6 +292,28 @@ impl From<StoreError> for Problem {
             (StoreError::Damaged { .. }, _) => Self::damaged(),
         };
         Self { applied, cause: Some(error.to_string()), ..problem }
+    }
+}
+
+impl From<Full> for Problem {
+    fn from(full: Full) -> Self {
+        let (code, of, reached) = match full {
+            Full::Topic(reached) => (Code::TopicFull, "topic", reached),
+            Full::Store(reached) => (Code::StoreFull, "store", reached),
+        };
+        let (limit, unit, key) = match (reached, full) {
+            (Reached::Jobs(limit), _) => (limit, "jobs", "jobs"),
+            (Reached::Bytes(limit), Full::Topic(_)) => (limit, "bytes of bodies", "bytes"),
+            (Reached::Bytes(limit), Full::Store(_)) => (limit, "bytes", "bytes"),
+        };
+        let limit = format!("it may have at most {limit} {unit} (limits.{of}_{key})");
+        let detail = match full {
+            Full::Topic(_) => format!("the topic is full: {limit}"),
+            Full::Store(_) => format!(
+                "the store has no room for more jobs: {limit}; finishing and deleting still work"
+            ),
+        };
+        Self::new(code, detail)
     }
 }
 

@@ -83,7 +83,7 @@ pub async fn put(
         let Ok(((_, topic), put)) = item else { continue };
         match app.capacity.put(topic, put.body.len(), &app.queue).await {
             Ok(permits) => admitted.push(permits),
-            Err(full) => *item = Err(full),
+            Err(full) => *item = Err(full.into()),
         }
     }
     let call = async |puts| app.queue.put(puts).await;

@@ -22,7 +22,7 @@ use crate::{
             parse::{parse, parse_or_default},
             query::Query,
         },
-        limits::{capacity::Admitted, in_flight::InFlightPermit, quotas::Caller},
+        limits::{in_flight::InFlightPermit, quotas::Caller},
         problem::Problem,
         wire::{
             self, ActionRequest, ActionRules, IdOnly, JobResponse, PatchJob, RequestPosition,
@@ -30,7 +30,7 @@ use crate::{
         },
     },
     job::{self, Change, Topics},
-    queue::QueueError,
+    queue::{Admitted, QueueError},
     store::{self, JobRef, PutOutcome, Target},
     traces,
 };
@@ -181,7 +181,7 @@ pub async fn new_body_of(app: &App, release: &store::Release) -> Result<Option<A
     };
     let JobRef { id, topics, .. } = release.held.clone();
     let topic = app.queue.get(Target { id, topics }).await?.topic;
-    app.capacity.change(&topic, body.len(), &app.queue).await.map(Some)
+    Ok(Some(app.capacity.change(&topic, body.len(), &app.queue).await?))
 }
 
 pub async fn touch(input: ActionInput) -> Answer {

@@ -54,6 +54,8 @@ pub struct PatchJob<'a> {
     /// Must equal the current value of the job.
     dead_from: Option<Topic>,
     /// Must equal the current value of the job.
+    scheduled_at: Option<UnixMillis>,
+    /// Must equal the current value of the job.
     traceparent: Option<TraceParent>,
     /// Accepted as GET returns it; a reserved job cannot be changed.
     consumer: Option<Consumer>,
@@ -90,7 +92,7 @@ impl PatchJob<'_> {
         let Self { id, topic, state, attempt, created_at, .. } = self;
         let Self { reserved_until, expires_at, died_at, error, traceparent, .. } = self;
         let Self { finished_at, outcome, result, result_dropped, consumer, history, .. } = self;
-        let Self { dead_from, .. } = self;
+        let Self { dead_from, scheduled_at, .. } = self;
         let ended = finished_at.is_some()
             || outcome.is_some()
             || result.is_some()
@@ -99,7 +101,8 @@ impl PatchJob<'_> {
         let times = created_at.is_some()
             || reserved_until.is_some()
             || expires_at.is_some()
-            || died_at.is_some();
+            || died_at.is_some()
+            || scheduled_at.is_some();
         let attempts = consumer.is_some() || history.is_some() || dead_from.is_some();
         names || times || ended || attempts || state.is_some() || attempt.is_some()
     }
@@ -131,6 +134,10 @@ impl PatchJob<'_> {
             ("consumer", self.consumer.is_some() && self.consumer != job.consumer),
             ("history", self.history.as_ref().is_some_and(|given| *given != shown_history(job))),
             ("dead_from", self.dead_from.is_some() && self.dead_from != job.policy.dead_from),
+            (
+                "scheduled_at",
+                self.scheduled_at.is_some() && self.scheduled_at != job.policy.scheduled_at,
+            ),
             (
                 "traceparent",
                 self.traceparent.is_some() && self.traceparent != job.policy.traceparent,

@@ -181,6 +181,10 @@ pub struct ShownPolicy {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Topic")]
     dead_from: Option<Topic>,
+    /// The instant at which its schedule put the job; absent if no schedule did.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "UnixMillis")]
+    scheduled_at: Option<UnixMillis>,
     /// The `traceparent` of the put, if it had one.
     #[serde(skip_serializing_if = "Option::is_none")]
     traceparent: Option<TraceParent>,
@@ -215,6 +219,7 @@ impl From<&Policy> for ShownPolicy {
             priority: Some(policy.priority).filter(|priority| !priority.is_standard()),
             expires_at: policy.expires_at,
             dead_from: policy.dead_from.clone(),
+            scheduled_at: policy.scheduled_at,
             traceparent: policy.traceparent,
             headers: policy.headers.clone(),
         }

@@ -36,6 +36,9 @@ pub struct PolicyFields {
     /// The topic that a dead job leaves; only a store sets it. Removes expiry and `dead_to`.
     #[serde(skip)]
     pub dead_from: Option<Topic>,
+    /// The instant of the schedule that puts the job.
+    #[serde(skip)]
+    pub scheduled_at: Option<UnixMillis>,
     /// The trace that the put belongs to.
     #[serde(skip)]
     pub traceparent: Option<TraceParent>,
@@ -69,6 +72,7 @@ impl PolicyFields {
             expires_at: None,
             dead_to: of_topic.dead_to,
             dead_from: None,
+            scheduled_at: self.scheduled_at,
             traceparent: self.traceparent,
             headers: self.headers.unwrap_or_default(),
         }
@@ -93,6 +97,7 @@ impl Policy {
         self.priority = fields.priority.unwrap_or(self.priority);
         self.expires_after = fields.expires_after.unwrap_or(self.expires_after);
         self.expires_at = self.expires_after.and_then(|_| fields.expires_at.or(self.expires_at));
+        self.scheduled_at = fields.scheduled_at.or(self.scheduled_at);
         self.traceparent = fields.traceparent.or(self.traceparent);
         if let Some(headers) = fields.headers {
             self.headers = headers;

@@ -11,7 +11,7 @@ use std::{fmt, str::FromStr};
 use super::{Policy, PolicyFields, schema_4::PolicyOfSchema4};
 use crate::job::{backoff::Backoff, duration::Millis, time::UnixMillis};
 
-// The names of the fields. Scripts read all but the last three (`shared/policy.lua`).
+// The names of the fields. Scripts read all but the last four (`shared/policy.lua`).
 const TTR: &str = "t";
 const MAX_ATTEMPTS: &str = "m";
 const BACKOFF: &str = "b";
@@ -22,6 +22,7 @@ const EXPIRES_AFTER: &str = "x";
 const EXPIRES_AT: &str = "e";
 const DEAD_TO: &str = "g";
 const DEAD_FROM: &str = "o";
+const SCHEDULED_AT: &str = "s";
 const TRACEPARENT: &str = "p";
 const HEADERS: &str = "h";
 
@@ -34,7 +35,7 @@ impl fmt::Display for Policy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { ttr, max_attempts, backoff, dead_retention, finished_retention, .. } = self;
         let Self { priority, expires_after, expires_at, traceparent, headers, .. } = self;
-        let Self { dead_to, dead_from, .. } = self;
+        let Self { dead_to, dead_from, scheduled_at, .. } = self;
         let standard = Self::STANDARD;
         let mut text = Text { f, separator: "" };
         text.field(TTR, Some(ttr.get()).filter(|_| *ttr != standard.ttr))?;
@@ -50,6 +51,7 @@ impl fmt::Display for Policy {
         text.field(EXPIRES_AT, expires_at.map(UnixMillis::get))?;
         text.field(DEAD_TO, dead_to.as_ref())?;
         text.field(DEAD_FROM, dead_from.as_ref())?;
+        text.field(SCHEDULED_AT, scheduled_at.map(UnixMillis::get))?;
         text.field(TRACEPARENT, traceparent.as_ref())?;
         text.field(HEADERS, Some(headers).filter(|headers| !headers.is_empty()))?;
         text.field(BACKOFF, backoff.as_ref())
@@ -143,6 +145,7 @@ impl Policy {
             EXPIRES_AT => self.expires_at = Some(UnixMillis::new(value.parse().ok()?)),
             DEAD_TO => self.dead_to = Some(value.parse().ok()?),
             DEAD_FROM => self.dead_from = Some(value.parse().ok()?),
+            SCHEDULED_AT => self.scheduled_at = Some(UnixMillis::new(value.parse().ok()?)),
             TRACEPARENT => self.traceparent = Some(value.parse().ok()?),
             HEADERS => self.headers = value.parse().ok()?,
             BACKOFF => self.backoff = Some(value.parse::<Backoff>().ok()?),

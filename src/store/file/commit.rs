@@ -159,6 +159,7 @@ impl WriterState {
         loop {
             let Err(failure) = self.write(&mut groups[..left]) else {
                 let written = groups[..left].iter().any(|writes| !writes.is_empty());
+                self.schedules.follow(groups[..left].iter().flatten());
                 outcomes[..left].fill(self.committed(written));
                 if is_unexplained {
                     // Either only a page that the refused groups need failed, or all writes fail.

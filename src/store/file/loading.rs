@@ -8,7 +8,9 @@ use std::{
     thread,
 };
 
-use super::{index::Arrival, machine::Machine, writer_state::WriterState};
+use super::{
+    index::Arrival, machine::Machine, schedules::ScheduleIndex, writer_state::WriterState,
+};
 use crate::{job::Buckets, store::Now};
 
 /// Number of jobs that one thread sends to the other at once.
@@ -46,6 +48,7 @@ impl WriterState {
             index.join().unwrap_or_else(|panicked| panic::resume_unwind(panicked));
             Ok::<_, Box<dyn Error>>(loaded?)
         })?;
+        self.schedules = ScheduleIndex::load(&self.records)?;
         self.last_serial = loaded.last_serial;
         self.unreadable = loaded.unreadable;
         for job in loaded.damaged {

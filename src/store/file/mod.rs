@@ -23,6 +23,7 @@ mod records;
 mod repair;
 mod room;
 mod salvage;
+mod schedules;
 mod settings;
 mod settings_log;
 mod tokens;

@@ -19,6 +19,7 @@ mod pool_table;
 mod read;
 mod reservations;
 mod row;
+mod schedules;
 mod schema;
 mod tokens;
 mod write;
@@ -48,6 +49,7 @@ pub use self::{
     read::{ReadError, StoredFields},
     reservations::read as read_reservation_key,
     row::{AttemptRow, PoolRow, settings_of_row, state, topic_checksum},
+    schedules::schedule_of_row,
     tokens::token_checksum,
 };
 use self::{pool_table::PoolTable, read::Damage};

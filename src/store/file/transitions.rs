@@ -13,6 +13,7 @@ use super::{
     matching,
     pop::pop,
     reads::reschedule,
+    schedules::fire,
     writer_state::WriterState,
 };
 use crate::{
@@ -28,6 +29,7 @@ impl JobTransitions for FileStore {
     fn apply(&self, command: Command) -> BoxFuture<'_, Outcome> {
         match command {
             Command::Put(call) => self.work(call, Need::Room, put),
+            Command::Fire(call) => self.work(call, Need::Room, fire),
             Command::Restore(call) => self.work(call, Need::Room, restore),
             Command::Pop(call) => self.work(call, Need::Growing, pop),
             Command::Unpop(call) => self.each(call, Need::Writing, Machine::unpop),

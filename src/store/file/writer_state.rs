@@ -16,6 +16,7 @@ use super::{
     machine::{Machine, Write},
     pending::Pending,
     records::{ErrorAndHistory, ReadError, Records, StoredEnding, StoredFields, parse_ending},
+    schedules::ScheduleIndex,
     settings_log::SettingsLog,
     vacuum::Vacuum,
 };
@@ -51,6 +52,8 @@ pub struct WriterState {
     /// The part of `writes` that reads must see.
     pub pending: Pending,
     pub settings_log: SettingsLog,
+    /// Committed schedules.
+    pub schedules: ScheduleIndex,
     pub buckets: Buckets,
     pub last_serial: u64,
     /// Rows and pages that could not be read at the start. The jobs on them are unknown.
@@ -87,6 +90,7 @@ impl WriterState {
             compared: Instant::now(),
             writes: Vec::new(),
             settings_log: SettingsLog::new(),
+            schedules: ScheduleIndex::default(),
             buckets,
             last_serial: 0,
             unreadable: 0,

@@ -17,7 +17,10 @@
 //! | `{<prefix>:topics}:changes` | sorted set | `<version> <t>` → version, for the last 10,000 changes | – |
 //! | `{<prefix>:topics}:servers` | sorted set | id of a running server → end of its lease (`leases.rs`) | – |
 //! | `{<prefix>:tokens}:all` | hash | `=<name>` → access token as JSON, `@<name>` → its last use, `version` → their version | – |
-//! | `<tag>:confirm`, `{<prefix>:topics}:confirm`, `{<prefix>:tokens}:confirm` | hash | a field that confirmations set and delete in turn (`transport/confirmed.rs`) | – |
+//! | `{<prefix>:schedules}:all` | hash | name of a schedule → its definition and state as JSON | – |
+//! | `{<prefix>:schedules}:times` | sorted set | name of a schedule → time at which a server must look at it | – |
+//! | `{<prefix>:schedules}:names` | sorted set | names of all schedules, all with score 0 | – |
+//! | `<tag>:confirm`, `{<prefix>:topics}:confirm`, `{<prefix>:schedules}:confirm`, `{<prefix>:tokens}:confirm` | hash | a field that confirmations set and delete in turn (`transport/confirmed.rs`) | – |
 //! | `<tag>:pool` | hash | id → pool record (`codec.rs`), until the job is gone | 330 |
 //! | `<tag>:bodies` | hash | id → body longer than 4,096 bytes | – |
 //! | `<tag>:attempts` | hash | id → attempts and reservation, from the first pop or the expiry on | – |
@@ -129,6 +132,7 @@ macro_rules! homes {
 homes! {
     Layout = "layout",
     Topics = "topics",
+    Schedules = "schedules",
     Tokens = "tokens",
 }
 
@@ -202,6 +206,16 @@ pub fn servers(prefix: &str) -> String {
 /// Returns the key in which changes of topics are confirmed.
 pub fn confirm_topics(prefix: &str) -> String {
     Home::Topics.key(prefix, "confirm")
+}
+
+/// Returns the keys of the texts, times and names of schedules, in this order.
+pub fn schedules(prefix: &str) -> [String; 3] {
+    ["all", "times", "names"].map(|name| Home::Schedules.key(prefix, name))
+}
+
+/// Returns the key in which changes of schedules are confirmed.
+pub fn confirm_schedules(prefix: &str) -> String {
+    Home::Schedules.key(prefix, "confirm")
 }
 
 pub fn tokens(prefix: &str) -> String {

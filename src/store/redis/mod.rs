@@ -20,6 +20,7 @@ mod reads;
 mod ready;
 mod reply;
 mod reschedule;
+mod schedules;
 mod score;
 mod scripts;
 mod settings;
@@ -48,7 +49,7 @@ use super::{
     Clock, Condition, OpenError, Options, SharedStore, Store, StoreError, StoreResult,
     clock_watch::ClockWatch,
 };
-use crate::job::{Bucket, Buckets, ReservationKey};
+use crate::job::{Bucket, Buckets, Millis, ReservationKey};
 
 #[cfg(any(test, fuzzing))]
 pub use codec::redis_records;
@@ -59,6 +60,10 @@ pub use url::{Host, Kind, RedisUrl, Secret};
 /// Maximum number of jobs that one script handles. A script with 250 jobs blocks Redis for about 3
 /// ms.
 const BATCH: usize = 250;
+
+/// How long a finished job of a schedule is kept at least on a cluster, where its put may be
+/// repeated: the longest outage of the schedules' slot after which no instant runs twice.
+const KEPT_ON_CLUSTER: Millis = Millis::new(600_000);
 
 /// Store of jobs on Redis.
 pub struct RedisStore {
@@ -141,6 +146,10 @@ impl Store for RedisStore {
             clock_jumps: self.watch.jumps(),
             ..Condition::default()
         }
+    }
+
+    fn kept_after_firing(&self) -> Millis {
+        if self.nodes.is_one() { Millis::ZERO } else { KEPT_ON_CLUSTER }
     }
 
     fn shared(&self) -> Option<&dyn SharedStore> {

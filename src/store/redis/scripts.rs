@@ -14,6 +14,7 @@ use crate::{
 // Scripts on keys that belong to no bucket.
 pub const SET_TOPIC: &str = include_str!("scripts/set_topic.lua");
 pub const CHANGE_TOKEN: &str = include_str!("scripts/change_token.lua");
+pub const CHANGE_SCHEDULES: &str = include_str!("scripts/change_schedules.lua");
 pub const NOTE_TOKEN_USES: &str = include_str!("scripts/note_token_uses.lua");
 pub const RENEW_LEASE: &str = include_str!("scripts/renew_lease.lua");
 pub const ACCEPT_LOSS: &str = include_str!("scripts/accept_loss.lua");
@@ -37,6 +38,7 @@ pub struct Guardable {
 
 pub struct Scripts {
     pub put: Transition,
+    pub fire: Transition,
     pub restore: Transition,
     pub pop: Transition,
     pub unpop: Transition,
@@ -79,6 +81,7 @@ impl Scripts {
         };
         Self {
             put: write("put"),
+            fire: write("fire"),
             restore: write("restore"),
             pop: write("pop"),
             unpop: write("unpop"),

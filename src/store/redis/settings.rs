@@ -186,12 +186,22 @@ impl RedisStore {
 
     /// Returns `now`, or an earlier time if the clock of a bucket has jumped ahead. It is unknown
     /// which buckets share a server with the settings, so the clocks of all buckets count.
-    fn believed_now(&self, now: Now) -> Now {
+    pub fn believed_now(&self, now: Now) -> Now {
         if self.clock.given().is_some() {
             return now;
         }
         let buckets = self.buckets.all().map(|bucket| self.watch.bounded(bucket.index(), now));
         buckets.min_by_key(|now| now.floor).unwrap_or(now)
+    }
+
+    /// Parses the answer to `TIME`, unless a test sets the time.
+    pub fn time(&self, answer: Value) -> StoreResult<Now> {
+        if self.clock.given().is_some() {
+            return Ok(self.clock.now());
+        }
+        let mut time = Values::new(answer)?;
+        let (seconds, micros): (u64, u64) = (time.parsed()?, time.parsed()?);
+        Ok(Now::of_micros(seconds.saturating_mul(1_000_000).saturating_add(micros)))
     }
 
     /// Reads the time of the server that has the settings.
@@ -200,9 +210,7 @@ impl RedisStore {
             return Ok(self.clock.now());
         }
         let slot = keys::slot(&keys::version(&self.prefix));
-        let mut time = Values::new(self.nodes.command(slot, &redis::cmd("TIME")).await?)?;
-        let (seconds, micros): (u64, u64) = (time.parsed()?, time.parsed()?);
-        Ok(Now::of_micros(seconds.saturating_mul(1_000_000).saturating_add(micros)))
+        self.time(self.nodes.command(slot, &redis::cmd("TIME")).await?)
     }
 }
 

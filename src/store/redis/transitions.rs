@@ -31,6 +31,7 @@ impl JobTransitions for RedisStore {
                 let fill = |cmd: &mut Cmd, bucket, jobs: &Vec<_>| puts(cmd, self, bucket, jobs);
                 self.make(call, &scripts.put, fill, each_reply(Values::placed))
             }
+            Command::Fire(call) => call.by(|parts| self.fire(parts)),
             Command::Restore(call) => {
                 self.make(call, &scripts.restore, each_job(restored), each_reply(done))
             }
@@ -134,7 +135,8 @@ pub fn each_reply<J, O>(
     move |reply, jobs| jobs.iter().map(|_| read(reply)).collect()
 }
 
-fn puts(cmd: &mut Cmd, store: &RedisStore, bucket: Bucket, jobs: &[NewJob]) {
+/// Adds the arguments of `put.lua`.
+pub fn puts(cmd: &mut Cmd, store: &RedisStore, bucket: Bucket, jobs: &[NewJob]) {
     let believed = store.believed(bucket);
     cmd.arg(jobs.len());
     for job in jobs {

@@ -10,13 +10,13 @@ use crate::{
     http::{
         app::App,
         extract::{content::Content, parse::parse},
-        limits::{capacity::Admitted, memory::Share},
+        limits::memory::Share,
         problem::Problem,
         routes::jobs::{change_of, seen_by},
         wire::{ChangedJob, PatchJob, json::Json},
     },
     job::{Change, Job, JobId, Topics},
-    queue::QueueError,
+    queue::{Admitted, QueueError},
     store::Target,
 };
 

@@ -13,7 +13,7 @@ fn policy(text: &str) -> Policy {
 fn texts_never_change_because_stored_jobs_have_them() {
     assert_eq!(Policy::STANDARD.to_string(), "");
     let text = format!(
-        "t=5000;m=3;d=0;f=7;r=9;x=8;e=1800000000000;g=a.b;o=c_d;p={TRACEPARENT_TEXT};h=a=1&B=2+3;b=list:0,120000"
+        "t=5000;m=3;d=0;f=7;r=9;x=8;e=1800000000000;g=a.b;o=c_d;s=1800000000001;p={TRACEPARENT_TEXT};h=a=1&B=2+3;b=list:0,120000"
     );
     assert_eq!(policy(&text).to_string(), text);
     assert_eq!(policy(&text).ttr, Millis::new(5000));
@@ -25,13 +25,13 @@ fn the_example_in_whole_txt_sets_every_field() {
     let Policy { ttr, max_attempts, backoff, dead_retention, finished_retention, .. } =
         policy(text);
     let Policy { priority, expires_after, expires_at, traceparent, headers, .. } = policy(text);
-    let Policy { dead_to, dead_from, .. } = policy(text);
+    let Policy { dead_to, dead_from, scheduled_at, .. } = policy(text);
     let standard = Policy::STANDARD;
     assert!(ttr != standard.ttr && max_attempts != standard.max_attempts);
     assert!(dead_retention != standard.dead_retention && backoff.is_some());
     assert!(finished_retention != standard.finished_retention);
     assert!(!priority.is_standard() && expires_after.is_some() && expires_at.is_some());
-    assert!(dead_to.is_some() && dead_from.is_some());
+    assert!(dead_to.is_some() && dead_from.is_some() && scheduled_at.is_some());
     assert!(traceparent.is_some() && !headers.is_empty());
 }
 
@@ -68,6 +68,7 @@ fn invalid_texts_are_refused() {
         "r=",
         "x=",
         "e=a",
+        "s=",
         "g=",
         "o=a b",
         "f=d",
@@ -104,6 +105,7 @@ proptest! {
             expires_at: traced.then(|| UnixMillis::new(retention.into())),
             dead_to: traced.then(|| "a.b".parse().expect("a topic")),
             dead_from: (ttr % 2 == 0).then(|| "c".parse().expect("a topic")),
+            scheduled_at: (ttr % 3 == 0).then(|| UnixMillis::new(retention.into())),
             traceparent: traced.then(|| TRACEPARENT_TEXT.parse().expect("valid")),
             headers: if traced { "a=1%3B2&b=".parse().expect("valid") } else { Headers::NONE },
         };

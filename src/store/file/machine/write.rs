@@ -4,8 +4,11 @@ use bytes::Bytes;
 
 use super::history::HistoryChange;
 use crate::{
-    job::{Change, Millis, NewJob, Outcome, PolicyFields, Setting, State, Topic, UnixMillis},
-    store::{TokenChange, file::index::Attempt},
+    job::{
+        Change, Millis, NewJob, Outcome, PolicyFields, ScheduleName, Setting, State, Topic,
+        UnixMillis,
+    },
+    store::{NewSchedule, TokenChange, file::index::Attempt},
 };
 
 /// A change that a transition makes on disk; changes are applied in order.
@@ -49,6 +52,8 @@ pub enum Write {
     Quarantine { serial: u64, fate: Fate },
     /// Sets or removes a setting of a topic.
     Setting(Setting),
+    /// Sets or removes a schedule.
+    Schedule { name: ScheduleName, new: Option<NewSchedule> },
     /// Creates or revokes an access token.
     Token(TokenChange),
     /// Records the last uses of access tokens, by their names.
@@ -99,7 +104,11 @@ impl Write {
             | Self::Delete { serial }
             | Self::Finish { serial, .. }
             | Self::Quarantine { serial, .. } => Some(*serial),
-            Self::Insert { .. } | Self::Setting(_) | Self::Token(_) | Self::TokenUses(_) => None,
+            Self::Insert { .. }
+            | Self::Setting(_)
+            | Self::Schedule { .. }
+            | Self::Token(_)
+            | Self::TokenUses(_) => None,
         }
     }
 }

@@ -9,6 +9,7 @@ use rusqlite::{ErrorCode, OptionalExtension, Row};
 use super::{
     Records, damage,
     row::{PoolRow, rows_of, settings_of_row, topic_checksum},
+    schedules::NO_SCHEDULE,
 };
 use crate::job::{Policy, Setting, Topic, TopicSettings, UnixMillis};
 
@@ -173,8 +174,10 @@ impl Records {
 
     fn read_topics(&self, settings: &mut TopicSettings) -> rusqlite::Result<()> {
         // Bypasses the index, which may be damaged while the rows are sound.
-        let sql = "SELECT topic, paused, defaults, checksum FROM topics NOT INDEXED";
-        let mut statement = self.connection.prepare_cached(sql)?;
+        let sql = format!(
+            "SELECT topic, paused, defaults, checksum FROM topics NOT INDEXED WHERE {NO_SCHEDULE}"
+        );
+        let mut statement = self.connection.prepare_cached(&sql)?;
         let mut rows = statement.query(())?;
         while let Some(row) = rows.next()? {
             match settings_of(row) {

@@ -113,6 +113,7 @@ impl Records {
                 Ok(())
             }
             Write::Setting(setting) => self.setting(setting),
+            Write::Schedule { name, new } => self.write_schedule(name, new.as_ref()),
             Write::NoAttempt { serial } => {
                 self.run("DELETE FROM attempts WHERE serial = ?", [serial])?;
                 self.has_sound_attempt(*serial);

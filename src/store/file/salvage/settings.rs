@@ -6,14 +6,11 @@ use super::{
     Reader,
     rows::{maybe, number, text},
 };
-use crate::{
-    job::Setting,
-    store::{
-        TokenChange,
-        file::{
-            machine::Write,
-            records::{settings_of_row, token_checksum, topic_checksum},
-        },
+use crate::store::{
+    TokenChange,
+    file::{
+        machine::Write,
+        records::{schedule_of_row, settings_of_row, token_checksum, topic_checksum},
     },
 };
 
@@ -25,7 +22,7 @@ impl Reader {
         let (cells, mut lost) = self.rows("topics");
         for cell in cells {
             match topic(&cell) {
-                Some(settings) => writes.extend(settings.into_iter().map(Write::Setting)),
+                Some(found) => writes.extend(found),
                 None => lost += 1,
             }
         }
@@ -64,12 +61,18 @@ fn token(cell: &Cell) -> Option<TokenChange> {
     sound.then_some(TokenChange::Create { name, text, is_admin: true })
 }
 
-/// Reads the settings of a topic.
-fn topic(cell: &Cell) -> Option<Vec<Setting>> {
+/// Reads the settings of a topic, or a schedule.
+fn topic(cell: &Cell) -> Option<Vec<Write>> {
     let fields = cell.fields()?;
     let [name, paused, defaults, sum] = fields.as_slice() else { return None };
     let (name, paused) = (text(name)?, number(paused)?);
     let defaults = maybe(defaults, || text(defaults))?;
     let sound = topic_checksum(name, paused, defaults) == number(sum)?;
-    sound.then(|| settings_of_row(name, paused, defaults))?
+    if !sound {
+        return None;
+    }
+    if let Some((name, new)) = schedule_of_row(name, paused, defaults) {
+        return Some(vec![Write::Schedule { name, new: Some(new) }]);
+    }
+    Some(settings_of_row(name, paused, defaults)?.into_iter().map(Write::Setting).collect())
 }

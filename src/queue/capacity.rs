@@ -15,12 +15,11 @@ use std::{
 
 use tokio::time::Instant;
 
-use super::keyed::BoundedMap;
+use super::service::Queue;
 use crate::{
+    bounded_map::BoundedMap,
     config::Limits,
-    http::problem::{Code, Problem},
     job::Topic,
-    queue::Queue,
     store::{StoreResult, Usage},
 };
 
@@ -65,74 +64,59 @@ impl Capacity {
     /// Admits another job with a body of `bytes` bytes.
     ///
     /// # Errors
-    /// 429 `topic_full`, 507 `store_full`.
-    pub async fn put(
-        &self,
-        topic: &Topic,
-        bytes: usize,
-        queue: &Queue,
-    ) -> Result<Admitted, Problem> {
+    /// The topic or the store is full.
+    pub async fn put(&self, topic: &Topic, bytes: usize, queue: &Queue) -> Result<Admitted, Full> {
         self.admit(topic, Usage { jobs: 1, bytes: bytes as u64 }, queue).await
     }
 
     /// Admits a new body of `bytes` bytes for an existing job.
     ///
     /// # Errors
-    /// 429 `topic_full`, 507 `store_full`.
+    /// The topic or the store is full.
     pub async fn change(
         &self,
         topic: &Topic,
         bytes: usize,
         queue: &Queue,
-    ) -> Result<Admitted, Problem> {
+    ) -> Result<Admitted, Full> {
         self.admit(topic, Usage { jobs: 0, bytes: bytes as u64 }, queue).await
     }
 
-    async fn admit(&self, topic: &Topic, more: Usage, queue: &Queue) -> Result<Admitted, Problem> {
+    async fn admit(&self, topic: &Topic, more: Usage, queue: &Queue) -> Result<Admitted, Full> {
         let now = Instant::now();
         let of_topic = match &self.topics {
             None => None,
             Some(topics) => {
                 let permit =
                     topics.take(topic, more, now, || queue.topic_usage(topic.clone())).await;
-                permit.map_err(topic_full)?
+                permit.map_err(Full::Topic)?
             }
         };
         let of_store = match &self.store {
             None => None,
             Some(store) => {
-                store.take(&(), more, now, || queue.usage()).await.map_err(store_full)?
+                store.take(&(), more, now, || queue.usage()).await.map_err(Full::Store)?
             }
         };
         Ok(Admitted { _topic: of_topic, _store: of_store })
     }
 }
 
-fn topic_full(full: Full) -> Problem {
-    let (limit, unit, key) = match full {
-        Full::Jobs(limit) => (limit, "jobs", "topic_jobs"),
-        Full::Bytes(limit) => (limit, "bytes of bodies", "topic_bytes"),
-    };
-    let detail = format!("the topic is full: it may have at most {limit} {unit} (limits.{key})");
-    Problem::new(Code::TopicFull, detail)
-}
-
-fn store_full(full: Full) -> Problem {
-    let (limit, unit, key) = match full {
-        Full::Jobs(limit) => (limit, "jobs", "store_jobs"),
-        Full::Bytes(limit) => (limit, "bytes", "store_bytes"),
-    };
-    let detail = format!(
-        "the store has no room for more jobs: it may have at most {limit} {unit} (limits.{key}); \
-         finishing and deleting still work"
-    );
-    Problem::new(Code::StoreFull, detail)
-}
-
-/// The limit that was reached.
+/// A limit that has been reached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Full {
+pub enum Full {
+    /// A limit of the topic.
+    Topic(Reached),
+    /// A limit of the store.
+    Store(Reached),
+}
+
+/// The value of the limit that was reached.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reached {
+    /// Number of jobs.
     Jobs(u64),
+    /// Bytes of bodies; in the limit of the store, of everything that it keeps.
     Bytes(u64),
 }
 
@@ -188,7 +172,7 @@ impl<K: Eq + Hash + Clone> UsageLimit<K> {
         more: Usage,
         now: Instant,
         count: impl FnOnce() -> F,
-    ) -> Result<Option<CapacityPermit<K>>, Full> {
+    ) -> Result<Option<CapacityPermit<K>>, Reached> {
         let step = self.step(key, now);
         if step != CountStep::UseCached {
             // If the store cannot count, the put itself will fail with a better error.
@@ -249,11 +233,11 @@ impl<K: Eq + Hash + Clone> UsageLimit<K> {
     }
 
     /// Checks that `more` can be added to `used` without exceeding a limit.
-    fn check(&self, used: Usage, more: Usage) -> Result<(), Full> {
+    fn check(&self, used: Usage, more: Usage) -> Result<(), Reached> {
         let total = used.plus(more);
         match (self.jobs, self.bytes) {
-            (Some(limit), _) if more.jobs > 0 && total.jobs > limit => Err(Full::Jobs(limit)),
-            (_, Some(limit)) if total.bytes > limit => Err(Full::Bytes(limit)),
+            (Some(limit), _) if more.jobs > 0 && total.jobs > limit => Err(Reached::Jobs(limit)),
+            (_, Some(limit)) if total.bytes > limit => Err(Reached::Bytes(limit)),
             _ => Ok(()),
         }
     }

@@ -1,0 +1,168 @@
+//! Schedules in the file: their texts are on disk, and an index of names and times in memory.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
+
+use async_trait::async_trait;
+
+use super::{
+    FileStore, finished::put, health::Need, machine::Write, records::Records,
+    writer_state::WriterState,
+};
+use crate::{
+    job::{Bucket, NewJob, OnConflict, Refusal, ScheduleName, UnixMillis},
+    store::{
+        DueSchedules, Fired, Firing, MAX_SCHEDULES, NewSchedule, Reply, ScheduleChange,
+        ScheduleChanged, SchedulePage, ScheduleStore, StoreError, StoreResult, StoredSchedule,
+    },
+};
+
+/// Names of the committed schedules, and when a server must look at each.
+#[derive(Default)]
+pub struct ScheduleIndex {
+    names: BTreeMap<ScheduleName, Option<UnixMillis>>,
+    times: BTreeSet<(UnixMillis, ScheduleName)>,
+}
+
+impl ScheduleIndex {
+    /// Reads the index from the file.
+    pub fn load(records: &Records) -> rusqlite::Result<Self> {
+        let mut index = Self::default();
+        records.load_schedules(|name, next_at| index.set(name, Some(next_at)))?;
+        Ok(index)
+    }
+
+    /// Follows committed writes.
+    pub fn follow<'a>(&mut self, writes: impl Iterator<Item = &'a Write>) {
+        for write in writes {
+            if let Write::Schedule { name, new } = write {
+                self.set(name.clone(), new.as_ref().map(|new| new.next_at));
+            }
+        }
+    }
+
+    fn set(&mut self, name: ScheduleName, new: Option<Option<UnixMillis>>) {
+        if let Some(Some(old)) = self.names.remove(&name) {
+            self.times.remove(&(old, name.clone()));
+        }
+        let Some(next_at) = new else { return };
+        self.times.extend(next_at.map(|at| (at, name.clone())));
+        self.names.insert(name, next_at);
+    }
+
+    fn page(&self, page: &SchedulePage) -> Vec<ScheduleName> {
+        let after = page.after.as_ref().map_or(Bound::Unbounded, Bound::Excluded);
+        // All names with the prefix follow each other, beginning with the prefix itself.
+        let names = self.names.range::<ScheduleName, _>((after, Bound::Unbounded));
+        let names = names.map(|(name, _)| name);
+        let before = |name: &&ScheduleName| *name.as_str() < *page.prefix;
+        let with_prefix = |name: &&ScheduleName| name.as_str().starts_with(&page.prefix);
+        names.skip_while(before).take_while(with_prefix).take(page.limit).cloned().collect()
+    }
+}
+
+impl WriterState {
+    /// Returns a schedule, including the changes of this batch.
+    fn schedule(&self, name: &ScheduleName) -> StoreResult<Option<NewSchedule>> {
+        let change = self.writes.iter().rev().find_map(|write| match write {
+            Write::Schedule { name: changed, new } if changed == name => Some(new.clone()),
+            _ => None,
+        });
+        match change {
+            Some(new) => Ok(new),
+            None => self.records.schedule(name).map_err(StoreError::unavailable),
+        }
+    }
+
+    fn stored(&self, names: Vec<ScheduleName>) -> StoreResult<Vec<StoredSchedule>> {
+        let mut all = Vec::with_capacity(names.len());
+        for name in names {
+            match self.schedule(&name) {
+                Ok(Some(NewSchedule { text, .. })) => all.push(StoredSchedule { name, text }),
+                Ok(None) => {}
+                // One damaged row must not keep the other schedules from firing.
+                Err(cause) => tracing::error!(%name, %cause, "skipped an unreadable schedule"),
+            }
+        }
+        Ok(all)
+    }
+
+    fn due_schedules(&self, limit: usize) -> StoreResult<DueSchedules> {
+        let now = self.believed_now().floor;
+        let mut times = self.schedules.times.iter();
+        let due = times.by_ref().take_while(|(at, _)| *at <= now).take(limit);
+        let due: Vec<ScheduleName> = due.map(|(_, name)| name.clone()).collect();
+        let next_at = self.schedules.times.iter().nth(due.len()).map(|(at, _)| *at);
+        Ok(DueSchedules { now, due: self.stored(due)?, next_at })
+    }
+
+    fn change_schedule(&mut self, change: ScheduleChange) -> StoreResult<ScheduleChanged> {
+        let ScheduleChange { name, old, new } = change;
+        if self.schedule(&name)?.map(|schedule| schedule.text) != old {
+            return Ok(ScheduleChanged::Stale);
+        }
+        if old.is_none() && new.is_some() && self.schedules.names.len() >= MAX_SCHEDULES {
+            return Ok(ScheduleChanged::TooMany);
+        }
+        self.writes.push(Write::Schedule { name, new });
+        Ok(ScheduleChanged::Done)
+    }
+}
+
+/// Puts the jobs of schedules and advances these schedules.
+pub fn fire(
+    writer: &mut WriterState,
+    bucket: Bucket,
+    firings: Vec<Firing>,
+) -> StoreResult<Vec<Reply<Fired>>> {
+    writer.all_or_nothing(|writer| {
+        firings.into_iter().map(|firing| fire_one(writer, bucket, firing).map(Ok)).collect()
+    })
+}
+
+fn fire_one(writer: &mut WriterState, bucket: Bucket, firing: Firing) -> StoreResult<Fired> {
+    let Firing { schedule: StoredSchedule { name, text }, new, job } = firing;
+    let change = ScheduleChange { name, old: Some(text), new: Some(new) };
+    if writer.change_schedule(change)? != ScheduleChanged::Done {
+        return Ok(Fired::Stale);
+    }
+    let job = NewJob { on_conflict: OnConflict::Keep, ..job };
+    match put(writer, bucket, vec![job])?.pop() {
+        Some(Ok(placed)) => Ok(Fired::Placed(placed)),
+        Some(Err(Refusal::Exists(_))) => Ok(Fired::Taken),
+        other => Err(StoreError::unavailable(format!("a scheduled job was refused: {other:?}"))),
+    }
+}
+
+#[async_trait]
+impl ScheduleStore for FileStore {
+    async fn due_schedules(&self, limit: usize) -> StoreResult<DueSchedules> {
+        self.writer.read(move |writer| writer.due_schedules(limit)).await
+    }
+
+    async fn schedule(&self, name: ScheduleName) -> StoreResult<Option<StoredSchedule>> {
+        let read = move |writer: &mut WriterState| {
+            let found = writer.schedule(&name)?;
+            Ok(found.map(|NewSchedule { text, .. }| StoredSchedule { name, text }))
+        };
+        self.writer.read(read).await
+    }
+
+    async fn schedules(&self, page: SchedulePage) -> StoreResult<Vec<StoredSchedule>> {
+        self.writer.read(move |writer| writer.stored(writer.schedules.page(&page))).await
+    }
+
+    async fn change_schedules(
+        &self,
+        changes: Vec<ScheduleChange>,
+    ) -> StoreResult<Vec<ScheduleChanged>> {
+        let grows = changes.iter().any(|change| change.new.is_some());
+        let need = if grows { Need::Growing } else { Need::Writing };
+        let change = move |writer: &mut WriterState| {
+            writer.all_or_nothing(|writer| {
+                changes.into_iter().map(|change| writer.change_schedule(change)).collect()
+            })
+        };
+        self.writer.call_with(need, change).await
+    }
+}

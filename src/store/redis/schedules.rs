@@ -1,0 +1,189 @@
+//! Schedules: a hash of their texts, a sorted set of their times, and one of their names. They are
+//! outside of the buckets, in one slot.
+
+use async_trait::async_trait;
+use redis::{Cmd, Pipeline};
+
+use super::{
+    RedisStore, keys,
+    reply::Values,
+    scripts,
+    timers::next,
+    transitions::{each_reply, puts},
+};
+use crate::{
+    job::{Bucket, NewJob, OnConflict, Refusal, ScheduleName, UnixMillis},
+    store::{
+        DueSchedules, Fired, Firing, MAX_SCHEDULES, NewSchedule, Parts, Placed, Reply,
+        ScheduleChange, ScheduleChanged, SchedulePage, ScheduleStore, StoreError, StoreResult,
+        StoreResults, StoredSchedule,
+    },
+};
+
+impl RedisStore {
+    /// Puts the jobs of schedules and advances these schedules: by one script if all keys are on one
+    /// server. Otherwise each job is put first, and kept if it exists.
+    pub(super) async fn fire(&self, parts: Parts<Vec<Firing>>) -> StoreResults<Vec<Reply<Fired>>> {
+        if !self.nodes.is_one() {
+            return self.fire_one_after_the_other(parts).await;
+        }
+        let [all, times, _] = keys::schedules(&self.prefix);
+        let fill = |cmd: &mut Cmd, bucket, firings: &Vec<Firing>| {
+            cmd.arg(firings.len()).arg(&all).arg(&times);
+            for Firing { schedule, new, .. } in firings {
+                cmd.arg(schedule.name.as_str()).arg(&schedule.text);
+                cmd.arg(&new.text).arg(time_text(new.next_at));
+            }
+            puts(cmd, self, bucket, &jobs_of(firings));
+        };
+        let read = |reply: &mut Values, firings: &Vec<Firing>| match reply.left() {
+            0 => Ok(firings.iter().map(|_| Ok(Fired::Stale)).collect()),
+            _ => Ok(each_reply(Values::placed)(reply, firings)?.into_iter().map(fired).collect()),
+        };
+        self.each(&self.scripts.fire, &parts, fill, read).await
+    }
+
+    async fn fire_one_after_the_other(
+        &self,
+        parts: Parts<Vec<Firing>>,
+    ) -> StoreResults<Vec<Reply<Fired>>> {
+        let jobs: Vec<(Bucket, Vec<NewJob>)> =
+            parts.iter().map(|(bucket, firings)| (*bucket, jobs_of(firings))).collect();
+        let fill = |cmd: &mut Cmd, bucket, jobs: &Vec<NewJob>| puts(cmd, self, bucket, jobs);
+        let put = self.each(&self.scripts.put, &jobs, fill, each_reply(Values::placed)).await;
+        let advance = parts.into_iter().zip(put).map(async |((_, firings), placed)| {
+            let placed: Vec<Reply<Placed>> = placed?;
+            let changes = firings.into_iter().map(|Firing { schedule, new, .. }| {
+                let StoredSchedule { name, text } = schedule;
+                ScheduleChange { name, old: Some(text), new: Some(new) }
+            });
+            let changed = self.change_schedules(changes.collect()).await?;
+            let each = placed.into_iter().zip(changed).map(|(placed, changed)| match changed {
+                ScheduleChanged::Done => fired(placed),
+                ScheduleChanged::Stale | ScheduleChanged::TooMany => Ok(Fired::Stale),
+            });
+            Ok(each.collect())
+        });
+        futures::future::join_all(advance).await
+    }
+
+    /// Reads the texts of these schedules; leaves out those that are gone.
+    async fn texts(&self, names: Vec<ScheduleName>) -> StoreResult<Vec<StoredSchedule>> {
+        if names.is_empty() {
+            return Ok(Vec::new());
+        }
+        let [all, ..] = keys::schedules(&self.prefix);
+        let mut read = redis::cmd("HMGET");
+        read.arg(&all);
+        for name in &names {
+            read.arg(name.as_str());
+        }
+        let texts = self.nodes.command(keys::slot(&all), &read).await?;
+        let texts: Vec<Option<String>> =
+            redis::from_redis_value(texts).map_err(StoreError::unreadable)?;
+        let stored = |(name, text): (_, Option<String>)| Some(StoredSchedule { name, text: text? });
+        Ok(names.into_iter().zip(texts).filter_map(stored).collect())
+    }
+}
+
+#[async_trait]
+impl ScheduleStore for RedisStore {
+    async fn due_schedules(&self, limit: usize) -> StoreResult<DueSchedules> {
+        let [_, times, _] = keys::schedules(&self.prefix);
+        let mut pipeline = Pipeline::with_capacity(2);
+        // One more, whose time is the next.
+        pipeline.cmd("ZRANGE").arg(&times).arg(0).arg(limit).arg("WITHSCORES");
+        pipeline.cmd("TIME");
+        let mut answers = self.nodes.pipeline(keys::slot(&times), &pipeline).await?.into_iter();
+        let mut first = Values::new(next(&mut answers)?)?;
+        let now = self.believed_now(self.time(next(&mut answers)?)?).floor;
+        let (mut due, mut next_at) = (Vec::new(), None);
+        while first.left() > 0 {
+            let (name, time) = (first.parsed()?, time(&first.text()?)?);
+            if time > now || due.len() == limit {
+                next_at = Some(time);
+                break;
+            }
+            due.push(name);
+        }
+        Ok(DueSchedules { now, due: self.texts(due).await?, next_at })
+    }
+
+    async fn schedule(&self, name: ScheduleName) -> StoreResult<Option<StoredSchedule>> {
+        Ok(self.texts(vec![name]).await?.pop())
+    }
+
+    async fn schedules(&self, page: SchedulePage) -> StoreResult<Vec<StoredSchedule>> {
+        let [_, _, names] = keys::schedules(&self.prefix);
+        let SchedulePage { prefix, after, limit } = page;
+        // No character of a name is greater than `z`.
+        let end = format!("({prefix}{{");
+        let begin = match after {
+            Some(after) if *after.as_str() >= *prefix => format!("({after}"),
+            _ => format!("[{prefix}"),
+        };
+        let mut range = redis::cmd("ZRANGE");
+        range.arg(&names).arg(begin).arg(end).arg("BYLEX").arg("LIMIT").arg(0).arg(limit);
+        let mut found = Values::new(self.nodes.command(keys::slot(&names), &range).await?)?;
+        let mut page = Vec::with_capacity(found.left());
+        while found.left() > 0 {
+            page.push(found.parsed()?);
+        }
+        self.texts(page).await
+    }
+
+    async fn change_schedules(
+        &self,
+        changes: Vec<ScheduleChange>,
+    ) -> StoreResult<Vec<ScheduleChanged>> {
+        self.incarnations.check()?;
+        let keys = keys::schedules(&self.prefix);
+        let eval = |_| {
+            let mut eval = redis::cmd("EVAL");
+            eval.arg(scripts::CHANGE_SCHEDULES).arg(keys.len()).arg(&keys).arg(MAX_SCHEDULES);
+            for ScheduleChange { name, old, new } in &changes {
+                eval.arg(name.as_str()).arg(old.as_deref().unwrap_or_default());
+                let (text, next_at) = match new {
+                    Some(NewSchedule { text, next_at }) => (&text[..], *next_at),
+                    None => ("", None),
+                };
+                eval.arg(text).arg(time_text(next_at));
+            }
+            eval
+        };
+        let confirm = keys::confirm_schedules(&self.prefix);
+        let done = self.nodes.script(keys::slot(&keys[0]), Some(&confirm), eval).await?;
+        let done: Vec<i64> = redis::from_redis_value(done).map_err(StoreError::unreadable)?;
+        let changed = |code| match code {
+            0 => Ok(ScheduleChanged::Stale),
+            1 => Ok(ScheduleChanged::Done),
+            2 => Ok(ScheduleChanged::TooMany),
+            other => Err(StoreError::unreadable(format!("change_schedules answered {other}"))),
+        };
+        done.into_iter().map(changed).collect()
+    }
+}
+
+fn jobs_of(firings: &[Firing]) -> Vec<NewJob> {
+    let keeping = |job: &NewJob| NewJob { on_conflict: OnConflict::Keep, ..job.clone() };
+    firings.iter().map(|firing| keeping(&firing.job)).collect()
+}
+
+fn fired(placed: Reply<Placed>) -> Reply<Fired> {
+    match placed {
+        Ok(placed) => Ok(Fired::Placed(placed)),
+        Err(Refusal::Exists(_)) => Ok(Fired::Taken),
+        Err(refusal) => Err(refusal),
+    }
+}
+
+fn time_text(at: Option<UnixMillis>) -> String {
+    at.map_or_else(String::new, |at| at.get().to_string())
+}
+
+/// Parses the time of a schedule; another program may have written any double.
+fn time(score: &str) -> StoreResult<UnixMillis> {
+    let score: f64 = score.parse().map_err(StoreError::unreadable)?;
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "from 0 to 1e14")]
+    Ok(UnixMillis::new(score.clamp(0.0, 1e14) as u64))
+}

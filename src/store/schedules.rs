@@ -1,0 +1,120 @@
+//! Schedules in a store. Each is a text by name, which the store does not interpret, and the time at
+//! which a server must look at it next.
+//!
+//! A schedule advances and puts its job in one step, the transition
+//! [`fire`](super::verb::Fire). On a cluster, where the job and its schedule are on different
+//! servers, the job is put first.
+
+use async_trait::async_trait;
+
+use super::{Placed, StoreResult};
+use crate::job::{NewJob, ScheduleName, UnixMillis};
+
+/// Maximum number of schedules of a store.
+pub const MAX_SCHEDULES: usize = 100_000;
+
+/// The part of a store that keeps schedules.
+#[async_trait]
+pub trait ScheduleStore: Send + Sync {
+    /// Reads up to `limit` schedules that are due, the earliest first.
+    async fn due_schedules(&self, limit: usize) -> StoreResult<DueSchedules>;
+
+    /// Reads a schedule.
+    async fn schedule(&self, name: ScheduleName) -> StoreResult<Option<StoredSchedule>>;
+
+    /// Reads a page of schedules, in the order of their names.
+    async fn schedules(&self, page: SchedulePage) -> StoreResult<Vec<StoredSchedule>>;
+
+    /// Creates, replaces or removes schedules, each only if its text is still the expected one. The
+    /// results are in the order of the changes.
+    async fn change_schedules(
+        &self,
+        changes: Vec<ScheduleChange>,
+    ) -> StoreResult<Vec<ScheduleChanged>>;
+}
+
+/// A schedule in a store.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StoredSchedule {
+    /// Unique name.
+    pub name: ScheduleName,
+    /// Definition and state, as JSON.
+    pub text: String,
+}
+
+/// The schedules that are due.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DueSchedules {
+    /// The store's time with which they were compared. After a forward jump of the store's clock,
+    /// this is earlier than the clock.
+    pub now: UnixMillis,
+    /// The schedules, the earliest first.
+    pub due: Vec<StoredSchedule>,
+    /// When the next one is due, which may be now; `None` if there is none.
+    pub next_at: Option<UnixMillis>,
+}
+
+/// A page of schedules.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SchedulePage {
+    /// Start of their names.
+    pub prefix: String,
+    /// The page begins after this name.
+    pub after: Option<ScheduleName>,
+    /// Maximum number of schedules.
+    pub limit: usize,
+}
+
+/// A change of a schedule.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ScheduleChange {
+    /// Its name.
+    pub name: ScheduleName,
+    /// The text that it must have now; `None` if there must be none.
+    pub old: Option<String>,
+    /// Its new state; `None` removes it.
+    pub new: Option<NewSchedule>,
+}
+
+/// New state of a schedule.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewSchedule {
+    /// Definition and state, as JSON.
+    pub text: String,
+    /// When a server must look at it; `None` means never.
+    pub next_at: Option<UnixMillis>,
+}
+
+/// Outcome of a change; the last two changed nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ScheduleChanged {
+    /// The change was applied.
+    Done,
+    /// The schedule has another text now.
+    Stale,
+    /// The store has [`MAX_SCHEDULES`] schedules.
+    TooMany,
+}
+
+/// An instant of a schedule: the job to be put, and the state of the schedule afterwards.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Firing {
+    /// The schedule, with its text now.
+    pub schedule: StoredSchedule,
+    /// Its state after the put.
+    pub new: NewSchedule,
+    /// The job.
+    pub job: NewJob,
+}
+
+/// Outcome of a firing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Fired {
+    /// The job is in the store, and the schedule has advanced.
+    Placed(Placed),
+    /// A job of another topic has the id; the schedule has advanced.
+    Taken,
+    /// The schedule has another text now. No job was put, except on a cluster, where it was put and
+    /// a repetition keeps it.
+    Stale,
+}
