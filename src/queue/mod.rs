@@ -17,6 +17,7 @@ mod metrics;
 mod pop;
 mod put;
 mod readiness;
+mod schedules;
 mod service;
 mod settings_cache;
 mod timer;

@@ -82,6 +82,12 @@ impl Queue {
         ids.zip(replies).map(|(id, reply)| Ok((id, reply?))).collect()
     }
 
+    /// Returns the job of a put, in the current bucket if it has no id.
+    pub(super) fn with_defaults(&self, put: Put) -> NewJob {
+        let part = self.sticky.take(1, self.store.buckets());
+        self.fill_in(put, &self.topics.current(), part)
+    }
+
     fn fill_in(&self, put: Put, topics: &TopicSettings, part: Part) -> NewJob {
         let of_topic = topics.defaults.get(&put.topic);
         // A put with a generated id must not replace or return a job that has the same id by

@@ -3,7 +3,10 @@
 use std::{sync::Arc, time::Duration};
 
 use prometheus_client::registry::Registry;
-use tokio::{runtime::Handle, sync::Semaphore};
+use tokio::{
+    runtime::Handle,
+    sync::{Notify, Semaphore},
+};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{
@@ -55,6 +58,8 @@ pub struct Queue {
     pub(super) lateness: Arc<Lateness>,
     pub(super) last_errors: LastErrors,
     pub(super) watches: Arc<Watches>,
+    /// Notified when this or another server has changed schedules.
+    pub(super) schedules_changed: Arc<Notify>,
     pub(super) surveys: Arc<Surveys>,
     pub(super) checks: StoreChecks,
     /// Limits steps that compare jobs with a filter to one at a time.
@@ -119,6 +124,7 @@ impl Queue {
             lateness,
             last_errors: LastErrors::default(),
             watches: Arc::default(),
+            schedules_changed: Arc::default(),
             surveys,
             checks: StoreChecks::default(),
             filter_turns: Semaphore::new(1),
@@ -162,6 +168,7 @@ impl Queue {
                 timer: Arc::clone(&self.timer),
                 waiters: Arc::clone(&self.waiters),
                 topics: Arc::clone(&self.topics),
+                schedules_changed: Arc::clone(&self.schedules_changed),
             };
             self.timers.spawn(listener.run(self.stopping.clone()));
         }

@@ -25,7 +25,7 @@ use crate::{
         Topic, UnixMillis,
     },
     store::{
-        Applied, Bury, Clock, Delete, Finish, JobRef, Parts, Placed, PopRequest, Popped,
+        Applied, Bury, Clock, Delete, Finish, Fired, Firing, JobRef, Parts, Placed, PopRequest, Popped,
         PutOutcome, Readied, ReadyJobs, Release, Reply, StoreError, StoreResult, StoreResults,
         Target, Touch, Transition, Transitioned, verb,
     },
@@ -43,6 +43,7 @@ pub struct PopFrom {
 
 pub struct Transitions {
     pub put: Dispatcher<NewJob, Reply<Placed>>,
+    pub fire: Dispatcher<Firing, Reply<Fired>>,
     pub pop: Dispatcher<PopFrom, PendingDelivery>,
     pub finish: Dispatcher<Finish, Reply<Topic>>,
     pub release: Dispatcher<Release, Reply<Transitioned>>,
@@ -148,10 +149,11 @@ impl Context {
         unanswered: &Arc<[Arc<Unanswered>]>,
     ) -> Transitions {
         Transitions {
-            put: self.dispatcher::<verb::Put, _, _, _>(
-                weight_of_put,
-                |job| (job.topic.clone(), job.policy.priority, job.policy.expires_after),
-                Self::placed,
+            put: self.dispatcher::<verb::Put, _, _, _>(weight_of_put, put_of, Self::placed),
+            fire: self.dispatcher::<verb::Fire, _, _, _>(
+                |firing| 1 + weight_of_put(&firing.job),
+                |firing| put_of(&firing.job),
+                Self::fired,
             ),
             pop: self.pop(returner, unanswered),
             finish: self.dispatcher::<verb::Finish, _, _, _>(
@@ -232,6 +234,15 @@ impl Context {
         self.stats.count(died.map(|moved| &moved.topic), |since| since.dead += 1);
         let moved = replies.iter().flatten().filter_map(|moved| moved.dead_from.as_ref());
         self.stats.count(moved, |since| since.moved += 1);
+    }
+
+    fn fired(&self, bucket: Bucket, jobs: &[PutOf], replies: &[Reply<Fired>]) {
+        let placed = |reply: &Reply<Fired>| match reply {
+            Ok(Fired::Placed(placed)) => Ok(placed.clone()),
+            Ok(Fired::Taken | Fired::Stale) => Err(Refusal::NotFound),
+            Err(refusal) => Err(refusal.clone()),
+        };
+        self.placed(bucket, jobs, &replies.iter().map(placed).collect::<Vec<_>>());
     }
 
     fn placed(&self, bucket: Bucket, jobs: &[PutOf], replies: &[Reply<Placed>]) {
@@ -339,6 +350,11 @@ impl Context {
             index += same.len();
         }
     }
+}
+
+/// Returns what the effects of a put depend on.
+fn put_of(job: &NewJob) -> PutOf {
+    (job.topic.clone(), job.policy.priority, job.policy.expires_after)
 }
 
 /// Returns the weight of a put: replacing a job takes Redis as long as three puts.

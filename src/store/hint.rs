@@ -23,6 +23,8 @@ pub enum Hint {
     },
     /// Topic settings have changed.
     Settings,
+    /// Schedules have changed.
+    Schedules,
 }
 
 /// Receiver of the hints of other servers.

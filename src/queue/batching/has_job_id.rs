@@ -2,7 +2,7 @@
 
 use crate::{
     job::{Change, JobId, NewJob},
-    store::{Bury, Delete, Finish, JobRef, Release, Target, Touch},
+    store::{Bury, Delete, Finish, Firing, JobRef, Release, Target, Touch},
 };
 
 /// A transition of one job.
@@ -19,6 +19,12 @@ pub trait HasJobId {
 impl HasJobId for NewJob {
     fn id(&self) -> &JobId {
         &self.id
+    }
+}
+
+impl HasJobId for Firing {
+    fn id(&self) -> &JobId {
+        &self.job.id
     }
 }
 

@@ -1,7 +1,8 @@
-//! Hints of other servers on the same store: polls, ready jobs, changed settings.
+//! Hints of other servers on the same store: polls, ready jobs, changed settings and schedules.
 
 use std::sync::Arc;
 
+use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use crate::queue::{
@@ -18,6 +19,7 @@ pub struct HintListener {
     pub timer: Arc<TimerHandle>,
     pub waiters: Arc<Waiters>,
     pub topics: Arc<TopicSettingsCache>,
+    pub schedules_changed: Arc<Notify>,
 }
 
 impl HintListener {
@@ -37,6 +39,7 @@ impl HintListener {
                         tracing::debug!(%error, "failed to read the settings of topics");
                     }
                 }
+                Some(Hint::Schedules) => self.schedules_changed.notify_one(),
                 None => return,
             }
         }

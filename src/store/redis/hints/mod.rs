@@ -3,7 +3,7 @@
 //! Each bucket has a channel on its own node. The channel's name contains the number of the
 //! database, because Redis publishes across databases. One connection per node subscribes. While a
 //! publish is running, further hints are collected. A message is the id of the sender, followed by
-//! `polled`, `settings`, or `ready <topic> <count> …`. After the count, `:<priority>` is the
+//! `polled`, `settings`, `schedules`, or `ready <topic> <count> …`. After the count, `:<priority>` is the
 //! highest priority if it is not the standard one. Messages are not persisted: servers of two
 //! versions that do not understand each other fall back to polling.
 
@@ -63,6 +63,7 @@ struct Waiting {
     polled: BTreeSet<usize>,
     ready: BTreeMap<(usize, Topic), ReadyJobs>,
     settings: bool,
+    schedules: bool,
 }
 
 impl Hints {
@@ -93,13 +94,15 @@ impl Hints {
     }
 
     pub fn publish(&self, hint: Hint) {
-        if hint != Hint::Settings && self.outbox.leases.is_alone() {
+        let is_change = matches!(hint, Hint::Settings | Hint::Schedules);
+        if !is_change && self.outbox.leases.is_alone() {
             return;
         }
         let mut waiting = self.outbox.lock();
         match hint {
             Hint::Polled(bucket) => drop(waiting.polled.insert(bucket.index())),
             Hint::Settings => waiting.settings = true,
+            Hint::Schedules => waiting.schedules = true,
             Hint::Ready { bucket, topic, jobs } => {
                 if waiting.ready.len() >= MAX_UNPUBLISHED {
                     return;
@@ -120,7 +123,7 @@ impl Outbox {
 
     /// Takes all waiting hints, as messages with their buckets.
     fn messages(&self) -> Vec<(usize, String)> {
-        let Waiting { polled, ready, settings } = std::mem::take(&mut *self.lock());
+        let Waiting { polled, ready, settings, schedules } = std::mem::take(&mut *self.lock());
         let me = self.leases.id();
         let mut by_bucket: BTreeMap<usize, String> = BTreeMap::new();
         for ((bucket, topic), ReadyJobs { count, highest }) in ready {
@@ -131,8 +134,10 @@ impl Outbox {
             }
         }
         let polled = polled.into_iter().map(|bucket| (bucket, format!("{me} polled")));
-        let settings = settings.then(|| (0, format!("{me} settings")));
-        polled.chain(by_bucket).chain(settings).collect()
+        let changed = [(settings, "settings"), (schedules, "schedules")].into_iter();
+        let changed = changed.filter(|(has_changed, _)| *has_changed);
+        let changed = changed.map(|(_, word)| (0, format!("{me} {word}")));
+        polled.chain(by_bucket).chain(changed).collect()
     }
 
     /// Reads the hints in a message of another server.
@@ -146,6 +151,7 @@ impl Outbox {
         match words.next() {
             Some("polled") => vec![Hint::Polled(bucket)],
             Some("settings") => vec![Hint::Settings],
+            Some("schedules") => vec![Hint::Schedules],
             Some("ready") => {
                 let mut hints = Vec::new();
                 while let (Some(topic), Some(jobs)) = (words.next(), words.next()) {
