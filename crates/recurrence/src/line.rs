@@ -1,0 +1,118 @@
+//! Cron lines as text.
+
+use croner::{
+    Cron,
+    parser::{CronParser, Year},
+};
+
+use crate::{field::Field, invalid::quoted};
+
+/// Maximum length of a line in bytes. The longest sensible one lists all values of a field.
+const MAX_LENGTH: usize = 512;
+
+const ALIASES: [(&str, &str); 7] = [
+    ("@HOURLY", "0 * * * *"),
+    ("@DAILY", "0 0 * * *"),
+    ("@MIDNIGHT", "0 0 * * *"),
+    ("@WEEKLY", "0 0 * * 0"),
+    ("@MONTHLY", "0 0 1 * *"),
+    ("@YEARLY", "0 0 1 1 *"),
+    ("@ANNUALLY", "0 0 1 1 *"),
+];
+
+const FORM: &str = "must be five fields (minutes, hours, day of the month, month, day of the week), six with \
+                    seconds first, or one of @hourly, @daily, @midnight, @weekly, @monthly, @yearly and \
+                    @annually, as in \"0 9 * * MON-FRI\"";
+
+/// A cron line whose fields are known to be valid.
+#[derive(Debug)]
+pub struct Line {
+    /// Zone of `CRON_TZ=`.
+    pub zone: Option<String>,
+    /// Six fields in capital letters, seconds first.
+    pub fields: [String; 6],
+    pub cron: Cron,
+}
+
+impl Line {
+    /// Parses a line.
+    ///
+    /// # Errors
+    /// The text is no cron line. The error says which part is wrong, and what is allowed.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        if text.len() > MAX_LENGTH {
+            return Err(format!(
+                "has {} bytes; at most {MAX_LENGTH} are allowed, as in \"0 9 * * MON-FRI\"",
+                text.len()
+            ));
+        }
+        let (zone, rest) = zone_of(text)?;
+        let mut fields = fields_of(rest).ok_or_else(|| format!("{FORM}; got {}", quoted(text)))?;
+        for (field, text) in Field::ALL.into_iter().zip(&fields) {
+            check(field, text)?;
+        }
+        let written = fields.clone();
+        let [.., day, _, weekday] = &mut fields;
+        // croner combines two restricted fields by "or" even if one of them begins with a star;
+        // Vixie cron does not.
+        if (day.starts_with('*') || weekday.starts_with('*')) && day != "*" && weekday != "*" {
+            weekday.insert(0, '+');
+        }
+        let cron = parser()
+            .parse(&fields.join(" "))
+            .map_err(|_| format!("{FORM}; got {}", quoted(text)))?;
+        Ok(Self { zone, fields: written, cron })
+    }
+
+    /// Returns whether the line runs at intervals of the day instead of fixed times, by Vixie cron's
+    /// rule: seconds, minutes or hours begin with a star.
+    pub fn is_interval(&self) -> bool {
+        self.fields[..3].iter().any(|field| field.starts_with('*'))
+    }
+}
+
+fn parser() -> CronParser {
+    CronParser::builder().year(Year::Disallowed).build()
+}
+
+/// Splits `CRON_TZ=…` from the fields.
+fn zone_of(text: &str) -> Result<(Option<String>, &str), String> {
+    let Some(rest) = text.trim_start().strip_prefix("CRON_TZ=") else { return Ok((None, text)) };
+    let (zone, rest) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
+    if zone.is_empty() {
+        return Err(
+            "must name a time zone after CRON_TZ=, as in \"CRON_TZ=Europe/Berlin 0 9 * * 1-5\""
+                .into(),
+        );
+    }
+    Ok((Some(zone.to_owned()), rest))
+}
+
+/// Returns the six fields of a line without a zone; `None` if there are not five or six.
+fn fields_of(text: &str) -> Option<[String; 6]> {
+    let text = text.trim().to_ascii_uppercase();
+    let alias = ALIASES.into_iter().find(|(alias, _)| *alias == text);
+    let mut fields: Vec<_> =
+        alias.map_or(&*text, |(_, line)| line).split_ascii_whitespace().collect();
+    if fields.len() == 5 {
+        fields.insert(0, "0");
+    }
+    let fields = <[&str; 6]>::try_from(fields).ok()?;
+    Some(fields.map(|field| if field == "?" { "*".to_owned() } else { field.to_owned() }))
+}
+
+fn check(field: Field, text: &str) -> Result<(), String> {
+    // croner names neither the field nor the value: give it each one alone.
+    let mut line = ["*"; 6];
+    line[field as usize] = text;
+    if field.has_whole_words(text) && parser().parse(&line.join(" ")).is_ok() {
+        return Ok(());
+    }
+    Err(format!(
+        "has {} in its {}; allowed are {}, in lists (1,5), ranges (1-5) and steps (*/5, 1-5/2), as in \
+         \"0 9 * * MON-FRI\"",
+        quoted(text),
+        field.name(),
+        field.allowed()
+    ))
+}
