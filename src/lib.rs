@@ -18,6 +18,7 @@ pub mod http;
 pub mod job;
 pub mod push;
 pub mod queue;
+pub mod schedules;
 pub mod server;
 pub mod store;
 

@@ -17,6 +17,7 @@ use crate::{
     config::Limits,
     push::Pushes,
     queue::{Capacity, Queue},
+    schedules::Schedules,
 };
 
 /// State that handlers share; cheap to clone.
@@ -29,6 +30,8 @@ pub struct Shared {
     pub queue: Arc<Queue>,
     /// Pushes of topics.
     pub pushes: Arc<Pushes>,
+    /// Schedules.
+    pub schedules: Arc<Schedules>,
     /// `limits` of the configuration.
     pub limits: Limits,
     /// Memory for requests and answers (`limits.memory_bytes`).
@@ -56,6 +59,7 @@ impl App {
     pub fn new(
         queue: Arc<Queue>,
         pushes: Arc<Pushes>,
+        (schedules, capacity): (Arc<Schedules>, Capacity),
         limits: Limits,
         tokens: Arc<Tokens>,
         mut metrics: Registry,
@@ -68,6 +72,8 @@ impl App {
         Self(Arc::new(Shared {
             queue,
             pushes,
+            schedules,
+            capacity,
             tokens,
             limits,
             memory,
@@ -76,7 +82,6 @@ impl App {
             metrics,
             in_flight: InFlight::new(limits.requests_in_flight),
             quotas: Quotas::new(&limits),
-            capacity: Capacity::new(&limits),
             draining: AtomicBool::default(),
         }))
     }

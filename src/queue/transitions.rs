@@ -25,9 +25,9 @@ use crate::{
         Topic, UnixMillis,
     },
     store::{
-        Applied, Bury, Clock, Delete, Finish, Fired, Firing, JobRef, Parts, Placed, PopRequest, Popped,
-        PutOutcome, Readied, ReadyJobs, Release, Reply, StoreError, StoreResult, StoreResults,
-        Target, Touch, Transition, Transitioned, verb,
+        Applied, Bury, Clock, Delete, Finish, Fired, Firing, JobRef, Parts, Placed, PopRequest,
+        Popped, PutOutcome, Readied, ReadyJobs, Release, Reply, StoreError, StoreResult,
+        StoreResults, Target, Touch, Transition, Transitioned, verb,
     },
 };
 

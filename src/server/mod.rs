@@ -41,7 +41,8 @@ use crate::{
     job::Policy,
     metrics,
     push::Pushes,
-    queue::{Queue, QueueSettings},
+    queue::{Capacity, Queue, QueueSettings},
+    schedules::Schedules,
     store::{Clock, Measured, OpenError, Options, Store, StoreError},
 };
 
@@ -101,9 +102,13 @@ pub async fn run(
     let queue = Arc::new(Queue::start(store, queue_settings(&settings), &mut registry).await?);
     let pushes = start_pushes(&queue, &settings.push, &mut registry)?;
     let _stop_pushes = pushes.stop_on_drop();
+    let capacity = Capacity::new(&settings.limits);
+    let schedules = Schedules::start(Arc::clone(&queue), capacity.clone(), &mut registry);
+    let _stop_schedules = schedules.stop_on_drop();
     let app = App::new(
         Arc::clone(&queue),
         Arc::clone(&pushes),
+        (Arc::clone(&schedules), capacity),
         settings.limits,
         Arc::new(tokens),
         registry,
@@ -143,6 +148,7 @@ pub async fn run(
     app.draining.store(true, Ordering::SeqCst);
     queue.stop_waiting();
     let grace = settings.server.shutdown_grace.into();
+    let serving = futures::future::join(serving, schedules.stop());
     end_within(grace, serving, &pushes, [&connections, &admins]).await;
     queue.stop().await;
     Ok(())

@@ -13,6 +13,7 @@ mod operations;
 mod parameters;
 mod push;
 mod router;
+mod schedules;
 mod server;
 mod tokens;
 mod topics;

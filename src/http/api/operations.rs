@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-use super::{batches, consumers, jobs, push, server, tokens, topics};
+use super::{batches, consumers, jobs, push, schedules, server, tokens, topics};
 use crate::http::openapi::{Operation, Schemas};
 
 pub static ALL: LazyLock<Vec<Operation>> = LazyLock::new(|| all(&mut Schemas::new()));
@@ -14,6 +14,7 @@ pub fn all(schemas: &mut Schemas) -> Vec<Operation> {
     all.extend(batches::operations(schemas));
     all.extend(topics::operations(schemas));
     all.extend(push::operations(schemas));
+    all.extend(schedules::operations(schemas));
     all.extend(tokens::operations(schemas));
     all.extend(server::operations(schemas));
     all

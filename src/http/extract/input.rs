@@ -11,9 +11,11 @@ use super::query::Query;
 use crate::{
     access::TokenName,
     http::problem::Problem,
-    job::{JobId, Topic, TraceParent},
+    job::{JobId, ScheduleName, Topic, TraceParent},
 };
 
+/// The name that no schedule can have, since a route has it.
+const RESERVED_SCHEDULE: &str = "preview";
 /// Maximum number of topics of one pop.
 pub const MAX_TOPICS: usize = 100;
 
@@ -77,6 +79,24 @@ impl<S: Send + Sync> FromRequestParts<S> for PathToken {
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
         let name = parameter(parts, state, "name").await?.parse();
         name.map(Self)
+            .map_err(|error: crate::job::NameError| Problem::field("name", error.to_string()))
+    }
+}
+
+/// Name of a schedule in a path.
+pub struct PathSchedule(pub ScheduleName);
+
+impl<S: Send + Sync> FromRequestParts<S> for PathSchedule {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+        let name = parameter(parts, state, "name").await?;
+        if name == RESERVED_SCHEDULE {
+            let detail = format!("must not be {name:?}, which is reserved");
+            return Err(Problem::field("name", detail));
+        }
+        name.parse()
+            .map(Self)
             .map_err(|error: crate::job::NameError| Problem::field("name", error.to_string()))
     }
 }

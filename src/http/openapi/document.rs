@@ -6,12 +6,13 @@ use super::{operation::Operation, schemas::Schemas};
 use crate::{access::Scope, http::schema::types, job::MAX_DEPTH};
 
 /// Groups of operations, in reading order.
-const TAGS: [(&str, &str); 7] = [
+const TAGS: [(&str, &str); 8] = [
     ("Jobs", "Put, read, change, kick and delete one job."),
     ("Consumers", "Pop jobs, and finish, release, touch or bury them."),
     ("Batches", "Up to 1,000 jobs in one request, each with its own result."),
     ("Topics", "Read and change whole topics."),
     ("Push", "Let the server send the jobs of a topic to a URL."),
+    ("Schedules", "Let the server put jobs by the clock."),
     ("Tokens", "Create, list and revoke access tokens."),
     ("Operations", "Health, metrics and documentation."),
 ];

@@ -47,6 +47,8 @@ codes! {
         "no job has this id: it was never put, or is finished, deleted or past its retention",
     PushNotFound = NOT_FOUND "push_not_found":
         "the topic has no push",
+    ScheduleNotFound = NOT_FOUND "schedule_not_found":
+        "no schedule has this name",
     TokenNotFound = NOT_FOUND "token_not_found":
         "no token has this name",
     RouteNotFound = NOT_FOUND "route_not_found":
@@ -69,6 +71,8 @@ codes! {
         "the reservation is not the current one, or, for a touch, has expired",
     NeverPopped = CONFLICT "never_popped":
         "the call has no reservation, and no consumer has popped the job yet",
+    ScheduleExists = CONFLICT "schedule_exists":
+        "a schedule of a topic that the token may not manage has this name",
     TokenExists = CONFLICT "token_exists":
         "a token has this name",
     BodyTooLarge = PAYLOAD_TOO_LARGE "body_too_large":
@@ -91,6 +95,8 @@ codes! {
         "too many waiting pops, push tests, puts a second, or wrong tokens; `detail` says which",
     TopicFull = TOO_MANY_REQUESTS "topic_full":
         "the topic has `limits.topic_jobs` jobs or `limits.topic_bytes` bytes; try again later",
+    TooManySchedules = TOO_MANY_REQUESTS "too_many_schedules":
+        "the store has 100,000 schedules",
     HeadersTooLarge = REQUEST_HEADER_FIELDS_TOO_LARGE "headers_too_large":
         "the head exceeds its limit",
     JobDamaged = INTERNAL_SERVER_ERROR "job_damaged":

@@ -16,6 +16,7 @@ use serde::Serialize;
 use crate::{
     job::{JobId, Living, Refusal, State, Topic},
     queue::{Full, QueueError, Reached},
+    schedules::ScheduleError,
     store::{Applied, StoreError},
 };
 
@@ -314,6 +315,28 @@ impl From<Full> for Problem {
             ),
         };
         Self::new(code, detail)
+    }
+}
+
+impl From<ScheduleError> for Problem {
+    fn from(error: ScheduleError) -> Self {
+        let code = match error {
+            ScheduleError::Full(full) => return full.into(),
+            ScheduleError::Queue(error) => return error.into(),
+            ScheduleError::Unreadable(..) => {
+                return Self { cause: Some(error.to_string()), ..Self::internal() };
+            }
+            ScheduleError::NotFound(_) => Code::ScheduleNotFound,
+            ScheduleError::TooMany => Code::TooManySchedules,
+            ScheduleError::Contended(_) => Code::StoreUnavailable,
+        };
+        Self::new(code, error.to_string())
+    }
+}
+
+impl From<recurrence::Invalid> for Problem {
+    fn from(invalid: recurrence::Invalid) -> Self {
+        Self::field(invalid.field, invalid.message)
     }
 }
 

@@ -9,6 +9,7 @@ pub mod metrics;
 pub mod overview;
 pub mod pop;
 pub mod push;
+pub mod schedules;
 pub mod store;
 pub mod tokens;
 pub mod topics;

@@ -24,4 +24,5 @@ pub(super) use schemas;
 
 pub mod push;
 pub mod rules;
+pub mod schedule;
 pub mod types;

@@ -27,7 +27,8 @@ pub fn new_body(raw: Option<Box<RawValue>>, limits: Limits) -> Result<Option<Byt
     Ok(Some(Box::<str>::from(raw).into_string().into()))
 }
 
-fn check_body(raw: &RawValue, limits: Limits) -> Result<(), Problem> {
+/// Checks a body.
+pub fn check_body(raw: &RawValue, limits: Limits) -> Result<(), Problem> {
     let (length, limit) = (raw.get().len(), limits.max_body_bytes);
     if length > limit {
         let detail =

@@ -12,6 +12,8 @@ mod push;
 mod push_answer;
 mod push_fields;
 mod put;
+mod schedule;
+mod schedule_answer;
 mod topic;
 mod topic_answer;
 
@@ -27,6 +29,8 @@ pub use self::{
     push::PutPush,
     push_answer::{PushResponse, TargetResponse, TestResponse},
     put::PutJob,
+    schedule::{MAX_CRON_BYTES, PreviewSchedule, PutSchedule},
+    schedule_answer::{PreviewResponse, ScheduleResponse, SchedulesPage},
     topic::{PauseTopic, PutTopic},
     topic_answer::{DueCounts, Kicked, Paused, Purged, TopicResponse, TopicsPage},
 };

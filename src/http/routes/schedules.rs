@@ -1,0 +1,247 @@
+//! Routes of schedules.
+
+use axum::{
+    extract::State,
+    http::{HeaderName, StatusCode, Uri, header::LOCATION},
+};
+
+use crate::{
+    http::{
+        app::App,
+        client::identity::Identity,
+        edge::log::AuditDetail,
+        extract::{
+            content::Content,
+            input::{NoQuery, PathSchedule},
+            parse::{no_body, parse},
+            query::Query,
+        },
+        limits::quotas::Caller,
+        problem::{Code, Problem},
+        wire::{
+            PreviewResponse, PreviewSchedule, PutSchedule, ScheduleResponse, SchedulesPage,
+            TransitionResponse, json::Json,
+        },
+    },
+    job::{ScheduleName, Topic},
+    schedules::{Record, ScheduleError},
+    store::SchedulePage,
+};
+
+/// Maximum number of schedules per page.
+pub const MAX_SCHEDULES: u64 = 1000;
+/// Maximum number of schedules that a page examines.
+const MAX_EXAMINED: usize = 10_000;
+
+pub async fn list(
+    State(app): State<App>,
+    identity: Identity,
+    uri: Uri,
+) -> Result<Json<SchedulesPage>, Problem> {
+    let mut query = Query::new(&uri);
+    let prefix = query.text("prefix")?.unwrap_or_default();
+    let topic = query.text("topic")?.map(|text| {
+        text.parse::<Topic>().map_err(|error| Problem::field("topic", error.to_string()))
+    });
+    let topic = topic.transpose()?;
+    let limit = usize::try_from(query.limit(100, MAX_SCHEDULES)?).unwrap_or(usize::MAX);
+    let after = query.text("cursor")?.map(|text| {
+        text.parse::<ScheduleName>()
+            .map_err(|_| Problem::field("cursor", "must be the `cursor` of an earlier page"))
+    });
+    let mut after = after.transpose()?;
+    query.reject_unknown()?;
+    if !prefix.is_empty() {
+        prefix
+            .parse::<ScheduleName>()
+            .map_err(|error| Problem::field("prefix", error.to_string()))?;
+    }
+    let topics = identity.topics()?;
+    let shows = |record: &Record| {
+        let own = &record.definition.topic;
+        topics.allows(own) && topic.as_ref().is_none_or(|topic| topic == own)
+    };
+    let (mut found, mut examined, mut more) = (Vec::new(), 0, true);
+    while more && found.len() < limit && examined < MAX_EXAMINED {
+        let page = SchedulePage { prefix: prefix.clone(), after: after.take(), limit: limit + 1 };
+        let mut page = app.schedules.list(page).await?;
+        more = page.len() > limit;
+        page.truncate(limit);
+        examined += page.len();
+        for (name, record) in page {
+            if found.len() == limit {
+                more = true;
+                break;
+            }
+            after = Some(name.clone());
+            found.extend(record.filter(shows).map(|record| (name, record)));
+        }
+    }
+    let cursor = after.filter(|_| more).map(|name| name.to_string());
+    let shown = app.schedules.show(found).await?;
+    let schedules = shown.into_iter().map(ScheduleResponse::from).collect();
+    Ok(Json(SchedulesPage { schedules, cursor }))
+}
+
+pub async fn get(
+    State(app): State<App>,
+    identity: Identity,
+    PathSchedule(name): PathSchedule,
+    _: NoQuery,
+) -> Result<Json<ScheduleResponse>, Problem> {
+    let record = reachable(&app, &identity, &name).await?;
+    shown(&app, name, record).await
+}
+
+pub async fn put(
+    State(app): State<App>,
+    identity: Identity,
+    PathSchedule(name): PathSchedule,
+    _: NoQuery,
+    Content(content): Content,
+) -> Result<(StatusCode, AuditDetail, Json<ScheduleResponse>), Problem> {
+    let definition = parse::<PutSchedule>(&content, "")?.valid(&name, app.limits)?;
+    may_set(&identity, &definition.topic)?;
+    let topics = identity.topics()?;
+    let mut status = StatusCode::OK;
+    let set = app.schedules.change(&name, |old, now| {
+        if old.as_ref().is_some_and(|old| !topics.allows(&old.definition.topic)) {
+            let detail = format!("a schedule of another topic has the name {name:?}");
+            return Err(Problem::new(Code::ScheduleExists, detail));
+        }
+        let timing = definition.timing.parse(now).map_err(Problem::from)?;
+        status = if old.is_some() { StatusCode::OK } else { StatusCode::CREATED };
+        let (paused, last) = old.as_ref().map_or((false, None), |old| (old.paused, old.last));
+        let mut record = Record { definition: definition.clone(), paused, next: None, last };
+        if !paused {
+            let kept = old.filter(|old| old.definition.timing == definition.timing);
+            record.next = match kept {
+                Some(kept) => kept.next,
+                None => record.first_after(&timing, now),
+            };
+        }
+        Ok(Some(record))
+    });
+    let record = set.await?.ok_or_else(Problem::internal)?;
+    let detail = AuditDetail(format!("schedule of the topic {} set", definition.topic));
+    Ok((status, detail, shown(&app, name, record).await?))
+}
+
+pub async fn delete(
+    State(app): State<App>,
+    identity: Identity,
+    PathSchedule(name): PathSchedule,
+    _: NoQuery,
+    Content(content): Content,
+) -> Result<(StatusCode, AuditDetail, ()), Problem> {
+    no_body(&content)?;
+    change(&app, &identity, &name, |_, _| Ok(None)).await?;
+    Ok((StatusCode::NO_CONTENT, AuditDetail("schedule deleted".to_owned()), ()))
+}
+
+pub async fn pause(
+    State(app): State<App>,
+    identity: Identity,
+    PathSchedule(name): PathSchedule,
+    _: NoQuery,
+    Content(content): Content,
+) -> Result<(AuditDetail, Json<ScheduleResponse>), Problem> {
+    no_body(&content)?;
+    let paused = |record, _| Ok(Some(Record { paused: true, next: None, ..record }));
+    let record = change(&app, &identity, &name, paused).await?.ok_or_else(Problem::internal)?;
+    Ok((AuditDetail("schedule paused".to_owned()), shown(&app, name, record).await?))
+}
+
+/// Ends a pause: the schedule continues with the first instant after now.
+pub async fn resume(
+    State(app): State<App>,
+    identity: Identity,
+    PathSchedule(name): PathSchedule,
+    _: NoQuery,
+    Content(content): Content,
+) -> Result<(AuditDetail, Json<ScheduleResponse>), Problem> {
+    no_body(&content)?;
+    let resumed = |record: Record, now| {
+        if !record.paused {
+            return Ok(Some(record));
+        }
+        let timing = record.definition.timing.parse(now).map_err(Problem::from)?;
+        let next = record.first_after(&timing, now);
+        Ok(Some(Record { paused: false, next, ..record }))
+    };
+    let record = change(&app, &identity, &name, resumed).await?.ok_or_else(Problem::internal)?;
+    Ok((AuditDetail("schedule resumed".to_owned()), shown(&app, name, record).await?))
+}
+
+/// Puts a job now, also while the schedule is paused.
+pub async fn run(
+    State(app): State<App>,
+    identity: Identity,
+    caller: Caller,
+    PathSchedule(name): PathSchedule,
+    _: NoQuery,
+    Content(content): Content,
+) -> Result<(StatusCode, AuditDetail, [(HeaderName, String); 1], Json<TransitionResponse>), Problem>
+{
+    no_body(&content)?;
+    let record = reachable(&app, &identity, &name).await?;
+    identity.may_put(&record.definition.topic, "topic")?;
+    app.quotas.put(caller, 1)?;
+    let (id, record, placed) = app.schedules.run(&name).await?;
+    let location = [(LOCATION, format!("/jobs/{id}"))];
+    let answer = TransitionResponse::placed(id, record.definition.topic, placed);
+    let detail = AuditDetail("schedule run".to_owned());
+    Ok((StatusCode::CREATED, detail, location, Json(answer)))
+}
+
+pub async fn preview(
+    State(app): State<App>,
+    _: NoQuery,
+    Content(content): Content,
+) -> Result<Json<PreviewResponse>, Problem> {
+    let timing = parse::<PreviewSchedule>(&content, "")?.timing()?;
+    let (next, description) = app.schedules.preview(&timing).await??;
+    Ok(Json(PreviewResponse { next, description }))
+}
+
+/// Changes a schedule that the caller may change.
+async fn change(
+    app: &App,
+    identity: &Identity,
+    name: &ScheduleName,
+    change: impl Fn(Record, crate::job::UnixMillis) -> Result<Option<Record>, Problem>,
+) -> Result<Option<Record>, Problem> {
+    let topics = identity.topics()?;
+    let changed = app.schedules.change(name, |old, now| {
+        let old = old.filter(|old| topics.allows(&old.definition.topic));
+        let old = old.ok_or_else(|| Problem::from(ScheduleError::NotFound(name.clone())))?;
+        may_set(identity, &old.definition.topic)?;
+        change(old, now)
+    });
+    changed.await
+}
+
+/// Reads a schedule whose topic the caller may access.
+async fn reachable(app: &App, identity: &Identity, name: &ScheduleName) -> Result<Record, Problem> {
+    let topics = identity.topics()?;
+    let record = app.schedules.get(name).await?;
+    match topics.allows(&record.definition.topic) {
+        true => Ok(record),
+        false => Err(ScheduleError::NotFound(name.clone()).into()),
+    }
+}
+
+/// Checks that the caller may set a schedule that puts jobs into this topic.
+fn may_set(identity: &Identity, topic: &Topic) -> Result<(), Problem> {
+    identity.may(topic)?;
+    identity.may_put(topic, "topic")
+}
+
+async fn shown(
+    app: &App,
+    name: ScheduleName,
+    record: Record,
+) -> Result<Json<ScheduleResponse>, Problem> {
+    let shown = app.schedules.show(vec![(name, record)]).await?.pop();
+    Ok(Json(shown.ok_or_else(Problem::internal)?.into()))
+}

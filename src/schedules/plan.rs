@@ -1,0 +1,81 @@
+//! What to do about a schedule whose next instant has been reached.
+
+use recurrence::Timing;
+
+use super::Missed;
+use crate::job::{Millis, UnixMillis};
+
+/// An instant that is overdue by more than this is missed.
+const GRACE: Millis = Millis::new(60_000);
+/// Maximum number of missed instants whose jobs are put.
+const MAX_MISSED: u64 = 1_000;
+
+/// A step of a schedule.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Step {
+    /// The instant whose job is put; `None` if there is none to put.
+    pub put: Option<UnixMillis>,
+    /// The next instant; `None` if the schedule has ended.
+    pub next: Option<UnixMillis>,
+    /// Number of instants that were missed and are left out; at most [`MAX_MISSED`] are counted.
+    pub missed: u64,
+}
+
+/// Plans the step of a schedule whose next instant is `next`, which has been reached at `now`.
+///
+/// `catching_up` is the first of the missed instants that are put one after the other, from one step
+/// to the next.
+pub fn step(
+    timing: &Timing,
+    missed: Missed,
+    next: UnixMillis,
+    now: UnixMillis,
+    catching_up: &mut Option<UnixMillis>,
+) -> Step {
+    let put = |instant: UnixMillis, missed| Step {
+        put: Some(instant),
+        next: timing.next_after(instant.get()).map(UnixMillis::new),
+        missed,
+    };
+    if now.since(next) <= GRACE || catching_up.is_some_and(|first| first <= next) {
+        return put(next, 0);
+    }
+    // The last one is at least `next`, unless the timing has another form now.
+    let before = now.before(GRACE).get().saturating_sub(1);
+    let last = timing.last_until(before).map_or(next, UnixMillis::new).max(next);
+    match missed {
+        Missed::None => {
+            let missed = count(timing, next, last);
+            Step { put: None, missed, next: timing.next_after(last.get()).map(UnixMillis::new) }
+        }
+        Missed::Once => put(last, count(timing, next, last).saturating_sub(1)),
+        Missed::All => {
+            let mut first = last;
+            for _ in 1..MAX_MISSED {
+                let earlier = timing.last_until(first.get().saturating_sub(1)).map(UnixMillis::new);
+                match earlier.filter(|earlier| *earlier >= next) {
+                    Some(earlier) => first = earlier,
+                    None => break,
+                }
+            }
+            *catching_up = Some(first);
+            let left_out =
+                if first > next { count(timing, next, first).saturating_sub(1) } else { 0 };
+            put(first, left_out)
+        }
+    }
+}
+
+/// Counts the instants from `first` to `last`, up to the maximum.
+fn count(timing: &Timing, first: UnixMillis, last: UnixMillis) -> u64 {
+    let (mut at, mut count) = (first.get(), 1);
+    while count < MAX_MISSED
+        && let Some(next) = timing.next_after(at).filter(|next| *next <= last.get())
+    {
+        (at, count) = (next, count + 1);
+    }
+    count
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,223 @@
+//! The schedules of a store: what clients do with them, and the task that puts their jobs.
+
+use std::sync::Arc;
+
+use prometheus_client::registry::Registry;
+use recurrence::{Invalid, Timing};
+use tokio_util::{
+    sync::{CancellationToken, DropGuard},
+    task::TaskTracker,
+};
+
+use super::{
+    LastJob, Record, SHOWN_INSTANTS, ScheduleError, TimingFields, meters::Meters, record::job_id,
+    runner,
+};
+use crate::{
+    job::{JobId, ScheduleName, State, UnixMillis},
+    queue::{Capacity, Queue},
+    store::{Fired, Firing, NewSchedule, Placed, ScheduleChange, ScheduleChanged, SchedulePage},
+};
+
+/// Attempts of a change that other clients may precede.
+const MAX_TRIES: u32 = 10;
+
+/// The schedules of a queue's store.
+pub struct Schedules {
+    shared: Arc<Shared>,
+    tasks: TaskTracker,
+    stop: CancellationToken,
+}
+
+/// What the service and its task share.
+pub struct Shared {
+    pub queue: Arc<Queue>,
+    pub capacity: Capacity,
+    pub meters: Meters,
+}
+
+/// A schedule with what can be computed or read about it.
+pub struct Shown {
+    /// Its name.
+    pub name: ScheduleName,
+    /// Definition and state.
+    pub record: Record,
+    /// The next instants; if it is paused, those after a resume now.
+    pub next: Vec<UnixMillis>,
+    /// The timing in words.
+    pub description: String,
+    /// Id and state of the last job; no state if the job is gone.
+    pub last: Option<(JobId, Option<State>)>,
+}
+
+impl Schedules {
+    /// Starts the task that puts the jobs of a queue's schedules, and registers the metrics.
+    pub fn start(queue: Arc<Queue>, capacity: Capacity, registry: &mut Registry) -> Arc<Self> {
+        let meters = Meters::new(registry);
+        let shared = Arc::new(Shared { queue, capacity, meters });
+        let (tasks, stop) = (TaskTracker::new(), CancellationToken::new());
+        tasks.spawn(runner::run(Arc::clone(&shared), stop.clone()));
+        Arc::new(Self { shared, tasks, stop })
+    }
+
+    /// Returns a guard that ends the task when it is dropped.
+    pub fn stop_on_drop(&self) -> DropGuard {
+        self.stop.clone().drop_guard()
+    }
+
+    /// Ends the task, after the puts under way.
+    pub async fn stop(&self) {
+        self.stop.cancel();
+        self.tasks.close();
+        self.tasks.wait().await;
+    }
+
+    /// Returns a schedule.
+    ///
+    /// # Errors
+    /// Any [`ScheduleError`] but those of changes.
+    pub async fn get(&self, name: &ScheduleName) -> Result<Record, ScheduleError> {
+        let stored = self.shared.queue.schedule(name.clone()).await?;
+        Record::parse(&stored.ok_or_else(|| ScheduleError::NotFound(name.clone()))?)
+    }
+
+    /// Returns a page of schedules by name. Leaves out those that cannot be read.
+    ///
+    /// # Errors
+    /// Any error of the store.
+    pub async fn list(
+        &self,
+        page: SchedulePage,
+    ) -> Result<Vec<(ScheduleName, Option<Record>)>, ScheduleError> {
+        let stored = self.shared.queue.schedules(page).await?.into_iter();
+        Ok(stored.map(|stored| (stored.name.clone(), Record::parse(&stored).ok())).collect())
+    }
+
+    /// Adds to schedules what can be computed or read about them.
+    ///
+    /// # Errors
+    /// Any error of the store.
+    pub async fn show(
+        &self,
+        records: Vec<(ScheduleName, Record)>,
+    ) -> Result<Vec<Shown>, ScheduleError> {
+        let now = self.now().await?;
+        let ids: Vec<Option<JobId>> =
+            records.iter().map(|(name, record)| job_id(name, record.last?.instant).ok()).collect();
+        let asked: Vec<JobId> = ids.iter().flatten().cloned().collect();
+        let mut states = match asked.is_empty() {
+            true => Vec::new(),
+            false => self.shared.queue.states(asked).await?,
+        }
+        .into_iter();
+        let shown = records.into_iter().zip(ids).map(|((name, record), id)| {
+            let timing = record.definition.timing.parse(now).ok();
+            Shown {
+                next: timing
+                    .as_ref()
+                    .map(|timing| upcoming(&record, timing, now))
+                    .unwrap_or_default(),
+                description: timing.map(|timing| timing.description()).unwrap_or_default(),
+                last: id.map(|id| (id, states.next().flatten())),
+                name,
+                record,
+            }
+        });
+        Ok(shown.collect())
+    }
+
+    /// Changes a schedule: `change` gets the present record and the store's time, and returns the
+    /// new record; `None` removes the schedule. It is called again if another client was faster.
+    ///
+    /// # Errors
+    /// The refusal of `change`, or any [`ScheduleError`].
+    pub async fn change<E: From<ScheduleError>>(
+        &self,
+        name: &ScheduleName,
+        mut change: impl FnMut(Option<Record>, UnixMillis) -> Result<Option<Record>, E>,
+    ) -> Result<Option<Record>, E> {
+        let now = self.now().await?;
+        for _ in 0..MAX_TRIES {
+            let stored = self.shared.queue.schedule(name.clone()).await;
+            let stored = stored.map_err(ScheduleError::from)?;
+            let old = stored.as_ref().map(Record::parse).transpose()?;
+            let record = change(old, now)?;
+            let new = record.as_ref().map(|record| written(name, record)).transpose()?;
+            let old = stored.map(|stored| stored.text);
+            let change = ScheduleChange { name: name.clone(), old, new };
+            let changed = self.shared.queue.change_schedules(vec![change]).await;
+            match changed.map_err(ScheduleError::from)?.first() {
+                Some(ScheduleChanged::Done) => return Ok(record),
+                Some(ScheduleChanged::TooMany) => return Err(ScheduleError::TooMany.into()),
+                Some(ScheduleChanged::Stale) | None => {}
+            }
+        }
+        Err(ScheduleError::Contended(name.clone()).into())
+    }
+
+    /// Puts a job of a schedule now. Its next instant stays.
+    ///
+    /// # Errors
+    /// Any [`ScheduleError`].
+    pub async fn run(&self, name: &ScheduleName) -> Result<(JobId, Record, Placed), ScheduleError> {
+        for _ in 0..MAX_TRIES {
+            let stored = self.shared.queue.schedule(name.clone()).await?;
+            let stored = stored.ok_or_else(|| ScheduleError::NotFound(name.clone()))?;
+            let record = Record::parse(&stored)?;
+            let instant = self.now().await?;
+            let job = self.shared.queue.scheduled_job(record.put(name, instant)?);
+            let (id, topic, bytes) = (job.id.clone(), job.topic.clone(), job.body.len());
+            let admitted = self.shared.capacity.put(&topic, bytes, &self.shared.queue).await;
+            let _admitted = admitted.map_err(ScheduleError::Full)?;
+            let due_at = record.due_at(name, instant);
+            let last = Some(LastJob { instant, due_at, requested: true });
+            let new = written(name, &Record { last, ..record.clone() })?;
+            let firing = Firing { schedule: stored, new, job };
+            match self.shared.queue.fire(vec![firing]).await.pop() {
+                Some(Ok(Fired::Placed(placed))) => return Ok((id, record, placed)),
+                Some(Err(error)) => return Err(error.into()),
+                // The next attempt is at another instant.
+                Some(Ok(Fired::Taken | Fired::Stale)) | None => {}
+            }
+        }
+        Err(ScheduleError::Contended(name.clone()))
+    }
+
+    /// Returns the first instants of a timing, and describes it.
+    ///
+    /// # Errors
+    /// The inner result: the timing is invalid.
+    pub async fn preview(
+        &self,
+        timing: &TimingFields,
+    ) -> Result<Result<(Vec<UnixMillis>, String), Invalid>, ScheduleError> {
+        let now = self.now().await?;
+        Ok(timing.parse(now).map(|timing| {
+            let first = timing.next_after(now.get()).map(UnixMillis::new);
+            (following(first, &timing), timing.description())
+        }))
+    }
+
+    /// Returns the store's time, as far as it is believed.
+    pub async fn now(&self) -> Result<UnixMillis, ScheduleError> {
+        Ok(self.shared.queue.due_schedules(0).await?.now)
+    }
+}
+
+fn written(name: &ScheduleName, record: &Record) -> Result<NewSchedule, ScheduleError> {
+    record.stored().map_err(|error| ScheduleError::Unreadable(name.clone(), error.to_string()))
+}
+
+fn upcoming(record: &Record, timing: &Timing, now: UnixMillis) -> Vec<UnixMillis> {
+    let first = match record.paused {
+        true => record.first_after(timing, now),
+        false => record.next,
+    };
+    following(first, timing)
+}
+
+/// Returns the first instants, beginning with this one.
+fn following(first: Option<UnixMillis>, timing: &Timing) -> Vec<UnixMillis> {
+    let next = |at: &UnixMillis| timing.next_after(at.get()).map(UnixMillis::new);
+    std::iter::successors(first, next).take(SHOWN_INSTANTS).collect()
+}
