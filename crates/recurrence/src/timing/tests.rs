@@ -118,7 +118,7 @@ fn a_change_back_across_midnight_repeats_the_day_before() {
 }
 
 #[test]
-fn one_restricted_day_suffices_unless_one_field_begins_with_a_star() {
+fn one_restricted_day_suffices_unless_a_field_has_a_star() {
     check(
         &timing("UTC", "0 0 13 * FRI"),
         "2026-02-01T00:00:00Z",
