@@ -98,7 +98,8 @@ async fn no_instant_is_missing_or_doubled(store: &[&str], servers: usize) {
     let size = Size::of_run();
     let mut fleet = Fleet::start(store, servers).await;
     for number in 0..size.schedules {
-        let body = json!({ "topic": "t", "every": "1s", "missed": "all", "ttr": "1s", "max_attempts": 0 });
+        let body =
+            json!({ "topic": "t", "every": "1s", "missed": "all", "ttr": "1s", "max_attempts": 0 });
         assert_eq!(fleet.servers[0].put(&format!("/schedules/s-{number}"), body).await, Some(201));
     }
     let mut firsts = Vec::new();
@@ -132,10 +133,8 @@ async fn no_instant_is_missing_or_doubled(store: &[&str], servers: usize) {
     loop {
         drain(&fleet.servers[0], &mut seen).await;
         let topic = fleet.servers[0].get("/topics/t").await.1;
-        let left: u64 = ["delayed", "ready", "reserved"]
-            .iter()
-            .filter_map(|state| topic[state].as_u64())
-            .sum();
+        let left: u64 =
+            ["delayed", "ready", "reserved"].iter().filter_map(|state| topic[state].as_u64()).sum();
         if left == 0 {
             break;
         }

@@ -8,6 +8,7 @@ mod clock;
 mod cluster;
 mod cut;
 pub mod epoch;
+mod fired;
 pub mod frozen;
 mod hang_up;
 pub mod history;
