@@ -5,6 +5,7 @@
 mod answers;
 pub mod client;
 mod clock;
+mod clock_of_schedules;
 mod cluster;
 mod cut;
 pub mod epoch;
