@@ -1,4 +1,4 @@
-//! Jumps of the wall clock while schedules fire: nothing fires early or twice, and instants that are
+//! Jumps of the wall clock while schedules fire: nothing fires early or twice. Instants that were
 //! really missed are treated as their schedule says.
 
 use serde_json::{Value, json};
@@ -93,11 +93,11 @@ async fn schedules_on_redis_are_right_after_a_jump_of_the_clock() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_day_without_a_server_on_files_is_missed_as_each_schedule_says() {
+async fn a_day_without_a_server_is_missed_as_schedules_say_on_files() {
     a_day_without_a_server(Server::on_file().await).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_day_without_a_server_on_redis_is_missed_as_each_schedule_says() {
+async fn a_day_without_a_server_is_missed_as_schedules_say_on_redis() {
     a_day_without_a_server(Server::on_redis().await).await;
 }

@@ -174,18 +174,18 @@ fn instant_of(id: &str) -> i64 {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_instant_is_put_once_while_servers_on_redis_are_killed() {
+async fn each_instant_is_put_once_while_servers_on_redis_die() {
     let redis = Redis::start();
     no_instant_is_missing_or_doubled(&["--store", &redis.url()], 3).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_instant_is_put_once_while_servers_on_a_cluster_are_killed() {
+async fn each_instant_is_put_once_while_servers_on_a_cluster_die() {
     let cluster = Cluster::start();
     no_instant_is_missing_or_doubled(&["--store", &cluster.url()], 3).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_instant_is_put_once_while_a_server_on_files_is_killed() {
+async fn each_instant_is_put_once_while_a_server_on_files_dies() {
     no_instant_is_missing_or_doubled(&["--store", "file:./data"], 1).await;
 }
