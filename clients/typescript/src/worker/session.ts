@@ -1,0 +1,129 @@
+import { NotAllowed, Refused, UnexpectedAnswer, WorkerStopped } from "../errors.js";
+import type { Consumer } from "../interfaces.js";
+import { Backoff, sleep } from "../retry.js";
+import type { Job } from "../types.js";
+import { Acknowledger } from "./acknowledger.js";
+import { Execution, type Registration } from "./execution.js";
+import type { Settings } from "./options.js";
+import { Outage } from "./outage.js";
+import { GIVE_BACK } from "./outcome.js";
+
+/** Jobs of one pop at most. */
+const MOST_JOBS = 100;
+/** Milliseconds in which a pop under way may bring its jobs before a stopping worker abandons it. */
+const LAST_POP = 100;
+/** Milliseconds in which cancelled handlers may end before their jobs are given back. */
+const LAST_TURN = 1000;
+/** Milliseconds after the grace in which acknowledgements that are left are repeated. */
+const LAST_ANSWERS = 5000;
+
+/** One run of a worker, from its first pop to the last acknowledgement. */
+export class Session {
+  readonly #executions = new Set<Execution>();
+  readonly #outage: Outage;
+  readonly #acknowledger: Acknowledger;
+  /** Wakes the run when a handler has ended or the worker is stopped. */
+  #wake: (() => void) | undefined;
+
+  constructor(
+    private readonly queue: Consumer,
+    private readonly registrations: ReadonlyMap<string, Registration>,
+    private readonly settings: Settings,
+    private readonly stopped: AbortSignal,
+  ) {
+    this.#outage = new Outage(settings.logger);
+    this.#acknowledger = new Acknowledger(queue, this.#outage, settings.logger);
+  }
+
+  async run(): Promise<void> {
+    const wake = (): void => this.#wake?.();
+    this.stopped.addEventListener("abort", wake, { once: true });
+    await this.#popUntilStopped();
+    const end = performance.now() + this.settings.grace + LAST_ANSWERS;
+    await this.#endHandlers();
+    await this.#acknowledger.close(end - performance.now());
+  }
+
+  async #popUntilStopped(): Promise<void> {
+    const backoff = new Backoff(100);
+    for (let isStart = true; !this.#isStopped(); ) {
+      const free = this.settings.concurrency - this.#executions.size;
+      if (free <= 0) {
+        await new Promise<void>((resolve) => (this.#wake = resolve));
+        continue;
+      }
+      try {
+        const jobs = await this.#pop(Math.min(free, MOST_JOBS));
+        isStart = false;
+        backoff.reset();
+        this.#outage.succeeded("pop");
+        for (const job of jobs) this.#start(job);
+      } catch (error) {
+        if (this.#isStopped()) break;
+        if (isStart && isMistake(error)) throw error;
+        this.#outage.failed("pop", error);
+        await sleep(backoff.next(error), this.stopped);
+      }
+    }
+    this.#outage.abandoned("pop");
+  }
+
+  /** Pops once. When the worker stops, an answer that is about to arrive is still taken. */
+  async #pop(count: number): Promise<Job[]> {
+    const abandon = new AbortController();
+    let timer: NodeJS.Timeout | undefined;
+    const onStop = (): void => void (timer = setTimeout(() => abandon.abort(), LAST_POP));
+    this.stopped.addEventListener("abort", onStop, { once: true });
+    try {
+      const { wait, consumer } = this.settings;
+      const topics = [...this.registrations.keys()];
+      return await this.queue.pop({ topics, count, wait, consumer, signal: abandon.signal });
+    } finally {
+      clearTimeout(timer);
+      this.stopped.removeEventListener("abort", onStop);
+    }
+  }
+
+  #start(job: Job): void {
+    const registration = this.registrations.get(job.topic);
+    if (this.#isStopped() || !registration) {
+      void this.#acknowledger.end(job, GIVE_BACK);
+      return;
+    }
+    const execution = new Execution(job, registration, this.#acknowledger, this.settings.logger);
+    this.#executions.add(execution);
+    void execution.run().then(() => {
+      this.#executions.delete(execution);
+      this.#wake?.();
+    });
+  }
+
+  #isStopped(): boolean {
+    return this.stopped.aborted;
+  }
+
+  async #endHandlers(): Promise<void> {
+    const { grace } = this.settings;
+    await this.#handlersEnd(grace);
+    const reason = new WorkerStopped(`the worker stops, and its grace of ${grace / 1000} s is over`);
+    for (const execution of this.#executions) execution.stop(reason);
+    await this.#handlersEnd(LAST_TURN);
+    for (const execution of this.#executions) execution.abandon();
+  }
+
+  /** Waits until no handler runs, at most for a time in milliseconds. */
+  async #handlersEnd(patience: number): Promise<void> {
+    const end = performance.now() + patience;
+    while (this.#executions.size > 0 && performance.now() < end) {
+      const ended = new AbortController();
+      this.#wake = () => ended.abort();
+      await sleep(end - performance.now(), ended.signal);
+    }
+  }
+}
+
+/** Whether a refused pop shows a mistake of the caller. */
+function isMistake(error: unknown): boolean {
+  if (error instanceof NotAllowed || error instanceof UnexpectedAnswer) return true;
+  return error instanceof Refused && error.status < 500 && error.status !== 429;
+}
