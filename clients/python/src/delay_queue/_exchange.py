@@ -70,9 +70,9 @@ def judged(answer: Answer, url: str) -> Outcome:
     if 200 <= answer.status < 300:
         return foreign(answer, url) if value is answer else Success(answer.status, value)
     problem = value if isinstance(value, dict) and "code" in value else None
-    if answer.status in PASSING or (answer.status >= 500 and answer.status != 507):
-        if problem is None or problem["code"] != "topic_full":
-            return failure(answer, problem)
+    passes = answer.status in PASSING or (answer.status >= 500 and answer.status != 507)
+    if passes and (problem is None or problem["code"] != "topic_full"):
+        return failure(answer, problem)
     return foreign(answer, url) if problem is None else refusal(problem, answer.status)
 
 
