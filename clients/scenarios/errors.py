@@ -71,7 +71,8 @@ def revoked_token_is_logged(s):
 def secured(s):
     """Starts a server that wants tokens."""
     server = s.own_server(token=token_of())
-    server.call("POST", "/tokens", {"name": "admin", "scopes": {"admin": ["*"]}})
+    scopes = {scope: ["*"] for scope in ("admin", "put", "read")}
+    server.token = server.call("POST", "/tokens", {"name": "admin", "scopes": scopes})["token"]
     return server
 
 

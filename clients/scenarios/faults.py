@@ -8,7 +8,7 @@ def touch_holds_a_long_job(s):
     id = s.server.put(s.topic, {"gate": "g"}, ttr=1.5)
     s.driver.work(s.topic)
     popped = s.driver.event("started", id=id)
-    touches = s.proxy.wait_for_requests("POST", f"/jobs/{id}/touch", 7)
+    touches = s.proxy.wait_for_requests("POST", "/touch", 7)
     pop = next(seen for seen in s.proxy.requests("GET", "/pop") if seen.result == 200)
     assert popped["attempt"] == 1 and touches[0].at - pop.at < 1.2, "the first touch is late"
     assert len(s.driver.all_events("started")) == 1
@@ -50,7 +50,7 @@ def ttr_without_touch_cancels_the_handler(s):
     id = s.server.put(s.topic, {"gate": "g"}, ttr=2, max_attempts=1)
     s.driver.work(s.topic)
     s.driver.event("started", id=id)
-    rule = s.proxy.rule("POST", f"/jobs/{id}/touch", "hang", 1000)
+    rule = s.proxy.rule("POST", "/touch", "hang", 1000)
     cancelled(s, id)
     s.proxy.lift(rule)
 
@@ -60,9 +60,9 @@ def touch_is_repeated(s):
     id = s.server.put(s.topic, {"gate": "g"}, ttr=3)
     s.driver.work(s.topic)
     s.driver.event("started", id=id)
-    s.proxy.rule("POST", f"/jobs/{id}/touch", "drop_answer", 2)
-    s.proxy.wait_for("a touch", lambda proxy: any(one.result == 200 for one in proxy.requests("POST", "touch")))
-    assert len(s.proxy.requests("POST", "touch")) >= 3
+    s.proxy.rule("POST", "/touch", "drop_answer", 2)
+    s.proxy.wait_for("a touch", lambda proxy: any(one.result == 200 for one in proxy.requests("POST", "/touch")))
+    assert len(s.proxy.requests("POST", "/touch")) >= 3
     s.driver.call("open", gate="g")
     s.server.gone(id)
     assert not s.driver.all_events("cancelled")

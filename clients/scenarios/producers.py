@@ -19,7 +19,7 @@ def put_makes_an_id(s):
 
 @scenario
 def put_has_every_field(s):
-    due = datetime.datetime.now(datetime.timezone.utc) + datetime.timedelta(hours=1)
+    due = datetime.datetime.now(datetime.UTC) + datetime.timedelta(hours=1)
     text = due.isoformat(timespec="milliseconds").replace("+00:00", "Z")
     trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
     id = s.driver.put(
@@ -148,7 +148,8 @@ def cancel_is_repeated_after_a_lost_answer(s):
         s.server.put(s.topic, id=id, delay=3600)
         s.proxy.rule("DELETE", f"/jobs/{id}", "drop_answer")
         fields = {} if remember is None else {"remember": remember}
-        assert s.driver.call("cancel", id=id, **fields) == {"id": id, "state": None}
+        answer = s.driver.call("cancel", id=id, **fields)
+        assert answer == {"id": id, "state": None}, answer
 
 
 @scenario

@@ -59,6 +59,7 @@ class Scenario:
         try:
             value = call(*arguments, **fields)
         except DriverError as error:
-            assert error.kind == kind, f"expected an error of kind {kind}; got {error.kind}: {error}"
-            return error
+            if error.kind == kind:
+                return error
+            raise AssertionError(f"expected an error of kind {kind}; got {error.kind}: {error}") from None
         raise AssertionError(f"expected an error of kind {kind}; got the value {value}")

@@ -24,7 +24,7 @@ def pops_fill_the_free_slots(s):
     s.driver.work(s.topic, concurrency=3, wait=7)
     s.driver.event("started", count=3)
     first = s.proxy.wait_for_requests("GET", "/pop")[0]
-    assert first.query["count"] == "3" and first.query["wait"] in ("7", "7s"), first
+    assert first.query["count"] == "3" and first.query["wait"] in ("7", "7s", "7000ms", "7.000", "7.000s"), first
     for n in range(7):
         assert len(s.driver.all_events("started")) <= 3 + n
         s.driver.call("open", gate=f"g{n}")
@@ -146,7 +146,7 @@ def body_that_does_not_fit_is_buried(s):
     nothing = s.server.put(s.topic, None)
     s.driver.work(s.topic, types=True)
     s.server.gone(good)
-    for id, field in zip(bad, ("order", "amount")):
+    for id, field in zip(bad, ("order", "amount"), strict=True):
         job = s.server.ended(id)
         assert job["state"] == "dead" and field in job["error"], job
     assert s.server.ended(nothing)["state"] == "dead"
