@@ -84,7 +84,7 @@ export async function complete(
 ): Promise<void> {
   const end = performance.now() + retryFor;
   const backoff = new Backoff();
-  for (let pending = puts.filter((put) => !put.result); pending.length > 0; ) {
+  for (let pending = puts.filter((put) => !put.result); pending.length > 0;) {
     try {
       await send(pending);
     } catch (error) {

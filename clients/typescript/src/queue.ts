@@ -47,7 +47,10 @@ export class Queue implements Producer, Consumer {
     const all = Array.from(puts, (put) => new PendingPut(put));
     for (const chunk of chunks(all)) {
       await complete(chunk, this.#retryFor, async (pending) => {
-        const results = await this.#batch("jobs", pending.map((put) => put.json));
+        const results = await this.#batch(
+          "jobs",
+          pending.map((put) => put.json),
+        );
         pending.forEach((put, i) => put.settle(results[i]!));
       });
     }
@@ -94,7 +97,9 @@ export class Queue implements Producer, Consumer {
   async setTopic(topic: string, settings: TopicSettings): Promise<Topic> {
     const path = `/topics/${encodeURIComponent(topic)}`;
     const body = JSON.stringify(toWire(settings));
-    return fromWire(await retrying(this.#retryFor, () => this.#send({ method: "PUT", path, body }))) as unknown as Topic;
+    return fromWire(
+      await retrying(this.#retryFor, () => this.#send({ method: "PUT", path, body })),
+    ) as unknown as Topic;
   }
 
   async pop({ topics, count, wait, consumer, signal }: PopRequest): Promise<Job[]> {
@@ -122,7 +127,7 @@ export class Queue implements Producer, Consumer {
 
   /** @param wait milliseconds for which the server waits on purpose */
   async #send(request: Omit<Request, "timeout">, wait = 0): Promise<object> {
-    return ((await this.#transport.send({ ...request, timeout: this.#timeout + wait })) ?? {});
+    return (await this.#transport.send({ ...request, timeout: this.#timeout + wait })) ?? {};
   }
 
   async #existing(call: () => Promise<object>): Promise<object | null> {

@@ -38,7 +38,10 @@ export function repeatable(error: unknown): "no" | "unknown" | undefined {
 /** Waits; ends early, without an error, when the signal is aborted. */
 export function sleep(ms: number, signal?: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
-    if (signal?.aborted) { resolve(); return; }
+    if (signal?.aborted) {
+      resolve();
+      return;
+    }
     const end = (): void => {
       clearTimeout(timer);
       signal?.removeEventListener("abort", end);
@@ -56,7 +59,7 @@ export function sleep(ms: number, signal?: AbortSignal): Promise<void> {
 export async function retrying<T>(retryFor: number, attempt: (mayBeApplied: boolean) => Promise<T>): Promise<T> {
   const end = performance.now() + retryFor;
   const backoff = new Backoff();
-  for (let mayBeApplied = false; ; ) {
+  for (let mayBeApplied = false; ;) {
     try {
       return await attempt(mayBeApplied);
     } catch (error) {

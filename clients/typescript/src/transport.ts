@@ -1,4 +1,12 @@
-import { DelayQueueError, NotAllowed, type Refusal, Refused, Unavailable, UnexpectedAnswer, UsageError } from "./errors.js";
+import {
+  DelayQueueError,
+  NotAllowed,
+  type Refusal,
+  Refused,
+  Unavailable,
+  UnexpectedAnswer,
+  UsageError,
+} from "./errors.js";
 
 export interface Request {
   method: "GET" | "POST" | "PUT" | "DELETE";
@@ -35,7 +43,9 @@ export class Transport {
     this.#headers = { accept: "application/json" };
     if (token !== undefined) {
       if (!/^[\x21-\x7e]+$/.test(token)) {
-        throw new UsageError("token has a space, a line break or another character that no token has; it begins with dq_");
+        throw new UsageError(
+          "token has a space, a line break or another character that no token has; it begins with dq_",
+        );
       }
       this.#headers.authorization = `Bearer ${token}`;
     }
@@ -49,7 +59,8 @@ export class Transport {
     const abandon = (): void => abort.abort(request.signal?.reason);
     request.signal?.addEventListener("abort", abandon, { once: true });
     try {
-      const headers = request.body === undefined ? this.#headers : { ...this.#headers, "content-type": "application/json" };
+      const headers =
+        request.body === undefined ? this.#headers : { ...this.#headers, "content-type": "application/json" };
       const response = await fetch(this.#base + request.path, {
         method: request.method,
         headers,

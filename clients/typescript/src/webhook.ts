@@ -34,7 +34,9 @@ export function verifySignature({ secrets, headers, body, now = new Date() }: Ve
   const age = now.getTime() / 1000 - Number(timestamp);
   if (Math.abs(age) > TOLERANCE) {
     const when = age > 0 ? "old" : "ahead";
-    throw new InvalidSignature(`webhook-timestamp is ${Math.round(Math.abs(age))} s ${when}; at most ${TOLERANCE} s are allowed`);
+    throw new InvalidSignature(
+      `webhook-timestamp is ${Math.round(Math.abs(age))} s ${when}; at most ${TOLERANCE} s are allowed`,
+    );
   }
   for (const key of keys) {
     const mac = createHmac("sha256", key).update(`${id}.${timestamp}.`).update(body).digest("base64");
@@ -44,11 +46,13 @@ export function verifySignature({ secrets, headers, body, now = new Date() }: Ve
       if (given.length === expected.length && timingSafeEqual(given, expected)) return;
     }
   }
-  throw new InvalidSignature("webhook-signature fits none of the secrets: the body was changed, or another secret signed it");
+  throw new InvalidSignature(
+    "webhook-signature fits none of the secrets: the body was changed, or another secret signed it",
+  );
 }
 
 function keyOf(secret: string): Buffer {
-  const encoded = secret.replace(/^whsec_/, "");
+  const encoded = secret.startsWith("whsec_") ? secret.slice(6) : "";
   const key = Buffer.from(encoded, "base64");
   const isBase64 = /^[A-Za-z0-9+/]+={0,2}$/.test(encoded);
   if (!isBase64 || key.length < 24 || key.length > 64) {

@@ -47,7 +47,9 @@ export function toWire(object: object): Record<string, unknown> {
   for (const [name, value] of Object.entries(object) as [string, unknown][]) {
     if (value === undefined) continue;
     if ((typeof value === "number" || value instanceof Date) && !Number.isFinite(Number(value)) && name !== "body") {
-      throw new UsageError(`${name} is ${String(value)}; it must be a ${typeof value === "number" ? "number" : "time"}`);
+      throw new UsageError(
+        `${name} is ${String(value)}; it must be a ${typeof value === "number" ? "number" : "time"}`,
+      );
     }
     converted[snake(name)] = value;
   }

@@ -38,7 +38,8 @@ export class FakeJob {
     const { backoff, ttr, expiresAfter } = { ...defaults, ...withoutUndefined(put) };
     const due = put.dueAt === undefined ? createdAt + ms(put.delay ?? 0, "delay") : new Date(put.dueAt).getTime();
     if (Number.isNaN(due)) throw invalid("dueAt", put.dueAt, "a time with an offset");
-    if (!/^(?!\.{1,2}$)[A-Za-z0-9._-]{1,128}$/.test(put.topic)) throw invalid("topic", put.topic, "1 to 128 of A-Z a-z 0-9 . _ -");
+    if (!/^(?!\.{1,2}$)[A-Za-z0-9._-]{1,128}$/.test(put.topic))
+      throw invalid("topic", put.topic, "1 to 128 of A-Z a-z 0-9 . _ -");
     this.topic = put.topic;
     this.dueAt = Math.max(due, createdAt);
     this.state = this.dueAt > createdAt ? "delayed" : "ready";
@@ -86,8 +87,12 @@ export class FakeJob {
     this.#error = error ?? null;
     if (!count_attempt) this.#attempt--;
     if (!count_attempt || delay !== undefined) {
-      if (count_attempt && this.#isLast()) { this.#die(now, this.#error); return; }
-      this.#wait(now, delay === undefined ? this.#backoffAfter() : ms(delay, "delay")); return;
+      if (count_attempt && this.#isLast()) {
+        this.#die(now, this.#error);
+        return;
+      }
+      this.#wait(now, delay === undefined ? this.#backoffAfter() : ms(delay, "delay"));
+      return;
     }
     this.#endAttempt(now);
   }
@@ -184,7 +189,12 @@ export class FakeJob {
   }
 }
 
-export function refused(status: number, code: string, detail: string, more: { field?: string; state?: string; topic?: string } = {}): Refused {
+export function refused(
+  status: number,
+  code: string,
+  detail: string,
+  more: { field?: string; state?: string; topic?: string } = {},
+): Refused {
   return new Refused({ status, code, detail, applied: "no", ...more });
 }
 

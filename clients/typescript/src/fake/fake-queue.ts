@@ -147,7 +147,10 @@ export class FakeQueue implements Producer, Consumer {
     if (record.reservation !== reservation || (verb === "touch" && record.state !== "reserved")) {
       throw refused(409, "reservation_lost", `the reservation of the job ${id} is not the current one`);
     }
-    if (verb === "touch") { record.touch(this.#now); return; }
+    if (verb === "touch") {
+      record.touch(this.#now);
+      return;
+    }
     if (verb === "finish" && !record.finish(this.#now, result)) this.#jobs.delete(id);
     if (verb === "release") record.release(this.#now, fields);
     if (verb === "bury") record.bury(this.#now, fields.error);

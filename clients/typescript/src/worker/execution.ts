@@ -6,7 +6,24 @@ import { failed, finished, GIVE_BACK, misfit, type Outcome, textOf } from "./out
 
 export interface HandlerContext {
   /** Aborted when the job is lost (`JobLost`) or the worker gives up waiting for its handlers (`WorkerStopped`). */
-  signal: AbortSignal;
+  readonly signal: AbortSignal;
+}
+
+/** Makes its signal when a handler first asks for it: a signal costs more than the rest of a short job. */
+export class Cancellation implements HandlerContext {
+  #controller: AbortController | undefined;
+  #reason: Error | undefined;
+
+  get signal(): AbortSignal {
+    this.#controller ??= new AbortController();
+    if (this.#reason) this.#controller.abort(this.#reason);
+    return this.#controller.signal;
+  }
+
+  abort(reason: Error): void {
+    this.#reason = reason;
+    this.#controller?.abort(reason);
+  }
 }
 
 /** Does the work of a job. The value that it returns is the job's result, if the job is kept. */
@@ -22,7 +39,7 @@ export interface Registration {
 export async function outcomeOf(
   job: Job,
   { handler, parse }: Registration,
-  signal: AbortSignal,
+  context: HandlerContext,
   logger: Logger,
 ): Promise<Outcome> {
   if (parse) {
@@ -34,7 +51,7 @@ export async function outcomeOf(
     }
   }
   try {
-    return finished(job, await handler(job as Job<never>, { signal }), logger);
+    return finished(job, await handler(job as Job<never>, context), logger);
   } catch (thrown) {
     return failed(thrown);
   }
@@ -45,7 +62,7 @@ export async function outcomeOf(
  * job is lost.
  */
 export class Execution {
-  readonly #abort = new AbortController();
+  readonly #cancellation = new Cancellation();
   /** Milliseconds. */
   readonly #ttr: number;
   /** Milliseconds of `performance.now()`. */
@@ -66,7 +83,7 @@ export class Execution {
   /** Resolves when the worker is done with the job. */
   async run(): Promise<void> {
     this.#touchLater();
-    const outcome = await outcomeOf(this.job, this.registration, this.#abort.signal, this.logger);
+    const outcome = await outcomeOf(this.job, this.registration, this.#cancellation, this.logger);
     if (this.#state === "running") await this.#end(outcome);
     else if (this.#state === "stopped") await this.#end(GIVE_BACK);
   }
@@ -75,13 +92,15 @@ export class Execution {
   stop(reason: Error): void {
     if (this.#state !== "running") return;
     this.#state = "stopped";
-    this.#abort.abort(reason);
+    this.#cancellation.abort(reason);
   }
 
   /** Gives the job of a stopped handler back that goes on in spite of its signal. */
   abandon(): void {
     if (this.#state === "stopped") {
-      this.logger.warn(`the handler of job ${this.job.id} of ${this.job.topic} ignores its signal; the job is given back`);
+      this.logger.warn(
+        `the handler of job ${this.job.id} of ${this.job.topic} ignores its signal; the job is given back`,
+      );
       void this.#end(GIVE_BACK);
     }
     this.#release();
@@ -126,6 +145,6 @@ export class Execution {
     this.#release();
     const text = `job ${this.job.id} of ${this.job.topic} lost its reservation: ${why}`;
     this.logger.warn(`${text}; its handler is cancelled`);
-    this.#abort.abort(new JobLost(text));
+    this.#cancellation.abort(new JobLost(text));
   }
 }

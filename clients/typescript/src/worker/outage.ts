@@ -11,8 +11,12 @@ export class Outage {
   constructor(private readonly logger: Logger) {}
 
   failed(call: string, error: unknown): void {
-    if (!isOutage(error)) { this.#refused(call, error); return; }
-    if (this.#failing.size === 0) this.logger.warn(`the server is unavailable: ${textOf(error)}; the worker keeps trying`);
+    if (!isOutage(error)) {
+      this.#refused(call, error);
+      return;
+    }
+    if (this.#failing.size === 0)
+      this.logger.warn(`the server is unavailable: ${textOf(error)}; the worker keeps trying`);
     this.#failing.add(call);
   }
 

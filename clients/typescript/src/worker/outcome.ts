@@ -26,7 +26,9 @@ export function finished(job: Job, value: unknown, logger: Logger): Outcome {
     logger.error(`job ${job.id} of ${job.topic} is finished without a result: ${typeOf(value)} has no form in JSON`);
   } catch (error) {
     const reason = textOf(error);
-    logger.error(`job ${job.id} of ${job.topic} is finished without a result: ${typeOf(value)} has no form in JSON: ${reason}`);
+    logger.error(
+      `job ${job.id} of ${job.topic} is finished without a result: ${typeOf(value)} has no form in JSON: ${reason}`,
+    );
   }
   return { verb: "finish" };
 }

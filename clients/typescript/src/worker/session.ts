@@ -20,6 +20,9 @@ const LAST_ANSWERS = 5000;
 /** One run of a worker, from its first pop to the last acknowledgement. */
 export class Session {
   readonly #executions = new Set<Execution>();
+  readonly #topics: string[];
+  /** Aborts the last pop of a worker that stops. */
+  readonly #abandoned = new AbortController();
   readonly #outage: Outage;
   readonly #acknowledger: Acknowledger;
   /** Wakes the run when a handler has ended or the worker is stopped. */
@@ -31,14 +34,21 @@ export class Session {
     private readonly settings: Settings,
     private readonly stopped: AbortSignal,
   ) {
+    this.#topics = [...registrations.keys()];
     this.#outage = new Outage(settings.logger);
     this.#acknowledger = new Acknowledger(queue, this.#outage, settings.logger);
   }
 
   async run(): Promise<void> {
-    const wake = (): void => this.#wake?.();
-    this.stopped.addEventListener("abort", wake, { once: true });
+    let lastPop: NodeJS.Timeout | undefined;
+    const onStop = (): void => {
+      this.#wake?.();
+      // An answer that is about to arrive has jobs that would otherwise wait for the end of their TTR.
+      lastPop = setTimeout(() => this.#abandoned.abort(), LAST_POP);
+    };
+    this.stopped.addEventListener("abort", onStop, { once: true });
     await this.#popUntilStopped();
+    clearTimeout(lastPop);
     const end = performance.now() + this.settings.grace + LAST_ANSWERS;
     await this.#endHandlers();
     await this.#acknowledger.close(end - performance.now());
@@ -46,7 +56,7 @@ export class Session {
 
   async #popUntilStopped(): Promise<void> {
     const backoff = new Backoff(100);
-    for (let isStart = true; !this.#isStopped(); ) {
+    for (let isStart = true; !this.#isStopped();) {
       const free = this.settings.concurrency - this.#executions.size;
       if (free <= 0) {
         await new Promise<void>((resolve) => (this.#wake = resolve));
@@ -68,20 +78,9 @@ export class Session {
     this.#outage.abandoned("pop");
   }
 
-  /** Pops once. When the worker stops, an answer that is about to arrive is still taken. */
-  async #pop(count: number): Promise<Job[]> {
-    const abandon = new AbortController();
-    let timer: NodeJS.Timeout | undefined;
-    const onStop = (): void => void (timer = setTimeout(() => abandon.abort(), LAST_POP));
-    this.stopped.addEventListener("abort", onStop, { once: true });
-    try {
-      const { wait, consumer } = this.settings;
-      const topics = [...this.registrations.keys()];
-      return await this.queue.pop({ topics, count, wait, consumer, signal: abandon.signal });
-    } finally {
-      clearTimeout(timer);
-      this.stopped.removeEventListener("abort", onStop);
-    }
+  #pop(count: number): Promise<Job[]> {
+    const { wait, consumer } = this.settings;
+    return this.queue.pop({ topics: this.#topics, count, wait, consumer, signal: this.#abandoned.signal });
   }
 
   #start(job: Job): void {

@@ -1,6 +1,6 @@
 import type { Consumer } from "../interfaces.js";
 import type { Job } from "../types.js";
-import { type Handler, outcomeOf, type Registration } from "./execution.js";
+import { Cancellation, type Handler, outcomeOf, type Registration } from "./execution.js";
 import { check, type Settings, type TopicOptions, type WorkerOptions } from "./options.js";
 import { GIVE_BACK, type Outcome } from "./outcome.js";
 import { Session } from "./session.js";
@@ -64,8 +64,8 @@ export class Worker<T = unknown> {
   }
 
   /** Runs the handler of a job and returns how the job is to end, without a call to the queue. For fakes of a queue. */
-  async handle(job: Job, signal: AbortSignal = new AbortController().signal): Promise<Outcome> {
+  async handle(job: Job): Promise<Outcome> {
     const registration = this.#registrations.get(job.topic);
-    return registration ? outcomeOf(job, registration, signal, this.#settings.logger) : GIVE_BACK;
+    return registration ? outcomeOf(job, registration, new Cancellation(), this.#settings.logger) : GIVE_BACK;
   }
 }

@@ -15,7 +15,9 @@ export interface Step {
 export async function runFake(steps: Step[]): Promise<unknown[]> {
   const fake = new FakeQueue();
   const handler = scripted(new Gates(), () => undefined);
-  const [first = "none", ...others] = steps.flatMap(({ put }) => (put ? [(fromWire(put) as unknown as Put).topic] : []));
+  const [first = "none", ...others] = steps.flatMap(({ put }) =>
+    put ? [(fromWire(put) as unknown as Put).topic] : [],
+  );
   const worker = new Worker(fake, first, handler);
   for (const topic of others) worker.on(topic, handler);
   const results: unknown[] = [];
