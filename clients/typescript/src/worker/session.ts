@@ -56,21 +56,24 @@ export class Session {
 
   async #popUntilStopped(): Promise<void> {
     const backoff = new Backoff(100);
-    for (let isStart = true; !this.#isStopped();) {
+    let isStart = true;
+    let hasFailed = false;
+    while (!this.#isStopped()) {
       const free = this.settings.concurrency - this.#executions.size;
       if (free <= 0) {
         await new Promise<void>((resolve) => (this.#wake = resolve));
         continue;
       }
       try {
-        const jobs = await this.#pop(Math.min(free, MOST_JOBS));
-        isStart = false;
+        const jobs = await this.#pop(Math.min(free, MOST_JOBS), hasFailed);
+        isStart = hasFailed = false;
         backoff.reset();
         this.#outage.succeeded("pop");
         for (const job of jobs) this.#start(job);
       } catch (error) {
         if (this.#isStopped()) break;
         if (isStart && isMistake(error)) throw error;
+        hasFailed = true;
         this.#outage.failed("pop", error);
         await sleep(backoff.next(error), this.stopped);
       }
@@ -78,8 +81,10 @@ export class Session {
     this.#outage.abandoned("pop");
   }
 
-  #pop(count: number): Promise<Job[]> {
-    const { wait, consumer } = this.settings;
+  /** After a failure, a pop does not wait, so that its answer shows at once whether the server is back. */
+  #pop(count: number, hasFailed: boolean): Promise<Job[]> {
+    const { consumer } = this.settings;
+    const wait = hasFailed ? 0 : this.settings.wait;
     return this.queue.pop({ topics: this.#topics, count, wait, consumer, signal: this.#abandoned.signal });
   }
 
