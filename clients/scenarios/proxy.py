@@ -16,7 +16,7 @@ class Seen:
 
     def __init__(self, method, target, headers, content):
         parts = urllib.parse.urlsplit(target)
-        self.method, self.path, self.target = method, parts.path.removeprefix("/v1"), target
+        self.method, self.path, self.target = method, urllib.parse.unquote(parts.path.removeprefix("/v1")), target
         self.query = dict(urllib.parse.parse_qsl(parts.query))
         self.headers, self.content = headers, content
         self.result = None
