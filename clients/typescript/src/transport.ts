@@ -54,8 +54,10 @@ export class Transport {
   async send(request: Request): Promise<unknown> {
     request.signal?.throwIfAborted();
     const abort = new AbortController();
-    const timedOut = new Error(`no answer within ${request.timeout / 1000} s`);
-    const timer = setTimeout(() => abort.abort(timedOut), request.timeout);
+    const timer = setTimeout(
+      () => abort.abort(new Error(`no answer within ${request.timeout / 1000} s`)),
+      request.timeout,
+    );
     const abandon = (): void => abort.abort(request.signal?.reason);
     request.signal?.addEventListener("abort", abandon, { once: true });
     try {
