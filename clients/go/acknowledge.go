@@ -26,20 +26,25 @@ type acknowledger struct {
 	limit   int // number of jobs in a request
 }
 
-// acknowledge sends how an attempt ended, and repeats that until it is answered.
-func (r *run) acknowledge(job *heldJob, ended outcome) {
+// acknowledge queues how an attempt ended. It returns the acknowledger if the caller must run its
+// send, since no other goroutine does, else nil.
+func (r *run) acknowledge(job *heldJob, ended outcome) *acknowledger {
 	a := r.acknowledgers[ended.verb]
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.waiting = append(a.waiting, &acknowledgement{ID: job.ID, Reservation: job.Reservation, outcome: ended, job: job})
-	if !a.sending {
-		a.sending = true
-		go a.send()
+	if a.sending {
+		return nil
 	}
+	a.sending = true
+	return a
 }
 
-// send sends batches until nothing is waiting.
+// send sends batches until nothing is waiting. It does nothing if the acknowledger is nil.
 func (a *acknowledger) send() {
+	if a == nil {
+		return
+	}
 	failures := 0
 	for {
 		batch := a.next()

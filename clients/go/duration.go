@@ -34,13 +34,14 @@ func (s *seconds) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// secondsToDuration limits the number to what a time.Duration can hold.
+// secondsToDuration rounds to microseconds, the most that a float64 can tell of ten years, and limits
+// the number to what a time.Duration can hold.
 func secondsToDuration(number float64) time.Duration {
-	nanoseconds := math.Round(number * float64(time.Second))
-	if nanoseconds >= math.MaxInt64 {
+	microseconds := math.Round(number * 1e6)
+	if microseconds >= math.MaxInt64/1000 {
 		return math.MaxInt64
 	}
-	return time.Duration(nanoseconds)
+	return time.Duration(microseconds) * time.Microsecond
 }
 
 // parameter returns the duration as the value of a query parameter.

@@ -6,17 +6,21 @@ import (
 	"runtime/debug"
 )
 
+// withoutReturn is the outcome of a handler that neither returns nor panics with a value.
+var withoutReturn = outcome{verb: release, Error: "the handler did not return: it called runtime.Goexit or panic(nil)"}
+
 // work calls the handler and acknowledges its outcome, whatever the handler does.
 func (h *heldJob) work() {
-	// What is left after runtime.Goexit and panic(nil), which recover does not show.
-	ended := outcome{verb: release, Error: "the handler ended its goroutine"}
+	ended := withoutReturn // what is left after runtime.Goexit
 	defer func() { h.end(ended) }()
 	ended = h.invoke(h.ctx, h.poppedJob)
 }
 
 // invoke calls the handler of the job's topic. A panic releases the job.
 func (w *Worker) invoke(ctx context.Context, job *poppedJob) (ended outcome) {
+	ended = withoutReturn
 	defer func() {
+		// recover also stops a panic(nil), of which it returns nothing.
 		value := recover()
 		if value == nil {
 			return
@@ -42,15 +46,18 @@ func (h *heldJob) end(ended outcome) {
 		// The handler failed because it was cancelled.
 		ended = givenBack(0)
 	}
+	var sender *acknowledger
 	switch {
 	case abandoned:
 	case cause == ErrReservationLost:
 		h.settled()
 		h.slots.done(1)
 	default:
-		h.acknowledge(h, ended)
+		sender = h.acknowledge(h, ended)
 	}
 	h.running.done(1)
+	// In this goroutine, which has nothing else to do: that saves starting another one.
+	sender.send()
 }
 
 // abandon gives the job back although its handler has not returned.
@@ -69,5 +76,5 @@ func (h *heldJob) abandon() {
 	}
 	h.logger.Printf("delayqueue: warning: the handler of job %s of topic %s ignores its context; the job is given "+
 		"back while it runs", h.ID, h.Topic)
-	h.acknowledge(h, givenBack(0))
+	go h.acknowledge(h, givenBack(0)).send()
 }

@@ -68,7 +68,7 @@ func (r *run) start(job *poppedJob) {
 // giveBack releases a job that arrived after the worker was stopped.
 func (r *run) giveBack(job *poppedJob) {
 	r.slots.add()
-	r.acknowledge(&heldJob{run: r, poppedJob: job, ended: true}, givenBack(0))
+	go r.acknowledge(&heldJob{run: r, poppedJob: job, ended: true}, givenBack(0)).send()
 }
 
 // cancelWith cancels the handler, and reports false if it has returned or is cancelled already.

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"mime"
 	"net"
 	"net/http"
 	"strconv"
@@ -92,10 +91,10 @@ func (q *Queue) unavailable(ctx context.Context, r request, applied string, err 
 
 // refusal returns the error of an answer that is not a success.
 func (q *Queue) refusal(response *http.Response, data []byte) error {
-	kind, _, _ := mime.ParseMediaType(response.Header.Get("Content-Type"))
 	after := retryAfter(response.Header.Get("Retry-After"))
 	var p problem
-	if kind == "application/problem+json" && json.Unmarshal(data, &p) == nil && p.Code != "" {
+	// Not by the Content-Type: a proxy may have changed it.
+	if json.Unmarshal(data, &p) == nil && p.Code != "" {
 		p.Status = response.StatusCode
 		refused := p.refused()
 		refused.RetryAfter = after
@@ -107,7 +106,7 @@ func (q *Queue) refusal(response *http.Response, data []byte) error {
 			Err: fmt.Errorf("the answer is %s, without a problem of delay-queue", response.Status)}
 	}
 	return &ProtocolError{URL: q.url, Status: response.StatusCode, Detail: fmt.Sprintf(
-		"its Content-Type is %q, expected application/problem+json", response.Header.Get("Content-Type"))}
+		"it has no problem with a code, and the Content-Type %q", response.Header.Get("Content-Type"))}
 }
 
 func retryAfter(text string) time.Duration {
