@@ -89,7 +89,9 @@ func TestForgedAndOldPushesAreRefused(t *testing.T) {
 }
 
 func TestWrongSecretsAreUsageErrorsThatDoNotShowThem(t *testing.T) {
-	for _, secrets := range [][]string{nil, {"MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"}, {webhookSecret, "whsec_%%secret"}, {"whsec_"}} {
+	for _, secrets := range [][]string{
+		nil, {"MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"}, {webhookSecret, "whsec_%%secret"}, {"whsec_"},
+	} {
 		_, err := NewVerifier(secrets...)
 		var usage *UsageError
 		if !errors.As(err, &usage) || strings.Contains(err.Error(), "MfKQ") || strings.Contains(err.Error(), "%%secret") {
