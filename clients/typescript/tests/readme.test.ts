@@ -31,6 +31,7 @@ async function compile(code: string): Promise<string> {
     module: ts.ModuleKind.NodeNext,
     strict: true,
     types: ["node"],
+    skipLibCheck: true,
   };
   const program = ts.createProgram([file], options);
   const problems = [...ts.getPreEmitDiagnostics(program), ...program.emit().diagnostics];

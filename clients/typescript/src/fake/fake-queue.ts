@@ -4,7 +4,8 @@ import { newId } from "../ids.js";
 import type { Acknowledged, Acknowledgement, Cancelled, Consumer, PopRequest, Producer, Verb } from "../interfaces.js";
 import type { Job, JobInfo, Put, PutJob, PutOptions, State, Topic, TopicSettings } from "../types.js";
 import type { Worker } from "../worker/worker.js";
-import { FakeJob, refused } from "./fake-job.js";
+import { FakeJob } from "./fake-job.js";
+import { refused } from "./policy.js";
 
 /** How an attempt ended in a fake. */
 export interface Run {
