@@ -69,6 +69,13 @@ describe("a worker", () => {
     }
   });
 
+  it("cuts the text of an error between characters, and replaces halves of surrogate pairs", async () => {
+    const long = await bench.once(() => Promise.reject(new Error(`x${"ü".repeat(3000)}`)));
+    assert.equal(long?.error, `x${"ü".repeat(2047)}`);
+    const half = await bench.once(() => Promise.reject(new Error("\ud800!")), { onConflict: "replace" });
+    assert.equal(half?.error, "\ufffd!");
+  });
+
   it("buries, and snoozes without counting the attempt", async () => {
     const buried = await bench.once(() => Promise.reject(new Bury("no such order")));
     assert.deepEqual([buried?.state, buried?.error], ["dead", "no such order"]);
