@@ -6,5 +6,6 @@ mod calls;
 mod fake;
 mod readme;
 mod stub;
+mod tls;
 mod webhook;
 mod worker;

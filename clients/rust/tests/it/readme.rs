@@ -11,6 +11,14 @@ use tokio::{
 
 use crate::stub::{Answer, Stub};
 
+/// Returns the program, which Cargo builds with the tests, in the folder next to theirs.
+pub fn program() -> Command {
+    let folder = std::env::current_exe().unwrap().ancestors().nth(2).unwrap().join("examples");
+    let mut program = Command::new(folder.join("close_unpaid"));
+    program.kill_on_drop(true);
+    program
+}
+
 #[test]
 fn the_readme_shows_the_example() {
     let readme = include_str!("../../README.md");
@@ -49,14 +57,8 @@ async fn the_program_of_the_readme_puts_a_job_and_works() {
         }
     })
     .await;
-    // Cargo builds examples with the tests, in the folder next to theirs.
-    let folder = std::env::current_exe().unwrap().ancestors().nth(2).unwrap().join("examples");
-    let mut program = Command::new(folder.join("close_unpaid"))
-        .env("DELAY_QUEUE_URL", &stub.url)
-        .stdout(Stdio::piped())
-        .kill_on_drop(true)
-        .spawn()
-        .unwrap();
+    let mut program =
+        program().env("DELAY_QUEUE_URL", &stub.url).stdout(Stdio::piped()).spawn().unwrap();
     let expected = json!({"jobs": [{"id": "close:4711", "reservation": "r"}]});
     assert_eq!(is_finished.await.unwrap(), expected);
     let id = program.id().unwrap().to_string();

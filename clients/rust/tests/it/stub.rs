@@ -1,13 +1,18 @@
 //! HTTP server whose answers a test decides.
 
-use std::sync::{Arc, Mutex};
+use std::{
+    future::Future,
+    sync::{Arc, Mutex},
+};
 
 use delay_queue_client::Queue;
+use rustls::ServerConfig;
 use serde_json::Value;
 use tokio::{
-    io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader},
+    io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader},
     net::{TcpListener, TcpStream},
 };
+use tokio_rustls::TlsAcceptor;
 
 /// Request that arrived.
 #[derive(Clone, Debug)]
@@ -29,38 +34,60 @@ pub enum Answer {
 
 pub struct Stub {
     pub url: String,
-    requests: Arc<Mutex<Vec<Request>>>,
+    shared: Arc<Shared>,
+}
+
+type Decide = dyn Fn(usize, &Request) -> Answer + Send + Sync;
+
+struct Shared {
+    answer: Box<Decide>,
+    requests: Mutex<Vec<Request>>,
 }
 
 impl Stub {
     /// Starts a server that answers each request with the result of this function, which gets
     /// the number of requests before it.
     pub async fn start(answer: impl Fn(usize, &Request) -> Answer + Send + Sync + 'static) -> Self {
+        Stub::listen("http", answer, |stream| std::future::ready(Some(stream))).await
+    }
+
+    /// The same, with TLS.
+    pub async fn start_with_tls(
+        tls: ServerConfig,
+        answer: impl Fn(usize, &Request) -> Answer + Send + Sync + 'static,
+    ) -> Self {
+        let acceptor = TlsAcceptor::from(Arc::new(tls));
+        let accept = move |stream| {
+            let accepted = acceptor.accept(stream);
+            async { accepted.await.ok() }
+        };
+        Stub::listen("https", answer, accept).await
+    }
+
+    async fn listen<S, F>(
+        scheme: &str,
+        answer: impl Fn(usize, &Request) -> Answer + Send + Sync + 'static,
+        accept: impl Fn(TcpStream) -> F + Send + 'static,
+    ) -> Self
+    where
+        S: AsyncRead + AsyncWrite + Unpin + Send,
+        F: Future<Output = Option<S>> + Send + 'static,
+    {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let url = format!("http://{}", listener.local_addr().unwrap());
-        let requests = Arc::new(Mutex::new(Vec::new()));
-        let (answer, shared) = (Arc::new(answer), Arc::clone(&requests));
+        let url = format!("{scheme}://{}", listener.local_addr().unwrap());
+        let shared = Arc::new(Shared { answer: Box::new(answer), requests: Mutex::default() });
+        let server = Arc::clone(&shared);
         tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
-                let (answer, requests) = (Arc::clone(&answer), Arc::clone(&shared));
+                let (accepted, server) = (accept(stream), Arc::clone(&server));
                 tokio::spawn(async move {
-                    let mut stream = BufReader::new(stream);
-                    while let Some(request) = read(&mut stream).await {
-                        let number = {
-                            let mut requests = requests.lock().unwrap();
-                            requests.push(request.clone());
-                            requests.len() - 1
-                        };
-                        match answer(number, &request) {
-                            Answer::Send(status, body) => write(&mut stream, status, &body).await,
-                            Answer::Close => return,
-                            Answer::Hang => std::future::pending().await,
-                        }
+                    if let Some(stream) = accepted.await {
+                        server.serve(BufReader::new(stream)).await;
                     }
                 });
             }
         });
-        Stub { url, requests }
+        Stub { url, shared }
     }
 
     pub fn queue(&self) -> Queue {
@@ -68,11 +95,28 @@ impl Stub {
     }
 
     pub fn requests(&self) -> Vec<Request> {
-        self.requests.lock().unwrap().clone()
+        self.shared.requests.lock().unwrap().clone()
     }
 }
 
-async fn read(stream: &mut BufReader<TcpStream>) -> Option<Request> {
+impl Shared {
+    async fn serve<S: AsyncRead + AsyncWrite + Unpin>(&self, mut stream: BufReader<S>) {
+        while let Some(request) = read(&mut stream).await {
+            let number = {
+                let mut requests = self.requests.lock().unwrap();
+                requests.push(request.clone());
+                requests.len() - 1
+            };
+            match (self.answer)(number, &request) {
+                Answer::Send(status, body) => write(&mut stream, status, &body).await,
+                Answer::Close => return,
+                Answer::Hang => std::future::pending().await,
+            }
+        }
+    }
+}
+
+async fn read<S: AsyncRead + Unpin>(stream: &mut BufReader<S>) -> Option<Request> {
     let (mut first, mut length) = (String::new(), 0);
     loop {
         let mut line = String::new();
@@ -95,9 +139,14 @@ async fn read(stream: &mut BufReader<TcpStream>) -> Option<Request> {
     Some(Request { line: first, body: serde_json::from_slice(&body).unwrap_or_default() })
 }
 
-async fn write(stream: &mut BufReader<TcpStream>, status: u16, body: &str) {
+async fn write<S: AsyncRead + AsyncWrite + Unpin>(
+    stream: &mut BufReader<S>,
+    status: u16,
+    body: &str,
+) {
     let length = body.len();
     let head = format!("HTTP/1.1 {status} x\r\ncontent-length: {length}\r\n\r\n");
     // The client may have gone.
     let _ = stream.write_all(format!("{head}{body}").as_bytes()).await;
+    let _ = stream.flush().await;
 }
