@@ -10,8 +10,11 @@ import { GIVE_BACK } from "./outcome.js";
 
 /** Jobs of one pop at most. */
 const MOST_JOBS = 100;
-/** Milliseconds in which a pop under way may bring its jobs before a stopping worker abandons it. */
+/** Milliseconds in which a pop under way may still bring its jobs when the worker stops. */
 const LAST_POP = 100;
+/** Age of a pop in milliseconds up to which its answer is probably on its way: usually, and after a full answer. */
+const FRESH_POP = 1000;
+const FRESH_POP_OF_BACKLOG = 5000;
 /** Milliseconds in which cancelled handlers may end before their jobs are given back. */
 const LAST_TURN = 1000;
 /** Milliseconds after the grace in which acknowledgements that are left are repeated. */
@@ -23,6 +26,10 @@ export class Session {
   readonly #topics: string[];
   /** Aborts the last pop of a worker that stops. */
   readonly #abandoned = new AbortController();
+  /** Milliseconds of `performance.now()`. */
+  #popSent = 0;
+  /** Whether the last answer to a pop had as many jobs as the pop asked for. */
+  #hasBacklog = false;
   readonly #outage: Outage;
   readonly #acknowledger: Acknowledger;
   /** Wakes the run when a handler has ended or the worker is stopped. */
@@ -41,17 +48,30 @@ export class Session {
 
   async run(): Promise<void> {
     let lastPop: NodeJS.Timeout | undefined;
-    const onStop = (): void => {
-      this.#wake?.();
-      // An answer that is about to arrive has jobs that would otherwise wait for the end of their TTR.
-      lastPop = setTimeout(() => this.#abandoned.abort(), LAST_POP);
-    };
-    this.stopped.addEventListener("abort", onStop, { once: true });
-    await this.#popUntilStopped();
-    clearTimeout(lastPop);
+    const stopping = new Promise<void>((resolve) => {
+      const onStop = (): void => {
+        this.#wake?.();
+        lastPop = setTimeout(() => this.#abandoned.abort(), this.#patienceForPop());
+        resolve();
+      };
+      this.stopped.addEventListener("abort", onStop, { once: true });
+    });
+    const popping = this.#popUntilStopped();
+    await Promise.race([popping, stopping]);
     const end = performance.now() + this.settings.grace + LAST_ANSWERS;
     await this.#endHandlers();
+    await popping;
+    clearTimeout(lastPop);
     await this.#acknowledger.close(end - performance.now());
+  }
+
+  /**
+   * Returns the milliseconds that the last pop of a stopping worker gets. If it were abandoned while its answer arrives,
+   * the jobs in the answer would wait for the end of their TTR. So a pop that probably has jobs is left to end by itself.
+   */
+  #patienceForPop(): number {
+    const fresh = this.#hasBacklog ? FRESH_POP_OF_BACKLOG : FRESH_POP;
+    return Math.max(LAST_POP, fresh - (performance.now() - this.#popSent));
   }
 
   async #popUntilStopped(): Promise<void> {
@@ -65,8 +85,10 @@ export class Session {
         continue;
       }
       try {
-        const jobs = await this.#pop(Math.min(free, MOST_JOBS), hasFailed);
+        const count = Math.min(free, MOST_JOBS);
+        const jobs = await this.#pop(count, hasFailed);
         isStart = hasFailed = false;
+        this.#hasBacklog = jobs.length === count;
         backoff.reset();
         this.#outage.succeeded("pop");
         for (const job of jobs) this.#start(job);
@@ -85,6 +107,7 @@ export class Session {
   #pop(count: number, hasFailed: boolean): Promise<Job[]> {
     const { consumer } = this.settings;
     const wait = hasFailed ? 0 : this.settings.wait;
+    this.#popSent = performance.now();
     return this.queue.pop({ topics: this.#topics, count, wait, consumer, signal: this.#abandoned.signal });
   }
 
