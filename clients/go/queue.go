@@ -3,6 +3,7 @@ package delayqueue
 import (
 	"fmt"
 	"log"
+	"net"
 	"net/http"
 	"net/url"
 	"strings"
@@ -99,13 +100,17 @@ func New(address string, options ...QueueOption) (*Queue, error) {
 
 // newTransport returns a transport for many requests to one host.
 func newTransport() *http.Transport {
-	t := http.DefaultTransport.(*http.Transport).Clone()
-	t.MaxIdleConns = 0
-	// The default of 2 would close and reopen connections all the time.
-	t.MaxIdleConnsPerHost = 256
-	t.DisableCompression = true
-	// With HTTP/2, requests keep using a connection that died silently. HTTP/1.1 drops a connection
-	// after the first request that timed out, and lets a worker end its pop without losing jobs.
-	t.ForceAttemptHTTP2 = false
-	return t
+	dialer := &net.Dialer{Timeout: answerTimeout, KeepAlive: 30 * time.Second}
+	return &http.Transport{
+		Proxy:               http.ProxyFromEnvironment,
+		TLSHandshakeTimeout: answerTimeout,
+		IdleConnTimeout:     90 * time.Second,
+		// The default of 2 would close and reopen connections all the time.
+		MaxIdleConnsPerHost: 256,
+		DisableCompression:  true,
+		// A DialContext also switches HTTP/2 off, whose requests keep using a connection that died
+		// silently. HTTP/1.1 drops a connection after the first request that timed out, and lets a
+		// worker end its pop without losing jobs.
+		DialContext: dialer.DialContext,
+	}
 }
