@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -31,10 +32,11 @@ class StubServer:
                     self.close_connection = True
                     return
                 content = json.dumps(reply[1]).encode()
-                self.send_response(reply[0])
-                self.send_header("Content-Length", str(len(content)))
-                self.end_headers()
-                self.wfile.write(content)
+                with contextlib.suppress(OSError):  # the client may have closed the connection
+                    self.send_response(reply[0])
+                    self.send_header("Content-Length", str(len(content)))
+                    self.end_headers()
+                    self.wfile.write(content)
 
             do_POST = do_PUT = do_DELETE = do_GET
 

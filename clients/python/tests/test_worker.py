@@ -11,6 +11,8 @@ import pytest
 from conftest import StubServer, popped
 
 from delay_queue import Bury, FakeQueue, Job, Queue, Snooze, UsageError, Worker
+from delay_queue._exchange import Outcome, Request, Success
+from delay_queue._transport import AsyncTransport
 from delay_queue.worker import consumer_name
 
 
@@ -182,3 +184,25 @@ def test_long_and_strange_host_names_fit_the_api(monkeypatch: pytest.MonkeyPatch
     name = consumer_name()
     assert len(name) == 64
     assert name.startswith("-xxx")
+
+
+def test_a_job_that_arrives_at_the_stop_is_given_back(stub: StubServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The answer of the pop arrives at the same time as the stop."""
+    worker = Worker(Queue(stub.url))
+    ran: List[str] = []
+    worker.on("orders")(lambda job: ran.append(job.id))
+    send = AsyncTransport.send
+
+    async def send_and_stop(self: AsyncTransport, request: Request) -> Outcome:
+        if "/pop" not in request.path:
+            return await send(self, request)
+        assert worker._run is not None
+        worker._run.stop()
+        return Success(200, {"jobs": [popped("x")]})
+
+    monkeypatch.setattr(AsyncTransport, "send", send_and_stop)
+    stub.reply = lambda *_: (200, {"results": [{"id": "x", "status": 200}]})
+    asyncio.run(worker.run_async())
+    assert ran == []
+    released = {"jobs": [{**HOLD, "delay": 0, "count_attempt": False}]}
+    assert stub.requests == [("POST", "/v1/batch/release", released)]
