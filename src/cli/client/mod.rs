@@ -20,8 +20,12 @@ use std::process::ExitCode;
 
 use clap::Subcommand;
 
-pub use self::failure::EXIT_CODES;
-use self::{connection::Connected, failure::Failure};
+use self::connection::Connected;
+pub use self::{
+    failure::{EXIT_CODES, Failure},
+    http::{Client, Request},
+    show::{Form, Output},
+};
 
 /// Commands of a client.
 #[derive(Debug, Subcommand)]
