@@ -126,12 +126,20 @@ pub fn main() -> ExitCode {
         Some(Command::Completions { shell }) => completions::run(shell),
         Some(Command::Dev) => dev::run(&arguments),
         Some(Command::Demo) => demo::run(&arguments),
+        Some(Command::Server(ServerCommand::Token(token)))
+            if token.is_for_server(arguments.store.is_some() || arguments.config.is_some()) =>
+        {
+            token.run_on_server()
+        }
         Some(Command::Server(command)) => run_with_settings(&arguments, command),
         None => run_with_settings(&arguments, ServerCommand::Serve),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
+            if let Some(failure) = error.downcast_ref::<client::Failure>() {
+                return failure.report();
+            }
             for line in error.to_string().lines() {
                 eprintln!("delay-queue: {line}");
             }
@@ -162,7 +170,7 @@ fn run_with_settings(arguments: &Arguments, command: ServerCommand) -> Result<()
         ServerCommand::Doctor { repair, accept_loss } => {
             doctor::run(&settings, repair, accept_loss)
         }
-        ServerCommand::Token(token) => token::run(token, &settings),
+        ServerCommand::Token(token) => token.run(&settings),
         ServerCommand::Bench(bench) => bench::run(bench, &settings),
         ServerCommand::Export(export) => moving::export(&export, &settings),
         ServerCommand::Import(import) => moving::import(&import, &settings),

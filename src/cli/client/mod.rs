@@ -4,6 +4,7 @@ mod at;
 mod bulk;
 mod connection;
 mod consume;
+mod context;
 mod failure;
 mod fields;
 mod http;
@@ -22,6 +23,7 @@ use clap::Subcommand;
 
 use self::connection::Connected;
 pub use self::{
+    connection::{Connection, has_variable},
     failure::{EXIT_CODES, Failure},
     http::{Client, Request},
     show::{Form, Output},
@@ -62,6 +64,8 @@ pub enum Command {
     Purge(Connected<bulk::Purge>),
     /// Manage the push of a topic, which sends its jobs to a URL
     Push(Connected<push::Push>),
+    /// Manage contexts: servers by name, with their tokens
+    Context(context::Command),
     /// Run a command for each job of a topic
     Work(Connected<work::Work>),
 }
@@ -97,6 +101,7 @@ async fn execute(command: Command) -> Result<(), Failure> {
         Command::Resume(resume) => resume.command.run(&resume.connection.client()?).await,
         Command::Purge(purge) => purge.command.run(&purge.connection.client()?).await,
         Command::Push(push) => push.command.run(&push.connection.client()?).await,
+        Command::Context(context) => context.run(),
         Command::Work(work) => work.command.run(&work.connection.client()?).await,
     }
 }

@@ -67,7 +67,7 @@ fn names(folder: &Path) -> Vec<String> {
 }
 
 #[test]
-fn a_throw_away_server_requires_its_token_and_leaves_nothing_behind() {
+fn a_throw_away_server_requires_its_token_and_leaves_no_file() {
     let place = WorkDir::new();
     let temporary = place.path().join("tmp");
     fs::create_dir(&temporary).expect("a folder");

@@ -6,6 +6,7 @@ mod admin_listener;
 mod api_page;
 mod bench;
 mod client;
+mod client_context;
 mod client_dev;
 mod client_input;
 mod client_work;
