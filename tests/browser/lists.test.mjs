@@ -46,6 +46,20 @@ onEachStore("lists", ({ call, put, base, visit, button }) => {
     }, { prepare: (page) => page.route(/\/topics\/loading\/jobs/, () => {}) });
   });
 
+  test("of topics have pages, and Back returns to the page before", async () => {
+    const names = Array.from({ length: 101 }, (_, n) => `paged-${String(n).padStart(3, "0")}`);
+    await Promise.all(names.map((name) => call("PUT", `/topics/${name}`, { ttr: "30s" })));
+    await visit("#/topics?prefix=paged-", async (page) => {
+      await page.getByText("Topics 1–100").waitFor();
+      await button(page, "Next").click();
+      await page.getByText("Topics 101–101").waitFor();
+      assert.deepEqual(await page.getByRole("region", { name: "List of topics" }).getByRole("rowheader").allInnerTexts(), ["paged-100"]);
+      await page.goBack();
+      await page.getByText("Topics 1–100").waitFor();
+    });
+    await Promise.all(names.map((name) => call("PUT", `/topics/${name}`, {})));
+  });
+
   test("have an address that shows the same state, filters and page, and Back returns to the list before", async () => {
     await fill("linked", 120, (n) => ({ delay: `${n + 10}m` }));
     await put({ topic: "linked", id: "now" });

@@ -9,17 +9,20 @@ import { jobLink, time } from "./format.js";
 /** Scopes that suffice to change a job by its id. */
 export const SCOPES_BY_ID = "manage cancel";
 
-/** Creates a button for an action on a topic. `scopes`, separated by spaces, are the scopes that suffice for it. */
+/**
+ * Creates a button for an action on a topic. `scopes`, separated by spaces, are the scopes that suffice for it; those
+ * joined by + suffice together.
+ */
 export function button(label, scopes, onclick, { topic, ...properties } = {}) {
   const element = h("button", { type: "button", "data-scopes": scopes, "data-topic": topic, onclick, ...properties }, label);
   showIfAllowed(element);
   return element;
 }
 
-/** Shows a button if the token has one of its scopes, else hides it. */
+/** Shows a button if the scopes of the token suffice for it, else hides it. */
 export function showIfAllowed(element) {
   const { scopes, topic } = element.dataset;
-  element.hidden = !scopes.split(" ").some((scope) => may(scope, topic));
+  element.hidden = !scopes.split(" ").some((all) => all.split("+").every((scope) => may(scope, topic)));
 }
 
 addEventListener("scopes", () => document.querySelectorAll("[data-scopes]").forEach(showIfAllowed));

@@ -14,6 +14,7 @@ const LINES_PER_BLOCK = 200;
 /** Heading, name of the text, and label of its unchanged form. */
 const KINDS = {
   body: ["Body", "Body of the job", "As it was put"],
+  scheduled: ["Body", "Body of each job", "As it was set"],
   result: ["Result", "Result of the job", "As it was given"],
 };
 

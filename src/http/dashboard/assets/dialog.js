@@ -20,9 +20,11 @@ export function showToast(text) {
  * - `button`, `danger`: label of the button, and whether the change destroys data;
  * - `confirmation`: text that the user must type first;
  * - `remaining`: returns the number of remaining jobs, for the progress of a long call;
+ * - `typed`: called when the dialog opens and after each input, with a function that shows a problem, its text and the
+ *   name of its field, without moving the focus;
  * - `done`: describes the result for the answer, or for the answers so far to a list of calls.
  */
-export function confirmChange({ title, text, fields = [], request, button, danger = false, confirmation = null, remaining, done }) {
+export function confirmChange({ title, text, fields = [], request, button, danger = false, confirmation = null, remaining, typed, done }) {
   const problem = h("p", { class: "problem", id: "refusal", role: "alert" });
   const progress = h("progress", { hidden: true, "aria-label": "Progress" });
   const line = h("code");
@@ -50,6 +52,7 @@ export function confirmChange({ title, text, fields = [], request, button, dange
     } catch (error) {
       setText(line, error.message);
     }
+    typed?.((text, name) => report(text, name, false));
   }
 
   /** Returns the control of a field: that of its name or, as for `backoff[1]` and `backoff.jitter`, of the name's first part. */
@@ -58,14 +61,15 @@ export function confirmChange({ title, text, fields = [], request, button, dange
     return named(name) ?? named(name.match(/^\w*/)[0]);
   }
 
-  /** Shows a problem below the control with this name, or at the end of the form. */
-  function report(text, name) {
+  /** Shows a problem below the control with this name, or at the end of the form. `moves` the focus to the control. */
+  function report(text, name, moves = true) {
     form.querySelector("[aria-invalid]")?.removeAttribute("aria-invalid");
     const control = name && controlOf(name);
     if (control) {
       control.setAttribute("aria-invalid", "true");
       control.parentElement.append(problem);
-      control.focus();
+      control.closest("details")?.setAttribute("open", "");
+      if (moves) control.focus();
     } else {
       progress.before(problem);
     }

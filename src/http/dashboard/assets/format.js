@@ -119,3 +119,9 @@ export const topicLink = (topic, state, filters = {}) => `#/topic/${encodeURICom
 
 /** Returns the address of a job's page. */
 export const jobLink = (id) => `#/job/${encodeURIComponent(id)}`;
+
+/** Returns the address of a schedule's page. */
+export const scheduleLink = (name) => `#/schedule/${encodeURIComponent(name)}`;
+
+/** Returns the address of the list of a topic's schedules. */
+export const schedulesLink = (topic) => `#/schedules${query({ topic })}`;

@@ -13,6 +13,8 @@ import { failure, poll } from "./live.js";
 import { login } from "./login.js";
 import { addSample, overview } from "./overview.js";
 import * as place from "./place.js";
+import { schedule } from "./schedule.js";
+import { schedules } from "./schedules.js";
 import { topic } from "./topic.js";
 import { topics } from "./topics.js";
 import { recordPoll } from "./trouble.js";
@@ -42,6 +44,8 @@ function show(next) {
 function create(kind, name, state, parameters) {
   if (kind === "topic" && name) return topic(name, state, parameters);
   if (kind === "job" && name) return job(name);
+  if (kind === "schedule" && name) return schedule(name);
+  if (kind === "schedules") return schedules(parameters);
   return kind === "topics" ? topics(parameters) : overview(parameters);
 }
 

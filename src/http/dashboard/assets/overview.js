@@ -121,9 +121,9 @@ export function overview(parameters) {
         topicsOnly.tick();
       }
     },
-    go: (_state, next) => {
+    go: (state, next) => {
       ordered.go(next.order);
-      topicsOnly?.go(next);
+      topicsOnly?.go(state, next);
     },
     lost: () => { for (const one of parts) one.lost?.(); },
     changed: () => { for (const one of [...parts, topicsOnly]) (one?.refresh ?? one?.changed)?.(); },

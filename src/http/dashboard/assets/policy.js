@@ -9,8 +9,8 @@ export function backoff(rule) {
   return `from ${seconds(rule.initial)}, × ${rule.factor}, at most ${seconds(rule.max)}, ± ${rule.jitter * 100} %`;
 }
 
-/** Describes the defaults that a topic has for new jobs; empty if it has none. */
-export function defaults(rules) {
+/** Describes the rules for jobs that are given; empty if there are none. */
+export function givenRules(rules) {
   const given = [
     ["ttr", (ttr) => `TTR ${seconds(ttr)}`],
     ["max_attempts", (most) => (most ? `${most} attempts` : "attempts without limit")],
@@ -21,5 +21,11 @@ export function defaults(rules) {
     ["finished_retention", (kept) => `kept for ${seconds(kept)} when finished`],
     ["dead_to", (topic) => `moves to ${topic} when it dies`],
   ].filter(([name]) => (rules[name] ?? null) !== null).map(([name, describe]) => describe(rules[name]));
-  return given.length ? `Defaults of a new job: ${given.join("; ")}.` : "";
+  return given.join("; ");
+}
+
+/** Describes the defaults that a topic has for new jobs; empty if it has none. */
+export function defaults(rules) {
+  const given = givenRules(rules);
+  return given && `Defaults of a new job: ${given}.`;
 }

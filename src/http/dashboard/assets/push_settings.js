@@ -16,11 +16,16 @@ const FIELDS = [
   ["batch.linger", "Linger of a batch", "How long its first job waits for more: 200ms.", (p) => (p.batch ? duration(p.batch.linger) : "")],
 ];
 
-const area = (name, value = "") => h("textarea", { name, rows: "3", spellcheck: "false", autocomplete: "off", value });
-const lines = (control) => control.value.split("\n").map((line) => line.trim()).filter(Boolean);
+/** Creates an input of several lines. */
+export const area = (name, value = "") => h("textarea", { name, rows: "3", spellcheck: "false", autocomplete: "off", value });
+/** Returns the lines of an input that are not empty. */
+export const lines = (control) => control.value.split("\n").map((line) => line.trim()).filter(Boolean);
+
+/** Writes headers, each as a line "Name: value". */
+export const writtenHeaders = (headers) => Object.entries(headers ?? {}).map((pair) => pair.join(": ")).join("\n");
 
 /** Reads headers, each a line "Name: value". */
-function readHeaders(written) {
+export function readHeaders(written) {
   const pairs = written.map((line) => line.match(/^([^:]+):(.*)$/)?.slice(1).map((part) => part.trim()));
   const wrong = pairs.findIndex((pair, n) => !pair || pairs.findIndex((other) => other?.[0] === pair[0]) < n);
   if (wrong < 0) return Object.fromEntries(pairs);
@@ -32,7 +37,7 @@ export function changePush(topic, push) {
   const url = text({ name: "url", type: "url", value: push?.url ?? "", required: true });
   const inputs = FIELDS.map(([name, , , written]) => text({ name, value: push ? written(push) : "" }));
   const secrets = area("secrets");
-  const headers = area("headers", Object.entries(push?.headers ?? {}).map((pair) => pair.join(": ")).join("\n"));
+  const headers = area("headers", writtenHeaders(push?.headers));
   const stored = push?.secret_count ?? 0;
   const kept = h("select", {}, h("option", { value: "kept" }, `Keep the stored ones: ${count(stored)}`), h("option", { value: "removed" }, "Remove the stored ones"));
   confirmChange({

@@ -47,20 +47,29 @@ function writtenSetting(name, value) {
   return DURATIONS.includes(name) ? duration(value) : String(value);
 }
 
+const readSetting = (name, written) => (written === "" ? null : name === "backoff" ? waits(written) : scalar(written));
+
+/** Creates the inputs of settings, which are now `settings`. `names` selects some, without the hints for a topic. */
+export function settingInputs(settings, names = null) {
+  const shown = FIELDS.filter(([name]) => names?.includes(name) ?? true);
+  const inputs = shown.map(([name]) => text({ name, value: writtenSetting(name, settings[name]) }));
+  return {
+    node: h("div", { class: "settings" }, shown.map(([, label, hint], n) => field(label, inputs[n], names ? null : hint))),
+    /** Returns the value of each setting, null for an empty input. */
+    read: () => Object.fromEntries(inputs.map(({ name, value }) => [name, readSetting(name, value.trim())])),
+  };
+}
+
 /** Changes the settings of a topic, which are now `settings`. */
 export function changeSettings(topic, settings) {
-  const inputs = FIELDS.map(([name]) => text({ name, value: writtenSetting(name, settings[name]) }));
-  const value = (name, written) => (written === "" ? null : name === "backoff" ? waits(written) : scalar(written));
+  const inputs = settingInputs(settings);
   confirmChange({
     title: `Settings of ${topic}`,
     text: "Defaults for jobs that are put from now on. Durations are written as 30s, 5m, 1h30m or 14d.",
-    fields: [h("div", { class: "settings" }, FIELDS.map(([, label, hint], n) => field(label, inputs[n], hint)))],
+    fields: [inputs.node],
     button: "Save",
-    request: () => {
-      const given = inputs.map((input) => [input.name, value(input.name, input.value.trim())]);
-      // A setting that this page does not know stays as it is.
-      return { method: "PUT", path: `/topics/${part(topic)}`, body: JSON.stringify({ ...settings, ...Object.fromEntries(given) }) };
-    },
+    // A setting that this page does not know stays as it is.
+    request: () => ({ method: "PUT", path: `/topics/${part(topic)}`, body: JSON.stringify({ ...settings, ...inputs.read() }) }),
     done: () => `Saved the settings of ${topic}.`,
   });
 }

@@ -5,7 +5,7 @@ import { get, part } from "./api.js";
 import { kickDead, purge } from "./bulk.js";
 import { upcoming } from "./upcoming.js";
 import { h, setText } from "./dom.js";
-import { relativeTime, count, pausedFor, seconds, visible } from "./format.js";
+import { relativeTime, count, pausedFor, schedulesLink, seconds, visible } from "./format.js";
 import { groups } from "./groups.js";
 import { jobs } from "./jobs.js";
 import { defaults } from "./policy.js";
@@ -44,6 +44,7 @@ export function topic(name, state, parameters) {
     h("div", { class: "row" },
       h("h1", {}, visible(name), " ", paused),
       h("div", { class: "actions" },
+        h("a", { href: schedulesLink(name) }, "Schedules"),
         actions.button("Put a job", "put", () => actions.put(name), { topic: name }), pause, settings, pushed.setUp, kick, remove)),
     note, h("dl", { class: "tiles", "aria-label": "Figures" }, cells), rules, pushed.node, due.node, errors.node, list.node);
 

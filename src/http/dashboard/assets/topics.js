@@ -89,5 +89,5 @@ export function topics(parameters) {
   }
 
   go(parameters);
-  return { title: "Topics", node, go, tick: () => { if (pacer.isDue(PERIOD)) show(); }, changed: () => show() };
+  return { title: "Topics", node, go: (_state, next) => go(next), tick: () => { if (pacer.isDue(PERIOD)) show(); }, changed: () => show() };
 }
