@@ -85,8 +85,8 @@ impl Queue {
         job
     }
 
-    /// Reads the states of jobs; `None` for jobs that do not exist. A failing bucket does not affect
-    /// the jobs of others.
+    /// Reads the states of jobs; `None` for jobs that do not exist. A failing bucket affects only
+    /// its own jobs.
     pub async fn states(&self, ids: Vec<JobId>) -> Vec<StoreResult<Option<State>>> {
         let buckets = self.store.buckets();
         let (parts, order) = divide(ids, |id: &JobId| buckets.of(id));

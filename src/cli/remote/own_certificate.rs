@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn a_certificate_is_its_own_authority_only_if_it_is_trusted_and_valid() {
+    fn a_certificate_is_its_own_authority_only_if_trusted_and_valid() {
         let (own, other) = (own(), own());
         assert_eq!(verify(&own, &own, "localhost", 2026), Ok(()));
         for (trusted, host, year, error) in [

@@ -42,7 +42,7 @@ fn view() -> View {
 }
 
 #[test]
-fn a_wide_terminal_shows_topics_rates_lateness_due_jobs_and_errors() {
+fn a_wide_terminal_shows_topics_rates_lateness_and_errors() {
     let text = shown(&mut view(), 100, 30);
     for part in [
         "ok  http://127.0.0.1:9277  1.2.3",
