@@ -8,6 +8,7 @@ COPY Cargo.toml Cargo.lock build.rs ./
 COPY .cargo/config.toml .cargo/config.toml
 # Cargo wants every target that the manifest names to be there.
 COPY benches benches
+COPY clients/rust clients/rust
 COPY config config
 COPY crates crates
 COPY src src

@@ -49,10 +49,17 @@ fn of_certificate(wrong: &Certificate, ca: &str) -> String {
     // The errors of webpki are opaque here; only their debug names identify them.
     let text = format!("{wrong:?}");
     match wrong {
-        _ if text.contains("CaUsedAsEndEntity") => format!(
-            "the certificate of the server is marked as that of an authority (CA:TRUE): create one with \
-             `-addext basicConstraints=critical,CA:FALSE`, and set {ca} to it"
-        ),
+        _ if text.contains("CaUsedAsEndEntity") => {
+            // Clients accept the certificate itself in their file of authorities.
+            let advice = match ca {
+                "--ca-file" => format!("set {ca} to this very certificate, or create"),
+                _ => "create".to_owned(),
+            };
+            format!(
+                "the certificate of the server is marked as that of an authority (CA:TRUE): {advice} one with \
+                 `-addext basicConstraints=critical,CA:FALSE`, and set {ca} to it"
+            )
+        }
         _ if text.contains("UnsupportedCertVersion") => "the certificate has version 1 of X.509: create one with \
              version 3 and a subjectAltName"
             .to_owned(),

@@ -49,6 +49,7 @@ pub(crate) fn job(input: &mut Unstructured<'_>) -> Result<Job> {
         expires_at: if expires_after.is_some() { Some(time(input)?) } else { None },
         dead_to: if input.arbitrary()? { Some(name(input)?) } else { None },
         dead_from: if input.arbitrary()? { Some(name(input)?) } else { None },
+        scheduled_at: if input.arbitrary()? { Some(time(input)?) } else { None },
         traceparent: match input.arbitrary::<(u128, u64, u8)>()? {
             (0, ..) | (_, 0, _) => None,
             (trace, span, flags) => {

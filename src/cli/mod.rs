@@ -4,6 +4,7 @@ pub(crate) mod bench;
 mod client;
 mod completions;
 mod connect;
+mod demo;
 mod dev;
 mod doctor;
 mod health;
@@ -58,9 +59,11 @@ enum Command {
     Server(ServerCommand),
     #[command(flatten)]
     Client(Box<client::Command>),
-    /// Run a throw-away server on a free port of this machine, and print its URL; its jobs are
-    /// deleted when it stops
+    /// Run a throw-away server on a free port of this machine, and print its URL and a token; its
+    /// jobs are deleted when it stops
     Dev,
+    /// Run a throw-away server with a living example: a shop with orders, webhooks and reminders
+    Demo,
     /// Print the completions of the command line for a shell
     Completions {
         /// The shell
@@ -106,26 +109,49 @@ pub fn main() -> ExitCode {
     let mut arguments = Arguments::parse();
     let result = match arguments.command.take() {
         Some(Command::Client(_) | Command::Completions { .. }) if arguments.has_settings() => {
-            let text = "delay-queue: --config, --listen, --store and --check-config are for the server; \
-                        choose the server of a client with --url";
-            let _ = writeln!(io::stderr(), "{text}");
-            return ExitCode::from(2);
+            return wrong_use(
+                "--config, --listen, --store and --check-config are for the server; choose the \
+                 server of a client with --url",
+            );
+        }
+        Some(Command::Dev | Command::Demo)
+            if arguments.store.is_some() || arguments.check_config =>
+        {
+            return wrong_use(
+                "dev and demo have their own store: leave out --store and --check-config, or run \
+                 the server itself",
+            );
         }
         Some(Command::Client(command)) => return client::run(*command),
         Some(Command::Completions { shell }) => completions::run(shell),
         Some(Command::Dev) => dev::run(&arguments),
+        Some(Command::Demo) => demo::run(&arguments),
+        Some(Command::Server(ServerCommand::Token(token)))
+            if token.is_for_server(arguments.store.is_some() || arguments.config.is_some()) =>
+        {
+            token.run_on_server()
+        }
         Some(Command::Server(command)) => run_with_settings(&arguments, command),
         None => run_with_settings(&arguments, ServerCommand::Serve),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
+            if let Some(failure) = error.downcast_ref::<client::Failure>() {
+                return failure.report();
+            }
             for line in error.to_string().lines() {
                 eprintln!("delay-queue: {line}");
             }
             ExitCode::FAILURE
         }
     }
+}
+
+/// Prints why the arguments are wrong. A closed standard error does not matter.
+fn wrong_use(text: &str) -> ExitCode {
+    let _ = writeln!(io::stderr(), "delay-queue: {text}");
+    ExitCode::from(2)
 }
 
 fn run_with_settings(arguments: &Arguments, command: ServerCommand) -> Result<(), Box<dyn Error>> {
@@ -144,7 +170,7 @@ fn run_with_settings(arguments: &Arguments, command: ServerCommand) -> Result<()
         ServerCommand::Doctor { repair, accept_loss } => {
             doctor::run(&settings, repair, accept_loss)
         }
-        ServerCommand::Token(token) => token::run(token, &settings),
+        ServerCommand::Token(token) => token.run(&settings),
         ServerCommand::Bench(bench) => bench::run(bench, &settings),
         ServerCommand::Export(export) => moving::export(&export, &settings),
         ServerCommand::Import(import) => moving::import(&import, &settings),

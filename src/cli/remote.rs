@@ -1,5 +1,7 @@
 //! The running server that a command connects to: its URL, and the credentials.
 
+mod own_certificate;
+
 use std::{
     error::Error,
     fs, io,
@@ -13,6 +15,7 @@ use rustls::{
     pki_types::{CertificateDer, ServerName, pem::PemObject},
 };
 
+use self::own_certificate::OwnCertificates;
 use crate::{access::SecretToken, config::Listen, tls_error};
 
 /// Environment variable with the token of a client. Servers ignore it.
@@ -117,31 +120,37 @@ fn parse(url: &str) -> Option<(bool, Listen)> {
     matches!(server, Listen::Tcp { .. }).then_some((is_https, server))
 }
 
-/// Creates a TLS configuration that trusts the authorities of a file, or those of this machine.
+/// Creates a TLS configuration that trusts the authorities of a file, or those of this machine. A
+/// certificate in the file is also trusted as that of the server itself.
 fn tls_config(ca_file: Option<&Path>) -> Result<ClientConfig, Box<dyn Error>> {
+    let provider = Arc::new(ring::default_provider());
+    let config = ClientConfig::builder_with_provider(Arc::clone(&provider));
+    let config = config.with_safe_default_protocol_versions()?;
     let mut roots = RootCertStore::empty();
-    if let Some(file) = ca_file {
-        let failed = |cause: &dyn std::fmt::Display| {
-            format!("failed to read certificates from {} (--ca-file): {cause}", file.display())
-        };
-        for cert in CertificateDer::pem_file_iter(file).map_err(|cause| failed(&cause))? {
-            let cert = cert.map_err(|cause| failed(&cause))?;
-            roots.add(cert).map_err(|cause| failed(&cause))?;
-        }
-        if roots.is_empty() {
-            return Err(failed(&"it contains no certificate").into());
-        }
-    } else {
+    let Some(file) = ca_file else {
         roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
         if roots.is_empty() {
             return Err(
                 "this machine trusts no certificate authority: name one with --ca-file".into()
             );
         }
+        return Ok(config.with_root_certificates(roots).with_no_client_auth());
+    };
+    let failed = |cause: &dyn std::fmt::Display| {
+        format!("failed to read certificates from {} (--ca-file): {cause}", file.display())
+    };
+    let certs = CertificateDer::pem_file_iter(file).map_err(|cause| failed(&cause))?;
+    let certs: Vec<_> = certs.collect::<Result<_, _>>().map_err(|cause| failed(&cause))?;
+    for cert in &certs {
+        roots.add(cert.clone()).map_err(|cause| failed(&cause))?;
     }
-    let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()));
-    let config = config.with_safe_default_protocol_versions()?;
-    Ok(config.with_root_certificates(roots).with_no_client_auth())
+    if roots.is_empty() {
+        return Err(failed(&"it contains no certificate").into());
+    }
+    let verifier = Arc::new(OwnCertificates::new(roots, certs, provider)?);
+    // Dangerous in name only: this verifier asks the usual one first.
+    let config = config.dangerous().with_custom_certificate_verifier(verifier);
+    Ok(config.with_no_client_auth())
 }
 
 #[cfg(test)]

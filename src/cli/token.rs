@@ -1,17 +1,20 @@
 //! `delay-queue token`: manages access tokens, in the configured store or through a running server.
 
-mod request;
-
-use std::{error::Error, fmt::Display};
+use std::error::Error;
 
 use clap::{Args, Subcommand};
-use serde_json::json;
+use hyper::Method;
+use serde::Deserialize;
+use serde_json::{
+    json,
+    value::{RawValue, to_raw_value},
+};
 
 use crate::{
     access::{Scope, Scopes, SecretToken, TokenName, Tokens},
     cli::{
+        client::{self, Client, Connection, Output, Request},
         output,
-        remote::{Credentials, Remote},
     },
     config::Settings,
     job::{Millis, TopicPattern, UnixMillis},
@@ -19,19 +22,18 @@ use crate::{
     store::{Clock, OpenError},
 };
 
-/// Create, list and revoke access tokens
+/// Create, list and revoke access tokens, in the configured store or through a running server
+///
+/// The command goes to the server that --url, --context, DELAY_QUEUE_URL or DELAY_QUEUE_CONTEXT
+/// names. Without one, or if --store or --config is given, it opens the configured store.
 #[derive(Debug, Args)]
+#[command(after_help = client::EXIT_CODES)]
 pub struct Token {
     #[command(subcommand)]
     action: Action,
 
-    /// Send the command to the server at this URL (http:// or https://host:port) instead of opening
-    /// the configured store
-    #[arg(long, global = true, value_name = "URL")]
-    url: Option<String>,
-
     #[command(flatten)]
-    credentials: Credentials,
+    connection: Connection,
 }
 
 #[derive(Debug, Subcommand)]
@@ -71,20 +73,43 @@ fn scope(text: &str) -> Result<(Scope, Vec<TopicPattern>), String> {
     Ok((scope, patterns.split(',').map(parse).collect::<Result<_, String>>()?))
 }
 
-pub fn run(arguments: Token, settings: &Settings) -> Result<(), Box<dyn Error>> {
-    if let Action::Generate = arguments.action {
-        let secret = SecretToken::generate();
-        let secret = secret.map_err(|_| "the operating system gave no random numbers")?;
-        return Ok(output::line(secret.reveal())?);
+impl Token {
+    /// Returns whether the command goes to a running server. `has_store` is whether the arguments
+    /// name a store.
+    pub fn is_for_server(&self, has_store: bool) -> bool {
+        self.connection.has_server() || (!has_store && client::has_variable())
     }
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    match &arguments.url {
-        Some(url) => run_on_server(&Remote::new(url, &arguments.credentials)?, arguments.action),
-        None => runtime.block_on(run_on_store(settings, arguments.action)),
+
+    /// Runs the command on a running server.
+    pub fn run_on_server(self) -> Result<(), Box<dyn Error>> {
+        if let Action::Generate = self.action {
+            return generate();
+        }
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        runtime.block_on(run_on_server(&self.connection.client()?, self.action))
+    }
+
+    /// Runs the command on the configured store.
+    pub fn run(self, settings: &Settings) -> Result<(), Box<dyn Error>> {
+        if let Action::Generate = self.action {
+            return generate();
+        }
+        let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+        runtime.block_on(run_on_store(settings, self.action, &self.connection.output()))
     }
 }
 
-async fn run_on_store(settings: &Settings, action: Action) -> Result<(), Box<dyn Error>> {
+fn generate() -> Result<(), Box<dyn Error>> {
+    let secret = SecretToken::generate();
+    let secret = secret.map_err(|_| "the operating system gave no random numbers")?;
+    Ok(output::line(secret.reveal())?)
+}
+
+async fn run_on_store(
+    settings: &Settings,
+    action: Action,
+    output: &Output,
+) -> Result<(), Box<dyn Error>> {
     let opened = match action {
         Action::Create { .. } => open_store(settings).await,
         // Commands that only read must not create a store.
@@ -102,12 +127,13 @@ async fn run_on_store(settings: &Settings, action: Action) -> Result<(), Box<dyn
         Action::List => match tokens.list().await {
             Ok((tokens, unreadable)) => {
                 let rows = tokens.into_iter().map(|token| {
-                    json!({
+                    to_raw_value(&json!({
                         "name": token.name, "scopes": token.scopes, "created_at": token.created_at,
                         "expires_at": token.expires_at, "last_used_at": token.last_used_at(),
-                    })
+                    }))
                 });
-                print_rows(rows.chain(unreadable.iter().map(|token| json!(token))))
+                let rows = rows.chain(unreadable.iter().map(to_raw_value));
+                print_rows(output, &rows.collect::<Result<Vec<_>, _>>()?)
             }
             Err(error) => Err(error.into()),
         },
@@ -118,21 +144,34 @@ async fn run_on_store(settings: &Settings, action: Action) -> Result<(), Box<dyn
     result
 }
 
-fn run_on_server(server: &Remote, action: Action) -> Result<(), Box<dyn Error>> {
+#[derive(Deserialize)]
+struct Created {
+    token: String,
+    notice: String,
+}
+
+#[derive(Deserialize)]
+struct Listed {
+    tokens: Vec<Box<RawValue>>,
+    #[serde(default)]
+    unreadable: Vec<Box<RawValue>>,
+}
+
+async fn run_on_server(server: &Client, action: Action) -> Result<(), Box<dyn Error>> {
     match action {
         Action::Create { name, scopes, expires } => {
             let token = json!({"name": name, "scopes": merge_scopes(scopes), "expires_at": expiry(expires)});
-            let created = server.request("POST", "/tokens", Some(&token))?;
-            let text = created["token"].as_str().ok_or("the answer of the server has no token")?;
-            print_token(text, created["notice"].as_str().unwrap_or_default())?;
+            let answer = server.send(Request::post("/tokens").json(&token)?).await?;
+            let created: Created = serde_json::from_slice(&answer)?;
+            print_token(&created.token, &created.notice)?;
         }
         Action::List => {
-            let list = server.request("GET", "/tokens", None)?;
-            let parts = ["tokens", "unreadable"].map(|part| list[part].as_array());
-            print_rows(parts.into_iter().flatten().flatten())?;
+            let answer = server.send(Request::get("/tokens")).await?;
+            let Listed { tokens, unreadable } = serde_json::from_slice(&answer)?;
+            print_rows(&server.output, &[tokens, unreadable].concat())?;
         }
         Action::Revoke { name } => {
-            drop(server.request("DELETE", &format!("/tokens/{name}"), None)?)
+            server.send(Request::new(Method::DELETE, format!("/tokens/{name}"))).await?;
         }
         Action::Generate => {}
     }
@@ -155,9 +194,9 @@ fn print_token(token: &str, notice: &str) -> Result<(), Box<dyn Error>> {
     output::line(token).map_err(Into::into)
 }
 
-/// Prints one line of JSON per token.
-fn print_rows(tokens: impl IntoIterator<Item = impl Display>) -> Result<(), Box<dyn Error>> {
-    tokens.into_iter().try_for_each(output::line).map_err(Into::into)
+/// Prints a row per token.
+fn print_rows(output: &Output, rows: &[Box<RawValue>]) -> Result<(), Box<dyn Error>> {
+    Ok(output.rows(&["name", "scopes", "expires_at", "last_used_at"], rows)?)
 }
 
 /// Advises to send the command to the running server that has locked a file store. The error itself

@@ -85,11 +85,9 @@ impl Queue {
         job
     }
 
-    /// Reads the states of jobs; `None` for jobs that do not exist.
-    ///
-    /// # Errors
-    /// Any error of the store.
-    pub async fn states(&self, ids: Vec<JobId>) -> StoreResult<Vec<Option<State>>> {
+    /// Reads the states of jobs; `None` for jobs that do not exist. A failing bucket does not affect
+    /// the jobs of others.
+    pub async fn states(&self, ids: Vec<JobId>) -> Vec<StoreResult<Option<State>>> {
         let buckets = self.store.buckets();
         let (parts, order) = divide(ids, |id: &JobId| buckets.of(id));
         let counts: Vec<usize> = parts.iter().map(|(_, ids)| ids.len()).collect();
@@ -98,7 +96,7 @@ impl Queue {
             Ok(states) => states.into_iter().map(Ok).collect(),
             Err(error) => (0..count).map(|_| Err(error.clone())).collect::<Vec<_>>(),
         });
-        order.restore(each.collect()).into_iter().collect()
+        order.restore(each.collect())
     }
 
     /// Waits until this or another server has changed schedules since the last call.

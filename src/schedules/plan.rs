@@ -1,4 +1,4 @@
-//! What to do about a schedule whose next instant has been reached.
+//! Plans the step of a schedule whose next instant has been reached.
 
 use recurrence::Timing;
 
@@ -23,8 +23,8 @@ pub struct Step {
 
 /// Plans the step of a schedule whose next instant is `next`, which has been reached at `now`.
 ///
-/// `catching_up` is the first of the missed instants that are put one after the other, from one step
-/// to the next.
+/// `catching_up` is the first of the missed instants that are put one after the other; the caller
+/// passes it from one step to the next.
 pub fn step(
     timing: &Timing,
     missed: Missed,

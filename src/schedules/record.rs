@@ -14,7 +14,7 @@ use crate::{
 /// A schedule as stores keep it, in JSON: names and values must stay stable.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Record {
-    /// What a client has set.
+    /// The fields that a client has set.
     #[serde(flatten)]
     pub definition: Definition,
     /// Whether it is paused.
@@ -91,8 +91,8 @@ impl Record {
         })
     }
 
-    /// Returns when the job of an instant is due. Each instant has one jitter, whichever server puts
-    /// its job.
+    /// Returns when the job of an instant is due. Each instant has one jitter, the same on all
+    /// servers.
     pub fn due_at(&self, name: &ScheduleName, instant: UnixMillis) -> UnixMillis {
         let jitter = self.definition.jitter.get();
         let random = xxh3_64(format!("{name}:{}", instant.get()).as_bytes());

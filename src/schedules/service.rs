@@ -29,7 +29,7 @@ pub struct Schedules {
     stop: CancellationToken,
 }
 
-/// What the service and its task share.
+/// State that the service shares with its task.
 pub struct Shared {
     pub queue: Arc<Queue>,
     pub capacity: Capacity,
@@ -38,7 +38,7 @@ pub struct Shared {
 
 /// A schedule with what can be computed or read about it.
 pub struct Shown {
-    /// Its name.
+    /// Unique name.
     pub name: ScheduleName,
     /// Definition and state.
     pub record: Record,
@@ -81,7 +81,7 @@ impl Schedules {
         Record::parse(&stored.ok_or_else(|| ScheduleError::NotFound(name.clone()))?)
     }
 
-    /// Returns a page of schedules by name. Leaves out those that cannot be read.
+    /// Returns a page of schedules by name; `None` for each one that this version cannot read.
     ///
     /// # Errors
     /// Any error of the store.
@@ -105,11 +105,11 @@ impl Schedules {
         let ids: Vec<Option<JobId>> =
             records.iter().map(|(name, record)| job_id(name, record.last?.instant).ok()).collect();
         let asked: Vec<JobId> = ids.iter().flatten().cloned().collect();
-        let mut states = match asked.is_empty() {
+        let states = match asked.is_empty() {
             true => Vec::new(),
-            false => self.shared.queue.states(asked).await?,
-        }
-        .into_iter();
+            false => self.shared.queue.states(asked).await,
+        };
+        let mut states = states.into_iter().collect::<Result<Vec<_>, _>>()?.into_iter();
         let shown = records.into_iter().zip(ids).map(|((name, record), id)| {
             let timing = record.definition.timing.parse(now).ok();
             Shown {

@@ -1,5 +1,5 @@
-//! Schedules in a store. Each is a text by name, which the store does not interpret, and the time at
-//! which a server must look at it next.
+//! Schedules in a store. Each is a text by name, which the store does not interpret, and the time
+//! at which a server must look at it next.
 //!
 //! A schedule advances and puts its job in one step, the transition
 //! [`fire`](super::verb::Fire). On a cluster, where the job and its schedule are on different
@@ -68,11 +68,11 @@ pub struct SchedulePage {
 /// A change of a schedule.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ScheduleChange {
-    /// Its name.
+    /// Name of the schedule.
     pub name: ScheduleName,
     /// The text that it must have now; `None` if there must be none.
     pub old: Option<String>,
-    /// Its new state; `None` removes it.
+    /// New state; `None` removes the schedule.
     pub new: Option<NewSchedule>,
 }
 
@@ -101,7 +101,7 @@ pub enum ScheduleChanged {
 pub struct Firing {
     /// The schedule, with its text now.
     pub schedule: StoredSchedule,
-    /// Its state after the put.
+    /// State of the schedule after the put.
     pub new: NewSchedule,
     /// The job.
     pub job: NewJob,

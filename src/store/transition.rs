@@ -227,7 +227,7 @@ transitions! {
     /// `DueTooFar`.
     put, Put(Vec<NewJob>) -> Vec<Reply<Placed>>;
 
-    /// absent → delayed or ready, like a put that keeps an existing job, and the schedule of the job
+    /// absent → delayed or ready, like a put that keeps an existing job; the schedule of the job
     /// advances in the same step. If the schedule has another text than expected, nothing changes.
     /// A job whose id is in use counts as put. On a cluster the schedule advances after the put.
     fire, Fire(Vec<Firing>) -> Vec<Reply<Fired>>;

@@ -19,7 +19,7 @@ def durations(least, most):
     return st.sampled_from([unit for unit in UNITS if UNITS[unit] <= most]).flatmap(of_unit)
 
 
-for least, most in [(0, 315576000), (0.001, 315576000), (1, 86400), (0, 60), (1, 300), (0, 10)]:
+for least, most in [(0, 315576000), (0.001, 315576000), (1, 86400), (0, 60), (1, 300), (0, 10), (1, 315576000)]:
     schemathesis.openapi.format(f"duration-from-{least}-to-{most}", durations(least, most))
 
 topic = st.from_regex(re.compile("[A-Za-z0-9_-][A-Za-z0-9._-]{0,20}"), fullmatch=True)
@@ -28,6 +28,10 @@ schemathesis.openapi.format("topics", st.lists(topic, min_size=1, max_size=5).ma
 host = st.from_regex(re.compile("[a-z]{1,9}[.]invalid(:[1-9][0-9]{0,3})?"), fullmatch=True)
 path = st.from_regex(re.compile("/[a-z0-9/]{0,20}"), fullmatch=True)
 schemathesis.openapi.format("push-url", st.builds("{}://{}{}".format, st.sampled_from(["http", "https"]), host, path))
+
+cron_lines = ["* * * * *", "*/5 0-6 * * *", "0 9 * * MON-FRI", "30 2 L * *", "15 30 12 1 1 *", "@daily", "CRON_TZ=Asia/Tokyo 0 0 * * 5#2"]
+schemathesis.openapi.format("cron", st.sampled_from(cron_lines))
+schemathesis.openapi.format("timezone", st.sampled_from(["UTC", "Europe/Berlin", "Australia/Lord_Howe", "America/New_York"]))
 
 trace, span = (st.from_regex(f"[1-9a-f][0-9a-f]{{{digits}}}", fullmatch=True) for digits in (31, 15))
 schemathesis.openapi.format("traceparent", st.builds("00-{}-{}-01".format, trace, span))
@@ -52,6 +56,8 @@ def before_call(context, case, kwargs):
         del query[name]
     if body.get("topic") is not None and "topic" in (case.path_parameters or {}):
         body["topic"] = case.path_parameters["topic"]
+    if body.get("name") is not None and "/schedules/" in case.path:
+        body["name"] = (case.path_parameters or {}).get("name")
     for options in (body, query):
         if options.get("wait") is not None:
             options["wait"] = "1ms"
@@ -82,12 +88,19 @@ RULES = [
     "must be a duration from 0 to ten years",
     "must be at least one millisecond",
     "`for` must be longer than 0",
+    # Rules between the fields of a schedule, and the grammar of cron lines.
+    "`cron` or `every` must be given",
+    "`every` cannot be combined",
+    "`(timezone|anchor)` ",
+    "`end` must be after `start`",
+    "`every` must be from 1 second to ten years",
+    "`name` must be the name of the path",
     # Reserved names, names that differ only in case, and the maximum sum of their lengths.
     "`.*headers` must",
     "`error` must have at most 4096 bytes",
     # The server refuses 35.0 as a whole number, although the schema accepts it.
     r"got floating point `\d+\.0`",
-    r"`(expires_at|due_at|created_at|reserved_until|died_at)` must be a time .* got \d{13}$",
+    r"`(expires_at|due_at|created_at|reserved_until|died_at|scheduled_at|anchor|start|end)` must be a time .* got \d{13}$",
 ]
 
 

@@ -60,7 +60,7 @@ fn time(second: &str, minute: &str, hour: &str) -> String {
     }
     match step(hour) {
         _ if hour == "*" => {
-            if !minute.starts_with('*') {
+            if !parts.last().is_some_and(|part| part.starts_with("every")) {
                 parts.push("every hour".into());
             }
         }
@@ -78,8 +78,8 @@ fn repeated(field: Field, text: &str) -> String {
         _ => ("hour", 24),
     };
     match step(text) {
-        _ if text == "*" => format!("every {unit}"),
-        Some(1) => format!("every {unit}"),
+        _ if matches!(text, "*" | "*/1") => format!("every {unit}"),
+        Some(step) if step >= all => format!("at {unit} 0"),
         Some(step) if all % step == 0 => format!("every {step} {unit}s"),
         Some(step) => format!("every {} {unit}", ordinal(step)),
         None => format!("at {}", list(unit, field, text)),
@@ -230,3 +230,6 @@ fn joined(words: impl Iterator<Item = String>) -> String {
         None => String::new(),
     }
 }
+
+#[cfg(test)]
+mod tests;

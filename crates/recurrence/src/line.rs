@@ -1,9 +1,6 @@
 //! Cron lines as text.
 
-use croner::{
-    Cron,
-    parser::{CronParser, Year},
-};
+use croner::{Cron, parser::CronParser};
 
 use crate::{field::Field, invalid::quoted};
 
@@ -47,32 +44,37 @@ impl Line {
             ));
         }
         let (zone, rest) = zone_of(text)?;
-        let mut fields = fields_of(rest).ok_or_else(|| format!("{FORM}; got {}", quoted(text)))?;
-        for (field, text) in Field::ALL.into_iter().zip(&fields) {
-            check(field, text)?;
-        }
-        let written = fields.clone();
-        let [.., day, _, weekday] = &mut fields;
-        // croner combines two restricted fields by "or" even if one of them begins with a star;
+        let fields = fields_of(rest).ok_or_else(|| format!("{FORM}; got {}", quoted(text)))?;
+        let mut words = fields.each_ref().map(String::as_str);
+        let weekday = format!("+{}", fields[5]);
+        let [.., day, _, weekday_word] = &mut words;
+        // croner combines two restricted fields by "or" even if one of them begins with a star.
         // Vixie cron does not.
-        if (day.starts_with('*') || weekday.starts_with('*')) && day != "*" && weekday != "*" {
-            weekday.insert(0, '+');
+        if (day.starts_with('*') || weekday_word.starts_with('*'))
+            && *day != "*"
+            && *weekday_word != "*"
+        {
+            *weekday_word = &weekday;
         }
-        let cron = parser()
-            .parse(&fields.join(" "))
-            .map_err(|_| format!("{FORM}; got {}", quoted(text)))?;
-        Ok(Self { zone, fields: written, cron })
+        match parsed(words).filter(|_| has_whole_words(&fields)) {
+            Some(cron) => Ok(Self { zone, fields, cron }),
+            None => {
+                Err(refusal(&fields).unwrap_or_else(|| format!("{FORM}; got {}", quoted(text))))
+            }
+        }
     }
 
-    /// Returns whether the line runs at intervals of the day instead of fixed times, by Vixie cron's
-    /// rule: seconds, minutes or hours begin with a star.
+    /// Returns whether the line runs at intervals of the day instead of fixed times. By the rule of
+    /// Vixie cron, its seconds, minutes or hours then begin with a star.
     pub fn is_interval(&self) -> bool {
         self.fields[..3].iter().any(|field| field.starts_with('*'))
     }
 }
 
-fn parser() -> CronParser {
-    CronParser::builder().year(Year::Disallowed).build()
+/// Parses six fields with croner.
+fn parsed(fields: [&str; 6]) -> Option<Cron> {
+    // A year of `*` would take most of the time. The year is not used.
+    CronParser::new().parse(&format!("{} 1", fields.join(" "))).ok()
 }
 
 /// Splits `CRON_TZ=…` from the fields.
@@ -101,14 +103,20 @@ fn fields_of(text: &str) -> Option<[String; 6]> {
     Some(fields.map(|field| if field == "?" { "*".to_owned() } else { field.to_owned() }))
 }
 
-fn check(field: Field, text: &str) -> Result<(), String> {
-    // croner names neither the field nor the value: give it each one alone.
-    let mut line = ["*"; 6];
-    line[field as usize] = text;
-    if field.has_whole_words(text) && parser().parse(&line.join(" ")).is_ok() {
-        return Ok(());
-    }
-    Err(format!(
+fn has_whole_words(fields: &[String; 6]) -> bool {
+    Field::ALL.into_iter().zip(fields).all(|(field, text)| field.has_whole_words(text))
+}
+
+/// Describes what is wrong with the first wrong field.
+fn refusal(fields: &[String; 6]) -> Option<String> {
+    let is_wrong = |(field, text): &(Field, &String)| {
+        // croner names neither the field nor the value: give it each one alone.
+        let mut words = ["*"; 6];
+        words[*field as usize] = text;
+        !field.has_whole_words(text) || parsed(words).is_none()
+    };
+    let (field, text) = Field::ALL.into_iter().zip(fields).find(is_wrong)?;
+    Some(format!(
         "has {} in its {}; allowed are {}, in lists (1,5), ranges (1-5) and steps (*/5, 1-5/2), as in \
          \"0 9 * * MON-FRI\"",
         quoted(text),

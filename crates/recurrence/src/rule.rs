@@ -171,3 +171,6 @@ fn millis(seconds: i64) -> u64 {
     // No search goes back beyond the epoch.
     seconds.max(0).cast_unsigned() * 1000
 }
+
+#[cfg(test)]
+mod tests;

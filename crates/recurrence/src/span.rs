@@ -14,8 +14,9 @@ pub struct Span {
     pub end: i64,
     /// Seconds that wall clocks are ahead of UTC.
     pub offset: i64,
-    /// End of the wall-clock times that clocks showed before the span, excluded; `i64::MIN` if there
-    /// is none. Above `from + offset` if clocks were put back, below if they were put forward.
+    /// End of the wall-clock times that clocks showed before the span, excluded; `i64::MIN` if
+    /// there are none. Above `from + offset` if clocks were put back, below if they were put
+    /// forward.
     pub shown: i64,
 }
 

@@ -57,8 +57,8 @@ impl Timing {
         Ok(Self(Arc::new(Inner { rule, start, end: fields.end })))
     }
 
-    /// Returns the first instant after `t`, from `start` until `end`; `None` if there is none within
-    /// ten years of `t` and `start`. Instants and `t` are in Unix milliseconds.
+    /// Returns the first instant after `t`, from `start` until `end`; `None` if there is none
+    /// within ten years of `t` and `start`. Instants and `t` are in Unix milliseconds.
     pub fn next_after(&self, t: u64) -> Option<u64> {
         let Inner { rule, start, end } = &*self.0;
         let found = rule.next(if *start > t { start - 1 } else { t })?;
@@ -89,3 +89,6 @@ fn shown(millis: u64) -> String {
         i64::try_from(millis).ok().and_then(|millis| Timestamp::from_millisecond(millis).ok());
     time.map_or_else(|| millis.to_string(), |time| time.to_string())
 }
+
+#[cfg(test)]
+mod tests;

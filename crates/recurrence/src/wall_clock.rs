@@ -1,9 +1,9 @@
 //! Instants of a cron line in a time zone.
 //!
 //! An interval line has an instant whenever the clock shows a matching time. Any other line has one
-//! for each matching time: the first instant at which the clock shows this time or a later one. That
-//! is the change itself if clocks skip the time, and the first of two if they show it twice. Both
-//! searches rest on this definition, so that they agree.
+//! for each matching time: the first instant at which the clock shows this time or a later one.
+//! That is the change itself if clocks skip the time, and the first of two if they show it twice.
+//! Both searches rest on this definition, so that they agree.
 
 use jiff::tz::TimeZone;
 

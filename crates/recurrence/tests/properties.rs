@@ -103,7 +103,7 @@ fn check_around(timing: &Timing, t: u64) -> Result<(), TestCaseError> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 4000, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 1000, ..ProptestConfig::default() })]
 
     #[test]
     fn both_searches_of_a_cron_line_agree(line in line(), zone in zone(), t in time()) {

@@ -90,6 +90,8 @@ impl fmt::Display for Failure {
     }
 }
 
+impl std::error::Error for Failure {}
+
 impl From<io::Error> for Failure {
     fn from(cause: io::Error) -> Self {
         Self::Usage(cause.to_string())

@@ -61,6 +61,10 @@ impl Request {
         Self::new(Method::POST, path)
     }
 
+    pub fn put(path: impl Into<String>) -> Self {
+        Self::new(Method::PUT, path)
+    }
+
     /// Sends the fields as a JSON object.
     pub fn json(self, fields: &impl Serialize) -> Result<Self, Failure> {
         let body = serde_json::to_vec(fields);

@@ -4,6 +4,7 @@ mod at;
 mod bulk;
 mod connection;
 mod consume;
+mod context;
 mod failure;
 mod fields;
 mod http;
@@ -13,6 +14,7 @@ mod put;
 mod query;
 mod show;
 mod table;
+mod top;
 mod topics;
 mod work;
 
@@ -20,8 +22,13 @@ use std::process::ExitCode;
 
 use clap::Subcommand;
 
-pub use self::failure::EXIT_CODES;
-use self::{connection::Connected, failure::Failure};
+use self::connection::Connected;
+pub use self::{
+    connection::{Connection, has_variable},
+    failure::{EXIT_CODES, Failure},
+    http::{Client, Request},
+    show::{Form, Output},
+};
 
 /// Commands of a client.
 #[derive(Debug, Subcommand)]
@@ -58,6 +65,10 @@ pub enum Command {
     Purge(Connected<bulk::Purge>),
     /// Manage the push of a topic, which sends its jobs to a URL
     Push(Connected<push::Push>),
+    /// Show topics, rates, lateness and what is due, live in the terminal
+    Top(Connected<top::Top>),
+    /// Manage contexts: servers by name, with their tokens
+    Context(context::Command),
     /// Run a command for each job of a topic
     Work(Connected<work::Work>),
 }
@@ -93,6 +104,8 @@ async fn execute(command: Command) -> Result<(), Failure> {
         Command::Resume(resume) => resume.command.run(&resume.connection.client()?).await,
         Command::Purge(purge) => purge.command.run(&purge.connection.client()?).await,
         Command::Push(push) => push.command.run(&push.connection.client()?).await,
+        Command::Top(top) => top.command.run(&top.connection.client()?).await,
+        Command::Context(context) => context.run(),
         Command::Work(work) => work.command.run(&work.connection.client()?).await,
     }
 }

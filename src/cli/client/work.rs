@@ -177,7 +177,7 @@ impl Worker<'_> {
 }
 
 /// Waits for one of the signals.
-async fn any_of(signals: &mut [Signal]) {
+pub async fn any_of(signals: &mut [Signal]) {
     select_all(signals.iter_mut().map(|signal| Box::pin(signal.recv()))).await;
 }
 

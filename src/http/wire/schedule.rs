@@ -51,11 +51,11 @@ pub struct PutSchedule<'a> {
     /// Longest time from an instant to the due time of its job; each job gets another one. Default:
     /// 0.
     jitter: Option<Millis>,
-    /// What happens at an instant while the last job is delayed, ready or reserved: `put` puts
+    /// Behaviour at an instant at which the last job is delayed, ready or reserved: `put` puts
     /// another job, `skip` skips the instant. Default: `put`.
     #[schemars(with = "Option<schedule::OverlapWord>")]
     overlap: Option<Overlap>,
-    /// What happens at instants that are more than a minute overdue, since no server ran or the
+    /// Behaviour at instants that are more than a minute overdue, because no server ran or the
     /// topic was full: `once` puts the job of the latest, `none` puts none, `all` puts the last
     /// 1,000. Default: `once`.
     #[schemars(with = "Option<schedule::MissedWord>")]

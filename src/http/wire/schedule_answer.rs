@@ -17,7 +17,7 @@ use crate::{
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "Schedule")]
 pub struct ScheduleResponse {
-    /// Its name.
+    /// Unique name.
     name: ScheduleName,
     /// Topic of its jobs.
     topic: Topic,
@@ -103,11 +103,11 @@ pub struct ScheduleResponse {
 #[derive(Serialize, JsonSchema)]
 #[schemars(inline)]
 struct LastResponse {
-    /// Its id.
+    /// The job's id.
     id: JobId,
     /// When it was due at its put.
     due_at: UnixMillis,
-    /// Its state; null if it is gone.
+    /// The job's state; null if it is gone.
     state: Option<State>,
 }
 

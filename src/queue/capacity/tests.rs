@@ -22,17 +22,17 @@ async fn puts_since_a_count_are_added_to_it() {
         let permit = bound.take(&1, ONE, now, || ready(Ok(jobs(stored.get())))).await?;
         stored.set(stored.get() + 1);
         drop(permit);
-        Ok::<_, Full>(())
+        Ok::<_, Reached>(())
     };
     for _ in 0..4 {
         put(begin).await.expect("there is room");
     }
-    assert_eq!(put(begin).await, Err(Full::Jobs(4)));
+    assert_eq!(put(begin).await, Err(Reached::Jobs(4)));
     stored.set(3);
-    assert_eq!(put(begin).await, Err(Full::Jobs(4)), "not counted yet");
+    assert_eq!(put(begin).await, Err(Reached::Jobs(4)), "not counted yet");
     let later = begin + COUNT_INTERVAL;
     put(later).await.expect("one was removed");
-    assert_eq!(put(later).await, Err(Full::Jobs(4)));
+    assert_eq!(put(later).await, Err(Reached::Jobs(4)));
 }
 
 #[tokio::test]
@@ -47,19 +47,19 @@ async fn earlier_puts_still_count_until_a_new_count_arrives() {
     tokio::pin!(counting);
     assert!(futures::poll!(&mut counting).is_pending());
     let other = bound.take(&1, ONE, now, || ready(Ok(Usage::default()))).await;
-    assert_eq!(other.err(), Some(Full::Jobs(4)), "refused without waiting for the count");
+    assert_eq!(other.err(), Some(Reached::Jobs(4)), "refused without waiting for the count");
     answer.send(jobs(4)).expect("it waits");
-    assert_eq!(counting.await.err(), Some(Full::Jobs(4)));
+    assert_eq!(counting.await.err(), Some(Reached::Jobs(4)));
 }
 
 #[tokio::test]
 async fn bytes_are_limited_and_a_change_of_a_body_counts_as_no_job() {
     let (bound, now) = (bound(Some(1), Some(25)), Instant::now());
     let put = async |more| bound.take(&1, more, now, || ready(Ok(ONE))).await.map(drop);
-    assert_eq!(put(ONE).await, Err(Full::Jobs(1)));
+    assert_eq!(put(ONE).await, Err(Reached::Jobs(1)));
     let change = Usage { jobs: 0, bytes: 10 };
     put(change).await.expect("room for its bytes");
-    assert_eq!(put(change).await, Err(Full::Bytes(25)));
+    assert_eq!(put(change).await, Err(Reached::Bytes(25)));
 }
 
 #[tokio::test]
@@ -90,7 +90,7 @@ async fn topics_beyond_the_cache_are_limited_too() {
     for topic in 0..most + 100 {
         bound.take(&topic, ONE, now, || ready(Ok(Usage::default()))).await.expect("there is room");
         let full = bound.take(&topic, ONE, now, || ready(Ok(ONE))).await;
-        assert_eq!(full.err(), Some(Full::Jobs(1)), "{topic}");
+        assert_eq!(full.err(), Some(Reached::Jobs(1)), "{topic}");
     }
     assert_eq!(bound.lock().len(), MAX_TOPICS);
     let now = now + COUNT_INTERVAL_BELOW_HALF;

@@ -41,7 +41,7 @@ fn an_instant_is_put_up_to_a_minute_after_it() {
 }
 
 #[test]
-fn of_missed_instants_the_latest_is_put_or_none_or_the_last_thousand() {
+fn the_latest_missed_instant_is_put_or_none_or_the_last_thousan() {
     // At this time, the instant at DAY is a minute overdue and not missed; those before it are.
     let now = DAY + MINUTE;
     let recent = [DAY, DAY + MINUTE];

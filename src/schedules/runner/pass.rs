@@ -81,9 +81,13 @@ impl Passes {
         let mut work = Work::default();
         let read = due.due.into_iter().filter_map(|stored| self.read(stored, now, &mut work));
         let read: Vec<Due> = read.collect();
-        let running = running(shared, &read).await?;
+        let running = running(shared, &read).await;
         for due in read {
-            self.plan(shared, due, now, &running, &mut work).await;
+            match last_id(&due.stored.name, &due.record).and_then(|id| running.get(&id)) {
+                Some(Err(())) => work.look_again(due.stored, Some(now.after(RETRY))),
+                Some(Ok(true)) => self.plan(shared, due, now, true, &mut work).await,
+                Some(Ok(false)) | None => self.plan(shared, due, now, false, &mut work).await,
+            }
         }
         let late = |instant: UnixMillis| Duration::from(now.since(instant)) + asked.elapsed();
         let contested = work.apply(shared, now, late).await?;
@@ -124,7 +128,7 @@ impl Passes {
         shared: &Shared,
         due: Due,
         now: UnixMillis,
-        running: &HashSet<JobId>,
+        is_running: bool,
         work: &mut Work,
     ) {
         let Due { stored, record, timing, next } = due;
@@ -141,8 +145,7 @@ impl Passes {
             }
             _ => drop(self.catching_up.remove(&stored.name)),
         }
-        let skips = definition.overlap == Overlap::Skip
-            && last_id(&stored.name, &record).is_some_and(|id| running.contains(&id));
+        let skips = definition.overlap == Overlap::Skip && is_running;
         let advanced = Record { next: following, ..record.clone() };
         let Some(instant) = put.filter(|_| !skips) else {
             shared.meters.skipped.inc_by(put.is_some().into());
@@ -173,17 +176,21 @@ impl Passes {
     }
 }
 
-/// Returns the last jobs, of schedules that skip instants, that have not ended.
-async fn running(shared: &Shared, due: &[Due]) -> StoreResult<HashSet<JobId>> {
+/// Returns whether the last jobs of schedules that skip instants have not ended; `Err` if the store
+/// could not tell.
+async fn running(shared: &Shared, due: &[Due]) -> HashMap<JobId, Result<bool, ()>> {
     let skips = |due: &&Due| due.record.definition.overlap == Overlap::Skip;
     let ids = due.iter().filter(skips).filter_map(|due| last_id(&due.stored.name, &due.record));
     let ids: Vec<JobId> = ids.collect();
     if ids.is_empty() {
-        return Ok(HashSet::new());
+        return HashMap::new();
     }
-    let states = shared.queue.states(ids.clone()).await?;
-    let runs = |state| matches!(state, Some(State::Delayed | State::Ready | State::Reserved));
-    Ok(ids.into_iter().zip(states).filter(|(_, state)| runs(*state)).map(|(id, _)| id).collect())
+    let states = shared.queue.states(ids.clone()).await;
+    let runs = |state: StoreResult<_>| {
+        let state = state.map_err(drop)?;
+        Ok(matches!(state, Some(State::Delayed | State::Ready | State::Reserved)))
+    };
+    ids.into_iter().zip(states.into_iter().map(runs)).collect()
 }
 
 fn last_id(name: &ScheduleName, record: &Record) -> Option<JobId> {

@@ -21,8 +21,8 @@ use crate::{
 };
 
 impl RedisStore {
-    /// Puts the jobs of schedules and advances these schedules: by one script if all keys are on one
-    /// server. Otherwise each job is put first, and kept if it exists.
+    /// Puts the jobs of schedules and advances these schedules, by one script if all keys are on
+    /// one server. Otherwise each job is put first, and kept if it exists.
     pub(super) async fn fire(&self, parts: Parts<Vec<Firing>>) -> StoreResults<Vec<Reply<Fired>>> {
         if !self.nodes.is_one() {
             return self.fire_one_after_the_other(parts).await;
@@ -67,7 +67,7 @@ impl RedisStore {
         futures::future::join_all(advance).await
     }
 
-    /// Reads the texts of these schedules; leaves out those that are gone.
+    /// Reads the texts of these schedules; leaves out schedules that do not exist.
     async fn texts(&self, names: Vec<ScheduleName>) -> StoreResult<Vec<StoredSchedule>> {
         if names.is_empty() {
             return Ok(Vec::new());

@@ -30,6 +30,7 @@ mod reservations;
 mod revoked;
 mod rights;
 mod round_trip;
+mod schedules;
 mod server;
 mod several_servers;
 mod slots;
@@ -97,6 +98,17 @@ on_each_store! {
             the_oldest_ready_job_may_be_of_any_priority,
             earlier_topics_come_before_priority,
             a_bad_priority_is_refused_by_its_name;
+        schedules:
+            a_schedule_is_set_shown_sent_back_and_deleted,
+            each_instant_puts_one_job_at_its_time,
+            a_bad_timing_is_refused_by_its_field,
+            a_preview_shows_the_next_instants_and_words,
+            a_paused_schedule_puts_nothing_unless_it_is_run,
+            another_put_keeps_the_next_instant_of_the_same_timing,
+            an_instant_is_skipped_while_the_last_job_runs,
+            a_jitter_delays_each_job_within_its_bounds,
+            schedules_are_listed_by_name_prefix_and_topic,
+            a_token_sees_only_schedules_of_its_topics;
         push:
             a_push_is_set_shown_and_removed,
             a_push_can_be_sent_back_as_a_get_showed_it,

@@ -14,27 +14,27 @@ use crate::support::{
 
 const DAY: i64 = 86_400;
 
-struct Server {
-    process: Process,
-    clock: ShiftedClock,
-    _dir: TempDir,
-    redis: Option<Redis>,
+pub struct Server {
+    pub process: Process,
+    pub clock: ShiftedClock,
+    pub dir: TempDir,
+    pub redis: Option<Redis>,
 }
 
 impl Server {
-    async fn on_file() -> Self {
+    pub async fn on_file() -> Self {
         let (clock, dir) = (ShiftedClock::new(), tempfile::tempdir().expect("a folder"));
         let mut command = program(dir.path(), &["--store", "file:./data"]);
         command.envs(clock.variables());
         let process = Process::spawn(free_port(), command).await;
-        Self { process, clock, _dir: dir, redis: None }
+        Self { process, clock, dir, redis: None }
     }
 
-    async fn on_redis() -> Self {
+    pub async fn on_redis() -> Self {
         let (clock, dir) = (ShiftedClock::new(), tempfile::tempdir().expect("a folder"));
         let redis = Redis::with_variables(&["--appendonly", "yes"], clock.variables());
         let process = Process::start(dir.path(), &["--store", &redis.url()]).await;
-        Self { process, clock, _dir: dir, redis: Some(redis) }
+        Self { process, clock, dir, redis: Some(redis) }
     }
 
     async fn post(&self, path: &str, body: Value) -> Value {
@@ -49,7 +49,7 @@ impl Server {
         assert_eq!(request.send().await.expect("an answer").status(), 200);
     }
 
-    async fn pop(&self, topic: &str, wait: &str) -> Value {
+    pub async fn pop(&self, topic: &str, wait: &str) -> Value {
         let (_, mut popped) = self.process.get(&format!("/topics/{topic}/pop?wait={wait}")).await;
         popped["jobs"].take()
     }
@@ -59,7 +59,7 @@ impl Server {
     }
 
     /// Moves the clock, and waits until the server has counted `jumps` jumps.
-    async fn jump(&self, seconds: i64, jumps: u32) {
+    pub async fn jump(&self, seconds: i64, jumps: u32) {
         self.clock.set(seconds);
         let counted = format!("delay_queue_clock_jumps_total {jumps}\n");
         eventually!(

@@ -5,9 +5,11 @@
 mod answers;
 pub mod client;
 mod clock;
+mod clock_of_schedules;
 mod cluster;
 mod cut;
 pub mod epoch;
+mod fired;
 pub mod frozen;
 mod hang_up;
 pub mod history;

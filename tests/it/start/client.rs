@@ -9,7 +9,12 @@ use std::{
 use serde_json::{Value, json};
 
 use crate::{
-    start::outputs::{Logged, WorkDir, store, text},
+    start::{
+        commands::certificate,
+        https::https,
+        outputs::{Logged, WorkDir, store, text},
+        tls::Files,
+    },
     support::{Redis, process::program},
 };
 
@@ -163,32 +168,51 @@ fn use_all(shell: &Shell<'_>) {
     assert_eq!(shell.one(&["purge", "t", "--state", "ready", "--yes"])["purged"], 1);
 }
 
-#[test]
-fn each_command_works_on_a_file_store() {
-    let place = WorkDir::new();
-    let server = Logged::start(&place, "");
-    use_all(&Shell::new(&place, &server.base));
+/// Uses each command on a server of its own. With TLS, the server has a certificate as plain
+/// `openssl req -x509` makes it.
+fn use_all_on(redis: Option<&Redis>, needs_token: bool, is_tls: bool) {
+    let (place, of_server) = (WorkDir::new(), WorkDir::new());
+    let root = delay_queue::access::SecretToken::generate().expect("randomness");
+    let token = format!("[server]\nbootstrap_token = \"{}\"\n", root.reveal());
+    let mut settings = if needs_token { token } else { String::new() };
+    let mut shell = Shell { place: &place, variables: Vec::new() };
+    if is_tls {
+        let (cert, key) = certificate(&place, "usual", &["-addext", "subjectAltName=IP:127.0.0.1"]);
+        shell.variables.push(("DELAY_QUEUE_CA_FILE", cert.clone()));
+        settings += &https(&Files { cert, key }, "");
+    }
+    if let Some(redis) = redis {
+        settings += &store(&redis.url(), "");
+    }
+    let server = Logged::start(&of_server, &settings);
+    let url = if is_tls { server.base.replace("http:", "https:") } else { server.base.clone() };
+    shell.variables.push(("DELAY_QUEUE_URL", url));
+    if needs_token {
+        shell.fails(&["topics"], 5, &["401 unauthenticated", "DELAY_QUEUE_TOKEN"]);
+        let scopes = ["admin", "put=*", "pop=*", "read=*", "manage=*", "push=*"];
+        let scopes = scopes.iter().flat_map(|scope| ["--scope", scope]);
+        let create = ["token", "create", "--name", "all", "--token", root.reveal()];
+        let create: Vec<&str> = create.into_iter().chain(scopes).collect();
+        let created = shell.run(&create);
+        shell.variables.push(("DELAY_QUEUE_TOKEN", text(&created.stdout).trim().to_owned()));
+        assert_eq!(shell.one(&["token", "list"])["name"], "all");
+        let wrong = delay_queue::access::SecretToken::generate().expect("randomness");
+        shell.fails(&["topics", "--token", wrong.reveal()], 5, &["401 unauthenticated"]);
+    }
+    use_all(&shell);
 }
 
 #[test]
-fn each_command_works_on_redis_with_a_token() {
-    let (redis, place) = (Redis::start(), WorkDir::new());
-    let root = delay_queue::access::SecretToken::generate().expect("randomness");
-    let settings =
-        store(&redis.url(), &format!("[server]\nbootstrap_token = \"{}\"\n", root.reveal()));
-    let server = Logged::start(&place, &settings);
-    let mut shell = Shell::new(&place, &server.base);
-    shell.fails(&["topics"], 5, &["401 unauthenticated", "DELAY_QUEUE_TOKEN"]);
-    let create = ["token", "--url", &server.base, "create", "--name", "all"];
-    let scopes = ["admin", "put=*", "pop=*", "read=*", "manage=*", "push=*"];
-    let scopes: Vec<&str> = scopes.iter().flat_map(|scope| ["--scope", scope]).collect();
-    let variable = [("DELAY_QUEUE_TOKEN", root.reveal())];
-    let created = place.run("", &variable, &[&create[..], &scopes].concat());
-    let token = text(&created.stdout).trim().to_owned();
-    shell.variables.push(("DELAY_QUEUE_TOKEN", token));
-    use_all(&shell);
-    let wrong = delay_queue::access::SecretToken::generate().expect("randomness");
-    shell.fails(&["topics", "--token", wrong.reveal()], 5, &["401 unauthenticated"]);
+fn each_command_works_on_each_store_with_tokens_and_tls() {
+    let redis: [Redis; 4] = std::array::from_fn(|_| Redis::start());
+    std::thread::scope(|scope| {
+        for (number, redis) in redis.iter().enumerate() {
+            let (needs_token, is_tls) = (number % 2 == 1, number >= 2);
+            for redis in [None, Some(redis)] {
+                scope.spawn(move || use_all_on(redis, needs_token, is_tls));
+            }
+        }
+    });
 }
 
 #[test]

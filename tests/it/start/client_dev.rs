@@ -1,10 +1,13 @@
-//! `delay-queue dev` and `completions`.
+//! `delay-queue dev`, `demo` and `completions`.
 
 use std::{
     fs,
     io::{BufRead, BufReader},
-    process::{Command, Stdio},
+    path::Path,
+    process::{Child, Command, Stdio},
 };
+
+use serde_json::Value;
 
 use crate::{
     start::{
@@ -14,28 +17,111 @@ use crate::{
     support::process::program,
 };
 
+/// A running throw-away server, and a shell with the variables that it printed.
+struct ThrowAway<'a> {
+    child: Child,
+    shell: Shell<'a>,
+}
+
+impl<'a> ThrowAway<'a> {
+    /// Starts the server with `tmp` in this folder for temporary folders.
+    fn start(place: &'a WorkDir, arguments: &[&str], variables: usize) -> Self {
+        let mut command = program(place.path(), arguments);
+        command.env("TMPDIR", place.path().join("tmp"));
+        command.stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut child = command.spawn().expect("the program runs");
+        let printed = BufReader::new(child.stdout.take().expect("a pipe"));
+        let mut shell = Shell { place, variables: Vec::new() };
+        for line in printed.lines().take(variables) {
+            let line = line.expect("text");
+            let (name, value) = line.split_once('=').expect("a variable");
+            let name = match name {
+                "export DELAY_QUEUE_URL" => "DELAY_QUEUE_URL",
+                "export DELAY_QUEUE_TOKEN" => "DELAY_QUEUE_TOKEN",
+                other => panic!("{other}"),
+            };
+            shell.variables.push((name, value.to_owned()));
+        }
+        Self { child, shell }
+    }
+
+    /// Sends a signal, and waits for the end. Returns the exit code.
+    fn end(&mut self, signal: &str) -> Option<i32> {
+        let sent = Command::new("kill").args([signal, &self.child.id().to_string()]).status();
+        assert!(sent.expect("kill runs").success());
+        self.child.wait().expect("it ends").code()
+    }
+}
+
+impl Drop for ThrowAway<'_> {
+    fn drop(&mut self) {
+        // It may have ended.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn names(folder: &Path) -> Vec<String> {
+    let entries = fs::read_dir(folder).expect("a folder");
+    entries.map(|entry| entry.expect("an entry").file_name().display().to_string()).collect()
+}
+
 #[test]
-fn a_throw_away_server_prints_its_url_and_leaves_nothing_behind() {
+fn a_throw_away_server_requires_its_token_and_leaves_no_file() {
     let place = WorkDir::new();
     let temporary = place.path().join("tmp");
     fs::create_dir(&temporary).expect("a folder");
-    let mut dev = program(place.path(), &["dev"]);
-    let dev = dev.env("TMPDIR", &temporary).stdout(Stdio::piped()).stderr(Stdio::null()).spawn();
-    let mut dev = dev.expect("the program runs");
-    let mut url = String::new();
-    let mut printed = BufReader::new(dev.stdout.take().expect("a pipe"));
-    printed.read_line(&mut url).expect("a line");
-    let shell = Shell::new(&place, url.trim());
-    shell.one(&["put", "t", "--id", "a"]);
-    assert_eq!(shell.one(&["pop", "t"])["id"], "a");
-    assert_eq!(fs::read_dir(&temporary).expect("a folder").count(), 1);
-    let sent = Command::new("kill").arg(dev.id().to_string()).status();
-    assert!(sent.expect("kill runs").success());
-    assert_eq!(dev.wait().expect("it ends").code(), Some(0));
-    assert_eq!(fs::read_dir(&temporary).expect("a folder").count(), 0, "a folder is left");
-    let left = fs::read_dir(place.path()).expect("a folder");
-    let left: Vec<_> = left.map(|entry| entry.expect("an entry").file_name()).collect();
-    assert_eq!(left, ["tmp"]);
+    let mut killed = ThrowAway::start(&place, &["dev"], 2);
+    killed.shell.one(&["put", "t", "--id", "a"]);
+    killed.end("-KILL");
+    assert_eq!(names(&temporary).len(), 1);
+
+    let mut dev = ThrowAway::start(&place, &["dev"], 2);
+    dev.shell.one(&["put", "t", "--id", "a"]);
+    assert_eq!(dev.shell.one(&["pop", "t"])["id"], "a");
+    let without = Shell::new(&place, &dev.shell.variables[0].1);
+    without.fails(&["topics"], 5, &["401"]);
+    assert_eq!(names(&temporary).len(), 1, "the folder of the killed server is left");
+    assert_eq!(dev.end("-TERM"), Some(0));
+    assert_eq!(names(&temporary), [""; 0], "a folder is left");
+    assert_eq!(names(place.path()), ["tmp"]);
+}
+
+#[test]
+fn throw_away_servers_have_their_own_store() {
+    let place = WorkDir::new();
+    let shell = Shell::new(&place, "");
+    shell.fails(&["dev", "--store", "file:data"], 2, &["--store"]);
+    shell.fails(&["demo", "--check-config"], 2, &["--check-config"]);
+}
+
+#[test]
+fn the_demo_closes_orders_sends_webhooks_and_plans_reminders() {
+    let place = WorkDir::new();
+    fs::create_dir(place.path().join("tmp")).expect("a folder");
+    let mut demo = ThrowAway::start(&place, &["demo", "--listen", "127.0.0.1:0"], 1);
+    let shell = &demo.shell;
+    let topics = || shell.lines(&["topics"]);
+    let is = |topic: &Value, name: &str, state: &str| {
+        topic["topic"] == name && topic[state].as_u64().is_some_and(|count| count > 0)
+    };
+    for (name, state) in [
+        ("shop.orders", "delayed"),
+        ("shop.orders", "finished"),
+        ("shop.webhooks", "finished"),
+        ("shop.reminders", "delayed"),
+    ] {
+        eventually_blocking!(
+            topics().iter().any(|topic| is(topic, name, state)),
+            "no {state} job of {name}: {:?}",
+            topics()
+        );
+    }
+    // The first order has no customer.
+    let first = || shell.one(&["get", "close:1000"])["history"].to_string();
+    eventually_blocking!(first().contains("no customer"), "no order fails: {}", first());
+    assert_eq!(demo.end("-INT"), Some(0));
+    assert_eq!(names(&place.path().join("tmp")), [""; 0], "a folder is left");
 }
 
 #[test]

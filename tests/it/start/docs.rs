@@ -287,7 +287,7 @@ fn pages() -> Vec<(PathBuf, String)> {
     found.into_iter().map(|file| (file.clone(), read(&file))).collect()
 }
 
-fn root() -> &'static Path {
+pub fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 

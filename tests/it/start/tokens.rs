@@ -6,6 +6,7 @@ use delay_queue::access::SecretToken;
 use serde_json::{Value, json};
 
 use super::{
+    client::fails,
     https::https,
     outputs::{Logged, WorkDir, one_line, store, text},
     tls::Authority,
@@ -170,15 +171,17 @@ fn the_token_command_checks_the_certificate_of_the_server() {
     let at = url.trim_start_matches("https://");
     let name = url.replace("127.0.0.1", "localhost");
     let empty = place.file("empty.pem", "");
-    for (url, ca, words) in [
-        (&url, &other.file, ["failed to send the request", "certificate"]),
-        (&name, &ours.file, ["failed to send the request", "certificate"]),
-        (&url, &empty, ["--ca-file", "it contains no certificate"]),
-        (&url, &"nowhere.pem".to_owned(), ["--ca-file", "nowhere.pem"]),
-        (&server.base, &ours.file, ["--ca-file", "https://"]),
-        (&format!("ftp://{at}"), &ours.file, ["--url", "https://"]),
+    for (url, ca, code, words) in [
+        (&url, &other.file, 4, ["failed to reach the server", "certificate"]),
+        (&name, &ours.file, 4, ["failed to reach the server", "certificate"]),
+        (&url, &empty, 2, ["--ca-file", "it contains no certificate"]),
+        (&url, &"nowhere.pem".to_owned(), 2, ["--ca-file", "nowhere.pem"]),
+        (&server.base, &ours.file, 2, ["--ca-file", "https://"]),
+        (&format!("ftp://{at}"), &ours.file, 2, ["--url", "https://"]),
     ] {
-        let said = one_line(&run(&[], &["--url", url, "--ca-file", ca, "list"]), &words);
+        let output = run(&[], &["--url", url, "--ca-file", ca, "list"]);
+        fails(&output, code, &words);
+        let said = text(&output.stderr);
         assert!(!said.contains(root.reveal()), "{said}");
     }
 }

@@ -27,6 +27,7 @@ mod remembered;
 mod reservations;
 pub mod restore;
 mod schedule;
+mod schedules;
 mod table;
 mod tokens;
 mod topics;
@@ -158,6 +159,17 @@ on_each_store! {
             a_push_is_kept_like_other_settings,
             a_pause_ends_at_its_time_without_ending_others,
             each_dead_job_is_kept_for_its_own_retention;
+        schedules:
+            a_schedule_changes_only_if_it_has_the_expected_text,
+            changes_of_one_call_follow_each_other,
+            due_schedules_come_earliest_first_with_the_time_of_the_next,
+            schedules_are_listed_by_name_in_pages,
+            a_firing_puts_the_job_and_advances_the_schedule,
+            a_firing_counts_if_another_job_has_its_id,
+            an_outdated_firing_does_not_advance_the_schedule,
+            one_of_many_concurrent_firings_of_an_instant_succeeds,
+            many_schedules_fire_in_one_call,
+            schedules_survive_a_restart;
         tokens:
             tokens_are_made_listed_and_revoked_each_by_its_name,
             the_first_token_must_have_the_scope_admin,

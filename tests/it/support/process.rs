@@ -31,6 +31,8 @@ pub fn program(dir: &Path, arguments: &[&str]) -> Command {
     // If this test process is killed, its servers are killed too.
     command.args(["--pdeathsig", "KILL"]).arg(delay_queue()).args(arguments);
     command.current_dir(dir).env_remove("DELAY_QUEUE__STORE__URL");
+    // The contexts of the developer do not count.
+    command.env("XDG_CONFIG_HOME", dir.join("no-contexts"));
     command
 }
 

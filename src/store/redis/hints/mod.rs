@@ -3,9 +3,9 @@
 //! Each bucket has a channel on its own node. The channel's name contains the number of the
 //! database, because Redis publishes across databases. One connection per node subscribes. While a
 //! publish is running, further hints are collected. A message is the id of the sender, followed by
-//! `polled`, `settings`, `schedules`, or `ready <topic> <count> …`. After the count, `:<priority>` is the
-//! highest priority if it is not the standard one. Messages are not persisted: servers of two
-//! versions that do not understand each other fall back to polling.
+//! `polled`, `settings`, `schedules`, or `ready <topic> <count> …`. After the count, `:<priority>`
+//! is the highest priority if it is not the standard one. Messages are not persisted: servers of
+//! two versions that do not understand each other fall back to polling.
 
 mod subscriber;
 

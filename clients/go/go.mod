@@ -1,0 +1,3 @@
+module example.com/delay-queue/clients/go
+
+go 1.19

@@ -1,0 +1,4 @@
+package delayqueue
+
+// Version is the version of this library.
+const Version = "0.1.0"

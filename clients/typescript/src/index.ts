@@ -1,0 +1,14 @@
+export type { Duration } from "./duration.js";
+export * from "./errors.js";
+export { FakeQueue, type Run } from "./fake/fake-queue.js";
+export { newId } from "./ids.js";
+export type * from "./interfaces.js";
+export type { Logger } from "./logger.js";
+export { Queue, type QueueOptions } from "./queue.js";
+export { Bury, Snooze } from "./thrown.js";
+export type * from "./types.js";
+export { type RequestHeaders, verifySignature, type VerifyOptions } from "./webhook.js";
+export type { Handler, HandlerContext } from "./worker/execution.js";
+export type { StopSignal, TopicOptions, WorkerOptions } from "./worker/options.js";
+export type { Outcome } from "./worker/outcome.js";
+export { Worker } from "./worker/worker.js";

@@ -1,0 +1,103 @@
+//! Jumps of the wall clock while schedules fire: nothing fires early or twice. Instants that were
+//! really missed are treated as their schedule says.
+
+use serde_json::{Value, json};
+
+use crate::{
+    faults::clock::Server,
+    support::{
+        process::{Process, program},
+        shifted_clock::seconds_until,
+    },
+};
+
+const DAY: i64 = 86_400;
+
+fn millis(time: &Value) -> i64 {
+    let time: jiff::Timestamp = time.as_str().expect("a time").parse().expect("RFC 3339");
+    time.as_millisecond()
+}
+
+async fn set(server: &Server, name: &str, body: Value) {
+    assert_eq!(server.process.put(&format!("/schedules/{name}"), body).await, Some(201));
+}
+
+/// Pops and finishes the next `count` jobs of a topic; returns their instants.
+async fn fired(server: &Server, topic: &str, count: usize) -> Vec<i64> {
+    let mut instants = Vec::new();
+    while instants.len() < count {
+        let jobs = server.pop(topic, "30s").await;
+        let job = &jobs[0];
+        instants.push(millis(&job["scheduled_at"]));
+        let finish = format!("/jobs/{}/finish", job["id"].as_str().expect("an id"));
+        assert_eq!(server.process.post(&finish, json!({})).await.expect("an answer").0, 204);
+    }
+    instants
+}
+
+async fn a_jump_there_and_back(server: Server) {
+    set(&server, "s", json!({ "topic": "t", "every": "1s" })).await;
+    let mut instants = fired(&server, "t", 2).await;
+    server.jump(DAY, 1).await;
+    instants.extend(fired(&server, "t", 3).await);
+    let shown = server.process.get("/schedules/s").await.1;
+    let ahead = seconds_until(&shown["next"][0]);
+    assert!((-30..30).contains(&ahead), "the next instant is {ahead} s ahead");
+    server.jump(0, 2).await;
+    instants.extend(fired(&server, "t", 3).await);
+    let steps = instants.windows(2).map(|pair| pair[1] - pair[0]).collect::<Vec<_>>();
+    assert_eq!(steps, [1_000; 7], "each instant is put once, in its second");
+}
+
+/// The clock is a day ahead when the server starts again, as after a day without a server.
+async fn a_day_without_a_server(mut server: Server) {
+    for missed in ["once", "none", "all"] {
+        let body = json!({ "topic": missed, "every": "1s", "missed": missed });
+        set(&server, missed, body).await;
+        fired(&server, missed, 1).await;
+    }
+    server.process.end();
+    server.clock.set(DAY);
+    let url = server.redis.as_ref().map_or("file:./data".to_owned(), |redis| redis.url());
+    let mut command = program(server.dir.path(), &["--store", &url]);
+    command.envs(server.clock.variables());
+    server.process = Process::spawn(crate::support::free_port(), command).await;
+    let day = DAY * 1_000;
+    let gaps = |instants: &[i64]| {
+        instants.windows(2).map(|pair| pair[1] - pair[0]).filter(|gap| *gap != 1_000).count()
+    };
+    // Those of the last minute before the start are put, each one.
+    let none = fired(&server, "none", 70).await;
+    assert_eq!(gaps(&none[1..]), 0, "{none:?}");
+    let once = fired(&server, "once", 70).await;
+    assert!(gaps(&once) <= 1, "{once:?}");
+    let all = fired(&server, "all", 1_070).await;
+    assert!(gaps(&all) <= 1, "{all:?}");
+    let last = |instants: &[i64]| *instants.last().expect("instants");
+    for instants in [&none, &once, &all] {
+        assert!(last(instants) - instants[0] < day + 120_000);
+        let mut sorted = instants.clone();
+        sorted.dedup();
+        assert_eq!(sorted.len(), instants.len(), "an instant was put twice");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn schedules_on_files_are_right_after_a_jump_of_the_clock() {
+    a_jump_there_and_back(Server::on_file().await).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn schedules_on_redis_are_right_after_a_jump_of_the_clock() {
+    a_jump_there_and_back(Server::on_redis().await).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_day_without_a_server_is_missed_as_schedules_say_on_files() {
+    a_day_without_a_server(Server::on_file().await).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_day_without_a_server_is_missed_as_schedules_say_on_redis() {
+    a_day_without_a_server(Server::on_redis().await).await;
+}

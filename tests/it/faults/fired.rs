@@ -1,0 +1,191 @@
+//! Schedules that fire each second while servers are killed: no instant is missing, and none is put
+//! twice.
+
+use std::{
+    collections::HashMap,
+    path::Path,
+    time::{Duration, Instant},
+};
+
+use serde_json::{Value, json};
+use tokio::time::sleep;
+
+use crate::support::{
+    Redis,
+    cluster::Cluster,
+    free_port,
+    patience::patience,
+    process::{Process, program},
+};
+
+/// Size of a run: the environment variables `FIRED_SECONDS` and `FIRED_SCHEDULES` ask for more than
+/// the test suite has time for.
+struct Size {
+    schedules: usize,
+    span: Duration,
+    /// Time between two kills.
+    period: Duration,
+}
+
+impl Size {
+    fn of_run() -> Self {
+        let number = |name| std::env::var(name).ok().map(|text| text.parse().expect(name));
+        Self {
+            schedules: number("FIRED_SCHEDULES").unwrap_or(50) as usize,
+            span: Duration::from_secs(number("FIRED_SECONDS").unwrap_or(8)),
+            period: Duration::from_secs(number("FIRED_PERIOD").unwrap_or(2)),
+        }
+    }
+}
+
+struct Fleet {
+    store: Vec<String>,
+    ports: Vec<u16>,
+    servers: Vec<Process>,
+    dir: tempfile::TempDir,
+}
+
+impl Fleet {
+    async fn start(store: &[&str], count: usize) -> Self {
+        let dir = tempfile::tempdir().expect("a temporary folder");
+        let store: Vec<String> = store.iter().map(|text| (*text).to_owned()).collect();
+        let ports: Vec<u16> = (0..count).map(|_| free_port()).collect();
+        let mut fleet = Self { store, ports, servers: Vec::new(), dir };
+        for number in 0..count {
+            let server = fleet.server(number).await;
+            fleet.servers.push(server);
+        }
+        fleet
+    }
+
+    async fn server(&self, number: usize) -> Process {
+        let arguments: Vec<&str> = self.store.iter().map(String::as_str).collect();
+        let command = program(Path::new(self.dir.path()), &arguments);
+        Process::spawn(self.ports[number], command).await
+    }
+
+    /// Kills a server and starts it again.
+    async fn replace(&mut self, number: usize) {
+        self.servers[number].kill();
+        self.servers[number] = self.server(number).await;
+    }
+}
+
+/// Pops and finishes all ready jobs, and counts each id.
+async fn drain(server: &Process, seen: &mut HashMap<String, Vec<String>>) -> Option<usize> {
+    let url = format!("{}/topics/t/pop?count=100", server.base);
+    let answer = reqwest::get(url).await.ok()?.json::<Value>().await.ok()?;
+    let jobs = answer["jobs"].as_array()?;
+    let text = |job: &Value, field: &str| job[field].as_str().unwrap_or_default().to_owned();
+    for job in jobs {
+        seen.entry(text(job, "id")).or_default().push(text(job, "created_at"));
+    }
+    let finishes: Vec<Value> = jobs
+        .iter()
+        .map(|job| json!({ "id": job["id"], "reservation": job["reservation"] }))
+        .collect();
+    let count = finishes.len();
+    let finish = json!({ "jobs": finishes });
+    if count > 0 {
+        // A finish whose answer is lost is repeated after the TTR, as another delivery of the same
+        // put, which has the same time of creation.
+        let _ = server.post("/batch/finish", finish).await;
+    }
+    Some(count)
+}
+
+async fn no_instant_is_missing_or_doubled(store: &[&str], servers: usize) {
+    let size = Size::of_run();
+    let mut fleet = Fleet::start(store, servers).await;
+    for number in 0..size.schedules {
+        let body =
+            json!({ "topic": "t", "every": "1s", "missed": "all", "ttr": "1s", "max_attempts": 0 });
+        assert_eq!(fleet.servers[0].put(&format!("/schedules/s-{number}"), body).await, Some(201));
+    }
+    let mut firsts = Vec::new();
+    for number in 0..size.schedules {
+        let shown = fleet.servers[0].get(&format!("/schedules/s-{number}")).await.1;
+        firsts.push(shown["next"][0].as_str().map(str::to_owned).expect("an instant"));
+    }
+    let (began, mut seen, mut kills, mut last_kill) =
+        (Instant::now(), HashMap::new(), 0, Instant::now());
+    while began.elapsed() < size.span {
+        if last_kill.elapsed() >= size.period {
+            fleet.replace(kills % servers).await;
+            (kills, last_kill) = (kills + 1, Instant::now());
+        }
+        if drain(&fleet.servers[kills % servers], &mut seen).await.unwrap_or(0) == 0 {
+            sleep(Duration::from_millis(20)).await; // no event reports jobs of the next instant
+        }
+    }
+    // What was put before the pause is drained; a paused schedule puts nothing more.
+    let mut ends = Vec::new();
+    let end = Instant::now() + patience();
+    for number in 0..size.schedules {
+        let path = format!("/schedules/s-{number}/pause");
+        loop {
+            match fleet.servers[0].post(&path, json!({})).await {
+                Some((200, shown)) => break ends.push(shown["last"]["id"].clone()),
+                other => assert!(Instant::now() < end, "{other:?}"),
+            }
+        }
+    }
+    loop {
+        drain(&fleet.servers[0], &mut seen).await;
+        let topic = fleet.servers[0].get("/topics/t").await.1;
+        let left: u64 =
+            ["delayed", "ready", "reserved"].iter().filter_map(|state| topic[state].as_u64()).sum();
+        if left == 0 {
+            break;
+        }
+        assert!(Instant::now() < end, "jobs are left: {topic}");
+    }
+    let (mut instants, mut missing, mut doubled) = (0, Vec::new(), Vec::new());
+    for (number, end) in ends.iter().enumerate() {
+        let end: i64 = instant_of(end.as_str().expect("an id"));
+        let first: jiff::Timestamp = firsts[number].parse().expect("a time");
+        // The schedule may have fired between its creation and the GET.
+        let mut at = first.as_millisecond();
+        while at <= end {
+            let id = format!("s-{number}:{at}");
+            match seen.get(&id) {
+                None => missing.push(id),
+                Some(puts) if puts.iter().any(|put| put != &puts[0]) => doubled.push(id),
+                Some(_) => {}
+            }
+            (at, instants) = (at + 1_000, instants + 1);
+        }
+    }
+    println!(
+        "{instants} instants of {} schedules in {:?}, {kills} kills: {} missing, {} twice",
+        size.schedules,
+        began.elapsed(),
+        missing.len(),
+        doubled.len()
+    );
+    assert!(kills > 0, "no server was killed");
+    assert_eq!((missing, doubled), (vec![], vec![]));
+    let least = size.schedules as u64 * (size.span.as_secs() - 1);
+    assert!(instants >= least, "{instants} instants, at least {least} passed");
+}
+
+fn instant_of(id: &str) -> i64 {
+    id.rsplit(':').next().and_then(|text| text.parse().ok()).expect("an instant")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn each_instant_is_put_once_while_servers_on_redis_die() {
+    let redis = Redis::start();
+    no_instant_is_missing_or_doubled(&["--store", &redis.url()], 3).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn each_instant_is_put_once_while_servers_on_a_cluster_die() {
+    let cluster = Cluster::start();
+    no_instant_is_missing_or_doubled(&["--store", &cluster.url()], 3).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn each_instant_is_put_once_while_a_server_on_files_dies() {
+    no_instant_is_missing_or_doubled(&["--store", "file:./data"], 1).await;
+}

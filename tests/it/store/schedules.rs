@@ -1,0 +1,260 @@
+use delay_queue::{
+    job::{JobId, Millis, NewJob, Schedule, ScheduleName, State, UnixMillis},
+    store::{
+        DueSchedules, Fired, Firing, NewSchedule, PutOutcome, ScheduleChange, ScheduleChanged,
+        SchedulePage, StoredSchedule, verb,
+    },
+};
+
+use crate::store::bench::{Bench, MINUTE, SECOND, START, id, job};
+
+fn name(text: &str) -> ScheduleName {
+    text.parse().expect("a name")
+}
+
+fn new(text: &str, next_at: Option<UnixMillis>) -> NewSchedule {
+    NewSchedule { text: text.to_owned(), next_at }
+}
+
+fn stored(of: &str, text: &str) -> StoredSchedule {
+    StoredSchedule { name: name(of), text: text.to_owned() }
+}
+
+async fn change(
+    bench: &Bench,
+    of: &str,
+    old: Option<&str>,
+    new: Option<NewSchedule>,
+) -> ScheduleChanged {
+    let change = ScheduleChange { name: name(of), old: old.map(str::to_owned), new };
+    let changed = bench.store.change_schedules(vec![change]).await.expect("an outcome");
+    assert_eq!(changed.len(), 1);
+    changed[0]
+}
+
+async fn create(bench: &Bench, of: &str, text: &str, next_at: Option<UnixMillis>) {
+    let created = change(bench, of, None, Some(new(text, next_at))).await;
+    assert_eq!(created, ScheduleChanged::Done, "{of}");
+}
+
+async fn text(bench: &Bench, of: &str) -> Option<String> {
+    bench.store.schedule(name(of)).await.expect("a schedule or none").map(|found| found.text)
+}
+
+async fn due(bench: &Bench, limit: usize) -> DueSchedules {
+    bench.store.due_schedules(limit).await.expect("due schedules")
+}
+
+async fn due_names(bench: &Bench, limit: usize) -> (Vec<String>, Option<UnixMillis>) {
+    let found = due(bench, limit).await;
+    (found.due.into_iter().map(|due| due.name.to_string()).collect(), found.next_at)
+}
+
+async fn page(bench: &Bench, prefix: &str, after: Option<&str>, limit: usize) -> Vec<String> {
+    let page = SchedulePage { prefix: prefix.to_owned(), after: after.map(name), limit };
+    let found = bench.store.schedules(page).await.expect("a page");
+    found.into_iter().map(|found| found.name.to_string()).collect()
+}
+
+/// Fires one instant, for a job of this id.
+async fn fire(bench: &Bench, schedule: StoredSchedule, new: NewSchedule, job: NewJob) -> Fired {
+    let bucket = bench.bucket(&job.id);
+    let firing = Firing { schedule, new, job };
+    let mut replies =
+        bench.store.call_in::<verb::Fire>(bucket, vec![firing]).await.expect("an outcome");
+    replies.pop().expect("a reply").expect("no refusal")
+}
+
+fn at_start(of: &str) -> NewJob {
+    NewJob { schedule: Schedule::At(START), ..job(of, "t") }
+}
+
+pub async fn a_schedule_changes_only_if_it_has_the_expected_text(bench: Bench) {
+    use ScheduleChanged::{Done, Stale};
+    assert_eq!(text(&bench, "a").await, None);
+    assert_eq!(change(&bench, "a", Some("one"), Some(new("two", None))).await, Stale);
+    assert_eq!(change(&bench, "a", Some("one"), None).await, Stale);
+    assert_eq!(change(&bench, "a", None, Some(new("one", Some(START)))).await, Done);
+    assert_eq!(change(&bench, "a", None, Some(new("two", None))).await, Stale);
+    assert_eq!(change(&bench, "a", Some("two"), Some(new("three", None))).await, Stale);
+    assert_eq!(text(&bench, "a").await.as_deref(), Some("one"));
+    assert_eq!(change(&bench, "a", Some("one"), Some(new("two", None))).await, Done);
+    assert_eq!(due(&bench, 10).await.due, [], "it has no time any more");
+    assert_eq!(change(&bench, "a", Some("two"), None).await, Done);
+    assert_eq!(text(&bench, "a").await, None);
+    assert_eq!(page(&bench, "", None, 10).await, [""; 0]);
+}
+
+pub async fn changes_of_one_call_follow_each_other(bench: Bench) {
+    use ScheduleChanged::{Done, Stale};
+    let change = |old: Option<&str>, text: Option<&str>| ScheduleChange {
+        name: name("a"),
+        old: old.map(str::to_owned),
+        new: text.map(|text| new(text, Some(START))),
+    };
+    let changes = vec![
+        change(None, Some("1")),
+        change(None, Some("2")),
+        change(Some("1"), Some("3")),
+        change(Some("3"), None),
+        change(None, Some("4")),
+    ];
+    let changed = bench.store.change_schedules(changes).await.expect("outcomes");
+    assert_eq!(changed, [Done, Stale, Done, Done, Done]);
+    assert_eq!(due(&bench, 10).await.due, [stored("a", "4")]);
+}
+
+pub async fn due_schedules_come_earliest_first_with_the_time_of_the_next(bench: Bench) {
+    assert_eq!(due(&bench, 10).await, DueSchedules { now: START, due: vec![], next_at: None });
+    let times = [("c", 3), ("a", 1), ("d", 4), ("b", 2)];
+    for (of, seconds) in times {
+        create(&bench, of, of, Some(START.after(Millis::new(seconds * 1_000)))).await;
+    }
+    create(&bench, "never", "never", None).await;
+    let after = |seconds: u64| Some(START.after(Millis::new(seconds * 1_000)));
+    assert_eq!(due_names(&bench, 10).await, (vec![], after(1)));
+    bench.advance(Millis::new(999));
+    assert_eq!(due_names(&bench, 10).await, (vec![], after(1)), "one is due a millisecond early");
+    bench.advance(Millis::new(2_001));
+    let all = ["a", "b", "c"].map(str::to_owned);
+    assert_eq!(due_names(&bench, 10).await, (all.to_vec(), after(4)));
+    assert_eq!(due_names(&bench, 3).await, (all.to_vec(), after(4)));
+    assert_eq!(due_names(&bench, 2).await, (all[..2].to_vec(), after(3)));
+    assert_eq!(due_names(&bench, 0).await, (vec![], after(1)));
+    assert_eq!(due(&bench, 1).await.due, [stored("a", "a")]);
+}
+
+pub async fn schedules_are_listed_by_name_in_pages(bench: Bench) {
+    for of in ["b", "a.2", "Z", "a.10", "a", "a-", "_", "a.1", "ab"] {
+        create(&bench, of, of, Some(START)).await;
+    }
+    let all = page(&bench, "", None, 100).await;
+    assert_eq!(all, ["Z", "_", "a", "a-", "a.1", "a.10", "a.2", "ab", "b"]);
+    assert_eq!(page(&bench, "a", None, 100).await, all[2..8]);
+    assert_eq!(page(&bench, "a.", None, 100).await, all[4..7]);
+    assert_eq!(page(&bench, "a.1", None, 100).await, all[4..6]);
+    assert_eq!(page(&bench, "c", None, 100).await, [""; 0]);
+    assert_eq!(page(&bench, "", Some("a."), 2).await, all[4..6]);
+    assert_eq!(page(&bench, "a.", Some("a.1"), 1).await, all[5..6]);
+    assert_eq!(page(&bench, "a.", Some("a"), 1).await, all[4..5], "the position may precede it");
+    assert_eq!(page(&bench, "a.", Some("b"), 1).await, [""; 0]);
+    let mut after = None;
+    for of in &all {
+        let next = page(&bench, "", after.as_deref(), 1).await;
+        assert_eq!(next, [of.clone()]);
+        after = next.into_iter().next();
+    }
+}
+
+pub async fn a_firing_puts_the_job_and_advances_the_schedule(bench: Bench) {
+    create(&bench, "s", "1", Some(START)).await;
+    let next = new("2", Some(START.after(MINUTE)));
+    let first = fire(&bench, stored("s", "1"), next.clone(), at_start("s:1")).await;
+    let Fired::Placed(placed) = first else { panic!("{first:?}") };
+    assert_eq!((placed.how, placed.state), (PutOutcome::Created, State::Ready));
+    assert_eq!(text(&bench, "s").await.as_deref(), Some("2"));
+    assert_eq!(due_names(&bench, 10).await, (vec![], Some(START.after(MINUTE))));
+    assert_eq!(bench.pop_one("t").await.id, id("s:1"));
+    // The last instant, with a delay.
+    bench.advance(MINUTE);
+    let later = NewJob { schedule: Schedule::At(bench.now().after(SECOND)), ..job("s:2", "t") };
+    let last = fire(&bench, stored("s", "2"), new("3", None), later).await;
+    assert!(
+        matches!(last, Fired::Placed(ref placed) if placed.state == State::Delayed),
+        "{last:?}"
+    );
+    assert_eq!(due_names(&bench, 10).await, (vec![], None));
+    assert_eq!(page(&bench, "", None, 10).await, ["s"], "an ended schedule stays");
+}
+
+pub async fn a_firing_counts_if_another_job_has_its_id(bench: Bench) {
+    create(&bench, "s", "1", Some(START)).await;
+    bench.put(job("s:1", "t")).await.expect("it is free");
+    bench.put(job("s:2", "other")).await.expect("it is free");
+    let kept = fire(&bench, stored("s", "1"), new("2", Some(START)), at_start("s:1")).await;
+    assert!(
+        matches!(kept, Fired::Placed(ref placed) if placed.how == PutOutcome::Kept),
+        "{kept:?}"
+    );
+    let taken = fire(&bench, stored("s", "2"), new("3", Some(START)), at_start("s:2")).await;
+    assert_eq!(taken, Fired::Taken);
+    assert_eq!(text(&bench, "s").await.as_deref(), Some("3"));
+    assert_eq!(bench.get(&id("s:2")).await.expect("it stays").topic.as_str(), "other");
+}
+
+pub async fn an_outdated_firing_does_not_advance_the_schedule(bench: Bench) {
+    create(&bench, "s", "2", Some(START)).await;
+    let outdated = fire(&bench, stored("s", "1"), new("3", None), at_start("s:1")).await;
+    assert_eq!(outdated, Fired::Stale);
+    assert_eq!(text(&bench, "s").await.as_deref(), Some("2"));
+    let gone = fire(&bench, stored("gone", "1"), new("3", None), at_start("gone:1")).await;
+    assert_eq!(gone, Fired::Stale);
+    assert_eq!(text(&bench, "gone").await, None);
+    // On a cluster the put comes first, and is kept long enough to be repeated.
+    let is_one_step = bench.store.kept_after_firing() == Millis::ZERO;
+    let job: JobId = id("s:1");
+    assert_eq!(bench.get(&job).await.is_none(), is_one_step);
+    assert_eq!(due_names(&bench, 10).await.0, ["s"]);
+}
+
+pub async fn one_of_many_concurrent_firings_of_an_instant_succeeds(bench: Bench) {
+    for round in 0..20_u64 {
+        let (of, next) = (format!("s{round}"), START.after(MINUTE));
+        create(&bench, &of, "1", Some(START)).await;
+        let fire = |_| {
+            let job = at_start(&format!("{of}:1"));
+            fire(&bench, stored(&of, "1"), new("2", Some(next)), job)
+        };
+        let fired = futures::future::join_all((0..8).map(fire)).await;
+        let placed = fired.iter().filter(|fired| matches!(fired, Fired::Placed(_))).count();
+        assert_eq!(placed, 1, "{fired:?}");
+        bench.pop_one("t").await;
+        assert_eq!(bench.pop("t", 10).await.len(), 0);
+    }
+}
+
+pub async fn many_schedules_fire_in_one_call(bench: Bench) {
+    let of = |n: usize| format!("many-{n}");
+    for n in 0..300 {
+        create(&bench, &of(n), "1", Some(START)).await;
+    }
+    let found = due(&bench, 500).await.due;
+    assert_eq!(found.len(), 300);
+    let mut parts: Vec<(delay_queue::job::Bucket, Vec<Firing>)> = Vec::new();
+    for schedule in found {
+        let job = at_start(&format!("{}:1", schedule.name));
+        let next = new("2", Some(START.after(MINUTE)));
+        let (bucket, firing) = (bench.bucket(&job.id), Firing { schedule, new: next, job });
+        match parts.iter_mut().find(|(known, part)| *known == bucket && part.len() < 200) {
+            Some((_, part)) => part.push(firing),
+            None => parts.push((bucket, vec![firing])),
+        }
+    }
+    let mut fired = 0;
+    for part in parts {
+        for reply in bench.store.fire(vec![part]).await {
+            let replies = reply.expect("an outcome");
+            fired += replies.iter().filter(|r| matches!(r, Ok(Fired::Placed(_)))).count();
+        }
+    }
+    assert_eq!(fired, 300);
+    assert_eq!(due_names(&bench, 10).await, (vec![], Some(START.after(MINUTE))));
+    assert_eq!(bench.ready("t").await, 300);
+}
+
+pub async fn schedules_survive_a_restart(bench: Bench) {
+    create(&bench, "a", "one", Some(START)).await;
+    create(&bench, "b", "two", None).await;
+    create(&bench, "c", "three", Some(START.after(MINUTE))).await;
+    assert_eq!(change(&bench, "c", Some("three"), None).await, ScheduleChanged::Done);
+    let next = new("fired", Some(START.after(SECOND)));
+    fire(&bench, stored("a", "one"), next, at_start("a:1")).await;
+    let bench = bench.reopen().await;
+    assert_eq!(page(&bench, "", None, 10).await, ["a", "b"]);
+    assert_eq!(due_names(&bench, 10).await, (vec![], Some(START.after(SECOND))));
+    assert_eq!(text(&bench, "a").await.as_deref(), Some("fired"));
+    assert_eq!(bench.ready("t").await, 1);
+    // They are no settings of a topic.
+    let settings = bench.store.settings(0).await.expect("settings");
+    assert!(!format!("{settings:?}").contains("schedule"), "{settings:?}");
+}
