@@ -124,7 +124,7 @@ impl Sender {
 
     /// Finishes, releases or buries each job by its verdict.
     async fn settle(&self, jobs: Vec<PoppedJob>, verdicts: Vec<Verdict>) {
-        let until = jobs.first().map(|job| Instant::now() + job.ttr.into());
+        let until = jobs.first().map(|job| Instant::now() + Duration::from(job.ttr));
         let until = until.unwrap_or_else(Instant::now);
         let (mut finished, mut released, mut buried) = (Vec::new(), Vec::new(), Vec::new());
         for (job, verdict) in jobs.into_iter().zip(verdicts) {

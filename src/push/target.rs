@@ -202,7 +202,7 @@ impl Target {
         let mut state = self.lock();
         match state.increased_at {
             None => state.increased_at = Some(now),
-            Some(at) if now.saturating_duration_since(at) >= state.retry_delay.into() => {
+            Some(at) if now.saturating_duration_since(at) >= Duration::from(state.retry_delay) => {
                 state.retry_delay = Millis::new(state.retry_delay.get() * 2).min(LONGEST_DELAY);
                 state.increased_at = Some(now);
             }

@@ -141,7 +141,7 @@ pub async fn schedules_are_listed_by_name_in_pages(bench: Bench) {
     let mut after = None;
     for of in &all {
         let next = page(&bench, "", after.as_deref(), 1).await;
-        assert_eq!(next, [of.clone()]);
+        assert_eq!(next, std::slice::from_ref(of));
         after = next.into_iter().next();
     }
 }
