@@ -6,23 +6,32 @@ use super::{
     job_line::JobLine,
     line::{FORMAT, Head, Line, VERSION},
     reader::{Damage, Item, Reader, Sums},
+    schedule_line::ScheduleLine,
 };
-use crate::{fuzzing, job::Job};
+use crate::{fuzzing, job::Job, store::StoredSchedule};
 
-/// Checks that every job reads back as written, that every job of an import can be written again,
-/// and that reading a file of any lines, with or without valid sums, does not panic.
+/// Checks that every job reads back as written, that every job and schedule of an import can be
+/// written again, and that reading a file of any lines, with or without valid sums, does not panic.
 pub fn export_lines(data: &[u8]) {
     let _ = read(data);
     let mut input = Unstructured::new(data);
     if let Ok(job) = fuzzing::job(&mut input) {
         assert_eq!(round_trip(&job), job);
         let line = Line::Job(JobLine::of(&job).expect("a job of a store"));
-        let jobs = read(&with_valid_sums(&[serde_json::to_vec(&line).expect("JSON")]));
-        assert_eq!(jobs.expect("a valid export"), [job]);
+        let read = read(&with_valid_sums(&[serde_json::to_vec(&line).expect("JSON")]));
+        assert_eq!(read.expect("a valid export").0, [job]);
     }
     let lines: Vec<Vec<u8>> = data.split(|&byte| byte == b'\n').map(<[u8]>::to_vec).collect();
-    for job in read(&with_valid_sums(&lines)).unwrap_or_default() {
+    let (jobs, schedules) = read(&with_valid_sums(&lines)).unwrap_or_default();
+    for job in jobs {
         assert_eq!(round_trip(&job), job);
+    }
+    for schedule in schedules {
+        let text = schedule.record.stored().expect("JSON").text;
+        let again = ScheduleLine::of(StoredSchedule { name: schedule.name.clone(), text });
+        assert_eq!(again.as_ref(), Ok(&schedule));
+        let text = serde_json::to_string(&schedule).expect("JSON");
+        assert_eq!(serde_json::from_str::<ScheduleLine>(&text).expect("its own line"), schedule);
     }
 }
 
@@ -46,19 +55,19 @@ fn with_valid_sums(lines: &[Vec<u8>]) -> Vec<u8> {
     let (format, store) = (FORMAT.to_owned(), String::new());
     let head = Line::Head(Head { format, version: VERSION, store, buckets: 1 });
     write(&mut sums, &head, &own(&head));
-    // Puts the lines in the order of an export: jobs, then topics, then all other text.
-    let (mut jobs, mut topics, mut others) = (Vec::new(), Vec::new(), Vec::new());
+    // Puts the lines in the order of an export: jobs, then settings, then all other text.
+    let (mut jobs, mut settings, mut others) = (Vec::new(), Vec::new(), Vec::new());
     for text in lines {
         match serde_json::from_slice::<Line<'_>>(text) {
             Ok(line @ Line::Job(_)) => jobs.push((line, text)),
-            Ok(line @ Line::Topic(_)) => topics.push((line, text)),
+            Ok(line @ (Line::Topic(_) | Line::Schedule(_))) => settings.push((line, text)),
             _ => others.push(text),
         }
     }
     jobs.iter().for_each(|(line, text)| write(&mut sums, line, text));
     let section = Line::Section(sums.section());
     write(&mut sums, &section, &own(&section));
-    topics.iter().for_each(|(line, text)| write(&mut sums, line, text));
+    settings.iter().for_each(|(line, text)| write(&mut sums, line, text));
     let total = Line::Total(sums.total());
     write(&mut sums, &total, &own(&total));
     if let Some(text) = others.first().filter(|text| !text.is_empty()) {
@@ -67,12 +76,14 @@ fn with_valid_sums(lines: &[Vec<u8>]) -> Vec<u8> {
     all
 }
 
-fn read(text: &[u8]) -> Result<Vec<Job>, Damage> {
-    let (mut reader, mut jobs) = (Reader::open(text)?, Vec::new());
+fn read(text: &[u8]) -> Result<(Vec<Job>, Vec<ScheduleLine>), Damage> {
+    let (mut reader, mut jobs, mut schedules) = (Reader::open(text)?, Vec::new(), Vec::new());
     while let Some(item) = reader.next()? {
-        if let Item::Job(job) = item {
-            jobs.push(*job);
+        match item {
+            Item::Job(job) => jobs.push(*job),
+            Item::Schedule(schedule) => schedules.push(*schedule),
+            Item::Section(_) | Item::Topic(_) | Item::Total => {}
         }
     }
-    Ok(jobs)
+    Ok((jobs, schedules))
 }

@@ -229,6 +229,7 @@ onEachStore("schedules", ({ call, visit, button, dialogButton, waitForToast }) =
     await set("axed", { topic: "axes", cron: "*/5 9-17 * * MON-FRI", timezone: "America/Argentina/Buenos_Aires", body: { long: "x".repeat(200) } });
     await set("n".repeat(114), { topic: "t".repeat(128), every: "1d" });
     await call("POST", `/schedules/${"n".repeat(114)}/run`);
+    await call("POST", "/schedules/axed/pause");
     for (const options of SIZES) {
       await visit("#/schedules", async (page) => {
         const fits = async (what) => {
@@ -240,6 +241,8 @@ onEachStore("schedules", ({ call, visit, button, dialogButton, waitForToast }) =
         };
         await row(page, "axed").waitFor();
         await fits("the list");
+        const hidden = await page.locator(".schedules .actions").evaluateAll((all) => all.filter((node) => node.scrollWidth > node.clientWidth).length);
+        assert.equal(hidden, 0, "rows whose actions are too wide");
         await ask(page, "Change axed", "Schedule axed");
         await dialog(page).getByText("Rules and headers of its jobs").click();
         await preview(page).getByRole("listitem").nth(4).waitFor();

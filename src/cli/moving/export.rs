@@ -17,13 +17,14 @@ use super::{
     part::Part,
     progress::Progress,
     reader::{Item, Reader, Sums},
+    schedule_line::ScheduleLine,
     servers::NoServers,
     tally::Tally,
 };
 use crate::{
     config::Settings,
     job::{Bucket, Job, State, Topic, TopicSettings},
-    store::{Damaged, JobRange, MAX_BATCH, Store},
+    store::{Damaged, JobRange, MAX_BATCH, SchedulePage, Store},
 };
 
 type StoreResult<T> = Result<T, Box<dyn Error>>;
@@ -33,6 +34,8 @@ const MIN_JOBS_PER_PAGE: usize = 10;
 /// Size of the bodies of a page, in bytes, above which the next page has half as many jobs. Below,
 /// it has twice as many.
 const PAGE_BYTES: usize = 4 << 20;
+/// Number of schedules per page.
+const SCHEDULES_PER_PAGE: usize = 100;
 
 pub async fn run(arguments: &Export, settings: &Settings) -> StoreResult<()> {
     let file = Some(arguments.file.as_path()).filter(|file| !is_standard_stream(file));
@@ -86,6 +89,7 @@ impl Exporter<'_> {
         }
         drop(progress);
         let topics = self.export_topics().await?;
+        let schedules = self.export_schedules().await?;
         if self.no_servers.has_server_started(self.store).await? {
             // The next export must not resume this file, because resuming compares only counts.
             self.part.resume_at(Sums::default())?;
@@ -99,8 +103,8 @@ impl Exporter<'_> {
             0 => String::new(),
             damaged => format!(" (left out {damaged} damaged ones)"),
         };
-        let settings = format!("and the settings of {topics} topics,");
-        self.part.finish(&format!("exported {jobs} jobs{left_out}, {settings}"))
+        let rest = format!("the settings of {topics} topics, and {schedules}");
+        self.part.finish(&format!("exported {jobs} jobs{left_out}, {rest}"))
     }
 
     async fn export_bucket(&mut self, bucket: Bucket, progress: &mut Progress) -> StoreResult<()> {
@@ -204,6 +208,40 @@ impl Exporter<'_> {
         Ok(self.part.sums.topics)
     }
 
+    /// Writes all schedules; returns how many, for a message.
+    async fn export_schedules(&mut self) -> StoreResult<String> {
+        let (mut after, mut left_out) = (None, 0);
+        loop {
+            let page = SchedulePage { prefix: String::new(), after, limit: SCHEDULES_PER_PAGE };
+            let page = self.store.schedules(page).await?;
+            // The store leaves damaged schedules out, so that a short page may not be the last one.
+            let Some(last) = page.last() else { break };
+            after = Some(last.name.clone());
+            for stored in page {
+                let name = stored.name.clone();
+                match ScheduleLine::of(stored) {
+                    Ok(line) => self.part.write(&Line::Schedule(Box::new(line)))?,
+                    Err(reason) if self.skip_damaged => {
+                        tracing::warn!(%name, reason, "a schedule is damaged");
+                        left_out += 1;
+                    }
+                    Err(reason) => {
+                        return Err(format!(
+                            "failed to export: the schedule {name:?} cannot be read ({reason}); set \
+                             it again, or leave it out with --skip-damaged"
+                        )
+                        .into());
+                    }
+                }
+            }
+        }
+        let schedules = self.part.sums.schedules;
+        Ok(match left_out {
+            0 => format!("{schedules} schedules"),
+            damaged => format!("{schedules} schedules (left out {damaged} damaged ones)"),
+        })
+    }
+
     /// Continues an interrupted export after its last complete section; returns `false` if there is
     /// none to continue.
     async fn resume(&mut self, head: &Head) -> StoreResult<bool> {
@@ -228,7 +266,7 @@ impl Exporter<'_> {
                     self.compare(bucket, None, &std::mem::take(&mut written)).await?;
                     sums = reader.sums().clone();
                 }
-                Item::Topic(_) | Item::Total => break,
+                Item::Topic(_) | Item::Schedule(_) | Item::Total => break,
             }
         }
         eprintln!("resuming {shown}, which has {} jobs", sums.jobs);

@@ -13,6 +13,7 @@ use super::{
     line::TopicLine,
     progress::Progress,
     reader::{Item, Reader},
+    schedule_line::ScheduleLine,
     servers::NoServers,
     tally::Tally,
 };
@@ -23,7 +24,7 @@ use crate::{
         Bucket, Buckets, Job, JobId, Refusal, Schedule, Setting, SettingsChanges, TopicSettings,
     },
     server::open_store,
-    store::{SettingCondition, Store, verb},
+    store::{MAX_SCHEDULES, ScheduleChange, ScheduleChanged, SettingCondition, Store, verb},
 };
 
 type StoreResult<T> = Result<T, Box<dyn Error>>;
@@ -35,9 +36,14 @@ const HELD_BYTES: usize = 64 << 20;
 /// Approximate memory of a job in addition to its body, in bytes.
 const JOB_BYTES: usize = 512;
 
-/// Contents of the file: the number of jobs by topic and state, and the settings of topics.
+/// Maximum number of schedules of one batch.
+const SCHEDULES_PER_BATCH: usize = 100;
+
+/// Contents of the file: the number of jobs by topic and state, the number of schedules, and the
+/// settings of topics.
 struct Content {
     tally: Tally,
+    schedules: u64,
     topics: Vec<TopicLine>,
 }
 
@@ -85,7 +91,7 @@ impl Source {
 
 fn check(source: &Source) -> StoreResult<Content> {
     let mut reader = source.open()?;
-    let mut content = Content { tally: Tally::default(), topics: Vec::new() };
+    let mut content = Content { tally: Tally::default(), schedules: 0, topics: Vec::new() };
     let (mut ids, mut progress) = (Ids::default(), Progress::new("checked", None));
     while let Some(item) = reader.next()? {
         match item {
@@ -95,6 +101,7 @@ fn check(source: &Source) -> StoreResult<Content> {
                 progress.report(reader.sums().jobs);
             }
             Item::Topic(topic) => content.topics.push(*topic),
+            Item::Schedule(_) => content.schedules += 1,
             Item::Section(_) | Item::Total => {}
         }
     }
@@ -141,8 +148,13 @@ async fn import_checked(
     let imported = restore_all(store, source, content).await.map_err(with_advice)?;
     let (all, topics) = (content.tally.jobs(), content.topics.len());
     output::line(format_args!(
-        "imported {} jobs; {} of {all} existed already; applied the settings of {topics} topics",
-        imported.created, imported.existing
+        "imported {} jobs; {} of {all} existed already; applied the settings of {topics} topics; \
+         imported {} schedules; {} of {} existed already",
+        imported.created,
+        imported.existing,
+        imported.schedules,
+        content.schedules - imported.schedules,
+        content.schedules
     ))?;
     if no_servers.has_server_started(store).await? {
         return Err(STARTED.into());
@@ -150,11 +162,13 @@ async fn import_checked(
     compare(&before, &Tally::of_store(store).await?, &imported, content)
 }
 
-/// Counts of the jobs that were restored, and of the jobs that existed already.
+/// Counts of the jobs that were restored, of the jobs that existed already, and of the schedules
+/// that were created.
 #[derive(Default)]
 struct Imported {
     created: u64,
     existing: u64,
+    schedules: u64,
 }
 
 async fn restore_all(
@@ -168,17 +182,28 @@ async fn restore_all(
     let mut progress = Progress::new("imported", Some(content.tally.jobs()));
     let (mut batches, mut imported) =
         (Batches::new(store.buckets(), store.batch_limit()), Imported::default());
+    let mut schedules = Vec::new();
     while let Some(item) = reader.next()? {
-        if let Item::Job(job) = item {
-            for (bucket, jobs) in batches.add(*job) {
-                restore(store, bucket, jobs, &mut imported).await?;
+        match item {
+            Item::Job(job) => {
+                for (bucket, jobs) in batches.add(*job) {
+                    restore(store, bucket, jobs, &mut imported).await?;
+                }
+                progress.report(imported.created + imported.existing);
             }
-            progress.report(imported.created + imported.existing);
+            Item::Schedule(schedule) => {
+                schedules.push(change_to(*schedule)?);
+                if schedules.len() == SCHEDULES_PER_BATCH {
+                    imported.schedules += create(store, std::mem::take(&mut schedules)).await?;
+                }
+            }
+            Item::Section(_) | Item::Topic(_) | Item::Total => {}
         }
     }
     for (bucket, jobs) in batches.all() {
         restore(store, bucket, jobs, &mut imported).await?;
     }
+    imported.schedules += create(store, schedules).await?;
     Ok(imported)
 }
 
@@ -213,6 +238,28 @@ async fn set_topics(store: &dyn Store, topics: &[TopicLine]) -> StoreResult<()> 
         }
     }
     Ok(())
+}
+
+/// Returns the change that creates a schedule, which continues with its next instant.
+fn change_to(line: ScheduleLine) -> StoreResult<ScheduleChange> {
+    let ScheduleLine { name, record } = line;
+    Ok(ScheduleChange { name, old: None, new: Some(record.stored()?) })
+}
+
+/// Creates schedules; returns how many. Those that exist already stay as they are, since they may
+/// have put jobs after the export.
+async fn create(store: &dyn Store, changes: Vec<ScheduleChange>) -> StoreResult<u64> {
+    let changed = match changes.is_empty() {
+        true => Vec::new(),
+        false => store.change_schedules(changes).await?,
+    };
+    if changed.contains(&ScheduleChanged::TooMany) {
+        return Err(format!(
+            "the store has {MAX_SCHEDULES} schedules, which is the limit: delete some"
+        )
+        .into());
+    }
+    Ok(changed.iter().filter(|changed| **changed == ScheduleChanged::Done).count() as u64)
 }
 
 async fn restore(

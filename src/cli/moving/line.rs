@@ -1,8 +1,8 @@
 //! The format of an export: lines of JSON, each an object with one key that names its kind.
 //!
 //! An export begins with a head. The sections of the buckets follow, in the order of the buckets:
-//! the jobs of the bucket, then a section line with their count and checksum. Topic settings and a
-//! total end the file. The total has a CRC-32 of all lines before it. An import computes this
+//! the jobs of the bucket, then a section line with their count and checksum. Topic settings,
+//! schedules in the order of their names, and a total end the file. The total has a CRC-32 of all lines before it. An import computes this
 //! checksum too, so that it detects a truncated file or a flipped bit before it writes anything.
 //! Users keep these files: an incompatible change of a line needs a new [`VERSION`].
 
@@ -10,7 +10,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::job_line::JobLine;
+use super::{job_line::JobLine, schedule_line::ScheduleLine};
 use crate::job::{PolicyFields, Push, Topic, UnixMillis};
 
 /// Name of the format in the head, by which an import recognizes an export.
@@ -25,6 +25,7 @@ pub enum Line<'a> {
     Job(JobLine<'a>),
     Section(Section),
     Topic(TopicLine),
+    Schedule(Box<ScheduleLine>),
     Total(Total),
 }
 
@@ -68,8 +69,15 @@ pub struct TopicLine {
 pub struct Total {
     pub jobs: u64,
     pub topics: u64,
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub schedules: u64,
     /// CRC-32 of all lines before this one.
     pub crc32: String,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 /// The fields that the head has in every version, so that an error can name an unsupported version.
@@ -93,8 +101,8 @@ impl fmt::Display for Section {
 
 impl fmt::Display for Total {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { jobs, topics, crc32 } = self;
-        write!(f, "{jobs} jobs, settings of {topics} topics, CRC-32 {crc32}")
+        let Self { jobs, topics, schedules, crc32 } = self;
+        write!(f, "{jobs} jobs, settings of {topics} topics, {schedules} schedules, CRC-32 {crc32}")
     }
 }
 

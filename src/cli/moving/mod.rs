@@ -1,4 +1,5 @@
-//! `delay-queue export` and `import`: copy all jobs of a store to a file, and from it into a store.
+//! `delay-queue export` and `import`: copy all jobs and schedules of a store to a file, and from it into a
+//! store.
 //!
 //! The two stores may be of different kinds and have different numbers of buckets. Both commands
 //! access the store directly; no server may use it at the same time.
@@ -15,6 +16,7 @@ mod opening;
 mod part;
 mod progress;
 mod reader;
+mod schedule_line;
 mod servers;
 mod tally;
 
@@ -31,7 +33,7 @@ use crate::config::{LogSettings, Settings};
 #[cfg(any(test, fuzzing))]
 pub use fuzzing::export_lines;
 
-/// Write all jobs of the configured store into a file, one per line
+/// Write all jobs and schedules of the configured store into a file, one per line
 ///
 /// Stop the servers of the store first. An interrupted export resumes when it is started again.
 #[derive(Debug, clap::Args)]
@@ -43,15 +45,16 @@ pub struct Export {
     #[arg(long)]
     force: bool,
 
-    /// Leave out jobs whose records are damaged, and report how many
+    /// Leave out jobs and schedules whose records are damaged, and report how many
     #[arg(long)]
     skip_damaged: bool,
 }
 
-/// Write all jobs of an exported file into the configured store, in their states
+/// Write all jobs and schedules of an exported file into the configured store, in their states
 ///
 /// Stop the servers of the store first. The whole file is checked before anything is written. Jobs
-/// whose ids exist in the store are skipped, so an interrupted import can be started again.
+/// whose ids exist in the store are skipped, as are schedules whose names exist, so an interrupted
+/// import can be started again.
 #[derive(Debug, clap::Args)]
 pub struct Import {
     /// The file that `export` wrote, or - for standard input

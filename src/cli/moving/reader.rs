@@ -10,8 +10,11 @@ use std::{
 
 use crc32fast::Hasher;
 
-use super::line::{AnyHead, FORMAT, Head, Line, Section, TopicLine, Total, VERSION, format_crc32};
-use crate::job::{Bucket, Buckets, Job};
+use super::{
+    line::{AnyHead, FORMAT, Head, Line, Section, TopicLine, Total, VERSION, format_crc32},
+    schedule_line::ScheduleLine,
+};
+use crate::job::{Bucket, Buckets, Job, ScheduleName};
 
 /// Maximum length of a line, in bytes: enough for the largest body that settings allow, with every
 /// byte escaped.
@@ -38,6 +41,7 @@ pub enum Item {
     /// The end of a bucket, whose jobs match their checksum.
     Section(Bucket),
     Topic(Box<TopicLine>),
+    Schedule(Box<ScheduleLine>),
     /// The end of the file, which matches its checksum.
     Total,
 }
@@ -54,6 +58,7 @@ pub struct Sums {
     pub section_jobs: u64,
     pub jobs: u64,
     pub topics: u64,
+    pub schedules: u64,
     pub sections: u16,
 }
 
@@ -73,6 +78,7 @@ impl Sums {
                 self.sections += 1;
             }
             Line::Topic(_) => self.topics += 1,
+            Line::Schedule(_) => self.schedules += 1,
             Line::Head(_) | Line::Total(_) => {}
         }
     }
@@ -85,7 +91,8 @@ impl Sums {
 
     /// Returns the last line for the current position.
     pub fn total(&self) -> Total {
-        Total { jobs: self.jobs, topics: self.topics, crc32: format_crc32(&self.whole) }
+        let Self { jobs, topics, schedules, .. } = *self;
+        Total { jobs, topics, schedules, crc32: format_crc32(&self.whole) }
     }
 }
 
@@ -96,6 +103,7 @@ pub struct Reader<R> {
     text: Vec<u8>,
     line: u64,
     sums: Sums,
+    last_schedule: Option<ScheduleName>,
     complete: bool,
 }
 
@@ -108,6 +116,7 @@ impl<R: BufRead> Reader<R> {
             text: Vec::new(),
             line: 0,
             sums: Sums::default(),
+            last_schedule: None,
             complete: false,
         };
         // Reports a read error here: below it would look like a file of another format.
@@ -173,7 +182,7 @@ impl<R: BufRead> Reader<R> {
                 self.complete = true;
             }
             Line::Job(_) if in_sections => {}
-            Line::Topic(_) if !in_sections => {}
+            Line::Topic(_) | Line::Schedule(_) if !in_sections => {}
             _ => return Err(self.damage("a line of this kind is not allowed here")),
         }
         let bucket = self.buckets.all().nth(usize::from(self.sums.sections));
@@ -193,6 +202,16 @@ impl<R: BufRead> Reader<R> {
                 }
                 _ => Ok(Item::Topic(Box::new(topic))),
             },
+            Line::Schedule(schedule) => {
+                let name = Some(schedule.name.clone());
+                if self.last_schedule >= name {
+                    return Err(
+                        self.damage("schedules must be in the order of their names, each once")
+                    );
+                }
+                self.last_schedule = name;
+                Ok(Item::Schedule(schedule))
+            }
             Line::Total(_) | Line::Head(_) => Ok(Item::Total),
         }
     }

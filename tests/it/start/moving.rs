@@ -288,6 +288,86 @@ async fn a_push_moves_without_its_secrets_and_waits_for_a_resume() {
     assert_eq!(server.get("/topics/t/push").await.1, resumed);
 }
 
+/// Returns a schedule as a server shows it.
+async fn shown_schedule(server: &Process, name: &str) -> Value {
+    let (status, shown) = server.get(&format!("/schedules/{name}")).await;
+    assert_eq!(status, 200, "{shown}");
+    shown
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn schedules_move_with_their_state_and_replace_none() {
+    let (place, redis) = (WorkDir::new(), Redis::start());
+    let url = redis.url();
+    let to_redis = ["--store", url.as_str()];
+    let server = Process::start(place.path(), &[]).await;
+    let yearly = json!({
+        "topic": "t", "cron": "0 9 1 1 *", "timezone": "Europe/Berlin", "jitter": "500w", "overlap": "skip",
+        "missed": "all", "body": {"a": [1]}, "ttr": 7, "headers": {"x-a": "b"},
+    });
+    assert_eq!(server.put("/schedules/yearly", yearly).await, Some(201));
+    assert_eq!(server.post("/schedules/yearly/run", json!({})).await.map(|(s, _)| s), Some(201));
+    let paused = json!({"topic": "t", "every": "1d"});
+    assert_eq!(server.put("/schedules/paused", paused).await, Some(201));
+    assert!(server.post("/schedules/paused/pause", json!({})).await.is_some());
+    let before = shown_schedule(&server, "yearly").await;
+    assert_eq!(before["last"]["state"], "delayed", "{before}");
+    drop(server);
+    place.assert_succeeds(&["export", "a.ndjson"], &["exported 1 jobs", "and 2 schedules to"]);
+
+    let import = [&to_redis[..], &["import", "a.ndjson"]].concat();
+    place.assert_succeeds(&import, &["; imported 2 schedules; 0 of 2 existed already"]);
+    let server = Process::start(place.path(), &to_redis).await;
+    assert_eq!(shown_schedule(&server, "yearly").await, before);
+    assert_eq!(shown_schedule(&server, "paused").await["paused"], true);
+    let changed = json!({"topic": "t", "every": "2d"});
+    assert_eq!(server.put("/schedules/paused", changed).await, Some(200));
+    let existing = shown_schedule(&server, "paused").await;
+    assert_eq!(server.delete("/schedules/yearly").await, Some(204));
+    drop(server);
+    place.assert_succeeds(&import, &["; imported 1 schedules; 1 of 2 existed already"]);
+    let server = Process::start(place.path(), &to_redis).await;
+    assert_eq!(shown_schedule(&server, "paused").await, existing);
+    assert_eq!(shown_schedule(&server, "yearly").await, before);
+    drop(server);
+    place.assert_succeeds(
+        &[&to_redis[..], &["export", "b.ndjson"]].concat(),
+        &["exported 1 jobs", "and 2 schedules to"],
+    );
+}
+
+/// The last instant before a move that no server has put is put after it, and no other again.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_imported_schedule_continues_with_its_next_instant() {
+    let (place, redis) = (WorkDir::new(), Redis::start());
+    let url = redis.url();
+    let server = Process::start(place.path(), &[]).await;
+    let every = json!({"topic": "t", "every": "1s", "missed": "all", "body": "tick"});
+    assert_eq!(server.put("/schedules/tick", every).await, Some(201));
+    let mut popped = instants(&server, 2).await;
+    drop(server);
+    place.assert_succeeds(&["export", "a.ndjson"], &["and 1 schedules to"]);
+    place.assert_succeeds(&["--store", &url, "import", "a.ndjson"], &["imported 1 schedules"]);
+    let server = Process::start(place.path(), &["--store", &url]).await;
+    popped.extend(instants(&server, 2).await);
+    let seconds: Vec<u64> = (0..popped.len() as u64).map(|n| popped[0] + n * 1000).collect();
+    assert_eq!(popped, seconds, "an instant is missing or there twice");
+}
+
+/// Pops and deletes jobs until `count` are there; returns the instants in their ids.
+async fn instants(server: &Process, count: usize) -> Vec<u64> {
+    let mut all = Vec::new();
+    while all.len() < count {
+        let (_, popped) = server.get("/topics/t/pop?wait=20s").await;
+        for job in popped["jobs"].as_array().expect("jobs") {
+            let id = job["id"].as_str().expect("an id");
+            all.push(id.trim_start_matches("tick:").parse().expect("an instant"));
+            assert!(server.delete(&format!("/jobs/{id}")).await.is_some());
+        }
+    }
+    all
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn everything_moves_through_a_pipe() {
     let (place, redis) = (WorkDir::new(), Redis::start());

@@ -80,8 +80,13 @@ fn whole() -> Policy {
     include_str!("../../../job/policy/whole.txt").parse().expect("a policy")
 }
 
-/// Returns a complete export of these jobs.
+/// Returns a complete export of these jobs and no schedules.
 fn export_of(jobs: &[Job], buckets: u16) -> Vec<u8> {
+    export_with(jobs, buckets, &[])
+}
+
+/// Returns a complete export of these jobs and schedules.
+fn export_with(jobs: &[Job], buckets: u16, schedules: &[&str]) -> Vec<u8> {
     let (mut all, mut sums) = (Vec::new(), Sums::default());
     let mut write = |sums: &mut Sums, line: Line<'_>| {
         let text = [serde_json::to_vec(&line).expect("JSON"), b"\n".to_vec()].concat();
@@ -106,6 +111,10 @@ fn export_of(jobs: &[Job], buckets: u16) -> Vec<u8> {
         push: None,
     };
     write(&mut sums, Line::Topic(topic));
+    for line in schedules {
+        let line = serde_json::from_str(line).expect("a schedule");
+        write(&mut sums, Line::Schedule(Box::new(line)));
+    }
     let total = sums.total();
     write(&mut sums, Line::Total(total));
     all
@@ -159,6 +168,31 @@ fn the_export_format_stays_compatible() {
         read(&text.into_bytes()).expect("the current file")
     );
 }
+
+#[test]
+fn the_lines_of_schedules_stay_compatible() {
+    let text = String::from_utf8(export_with(&[], 1, &SCHEDULES)).expect("text");
+    let lines: Vec<&str> = text.lines().skip(3).collect();
+    assert_eq!(lines[..2], SCHEDULES.map(|line| format!("{{\"schedule\":{line}}}")));
+    assert!(lines[2].contains(r#""topics":1,"schedules":2,"crc32""#), "{}", lines[2]);
+    assert_eq!(read(text.as_bytes()).expect("a valid export"), []);
+}
+
+#[test]
+fn schedules_out_of_order_and_twice_are_refused() {
+    let [one, two] = SCHEDULES;
+    for wrong in [[two, one], [one, one]] {
+        let refused = read(&export_with(&[], 1, &wrong)).expect_err("damage").to_string();
+        assert!(refused.starts_with("line 5: schedules must be in the order"), "{refused}");
+    }
+}
+
+const SCHEDULES: [&str; 2] = [
+    r#"{"name":"a.b","topic":"t","every":0.25,"body":"null","policy":{},"next":"2026-01-31T12:00:00.250Z"}"#,
+    WHOLE_SCHEDULE,
+];
+
+pub const WHOLE_SCHEDULE: &str = r#"{"name":"report","topic":"reports","cron":"0 9 * * MON-FRI","timezone":"Europe/Berlin","start":"2026-01-01T00:00:00.000Z","end":"2031-01-01T00:00:00.000Z","jitter":30.0,"overlap":"skip","missed":"all","body":"{ \"a\":1e2 }","policy":{"priority":7,"ttr":90.0},"headers":{"x-a":"b"},"traceparent":"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01","paused":true,"last":{"instant":"2026-01-30T08:00:00.000Z","due_at":"2026-01-30T08:00:07.123Z","requested":true}}"#;
 
 fn pinned() -> Job {
     Job {
