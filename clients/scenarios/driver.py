@@ -103,7 +103,10 @@ class Driver:
     def terminate(self):
         """Sends SIGTERM, and returns the exit status."""
         self.process.send_signal(signal.SIGTERM)
-        return self.process.wait(PATIENCE)
+        status = self.process.wait(PATIENCE)
+        for reader in self.readers:  # all its events have arrived when they end
+            reader.join(PATIENCE)
+        return status
 
     def close(self):
         if self.process.poll() is None:

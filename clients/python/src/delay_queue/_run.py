@@ -21,6 +21,8 @@ log = logging.getLogger("delay_queue")
 MOST_JOBS = 100
 #: Seconds by which the timeout of a pop exceeds its wait.
 POP_MARGIN = 10.0
+#: Seconds in which the last pop may still be answered after the stop.
+LAST_POP = 1.0
 #: Seconds for acknowledgements after the grace, if the server is unavailable.
 LAST_WAIT = 5.0
 
@@ -120,6 +122,8 @@ class Run:
         )
         if not self._stopping.done():
             return pop.result()
+        # Jobs of an answer that is on its way would wait for their TTR if the connection were closed at once.
+        await asyncio.wait({pop}, timeout=LAST_POP)
         if not pop.done():
             pop.cancel()  # closes the connection; the server takes back what it has popped
         await asyncio.wait({pop})
