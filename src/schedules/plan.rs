@@ -9,6 +9,8 @@ use crate::job::{Millis, UnixMillis};
 const GRACE: Millis = Millis::new(60_000);
 /// Maximum number of missed instants whose jobs are put.
 const MAX_MISSED: u64 = 1_000;
+/// Maximum number of missed instants that are counted in a step, since counting takes time.
+const MAX_COUNTED: u64 = 1_000;
 
 /// A step of a schedule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -17,27 +19,28 @@ pub struct Step {
     pub put: Option<UnixMillis>,
     /// The next instant; `None` if the schedule has ended.
     pub next: Option<UnixMillis>,
-    /// Number of instants that were missed and are left out; at most [`MAX_MISSED`] are counted.
+    /// Number of instants that were missed and are left out; at most [`MAX_COUNTED`] are counted.
     pub missed: u64,
 }
 
 /// Plans the step of a schedule whose next instant is `next`, which has been reached at `now`.
 ///
-/// `catching_up` is the first of the missed instants that are put one after the other; the caller
-/// passes it from one step to the next.
+/// `catching_up` has the first and the last of the missed instants that are put one after the
+/// other; the caller passes it from one step to the next.
 pub fn step(
     timing: &Timing,
     missed: Missed,
     next: UnixMillis,
     now: UnixMillis,
-    catching_up: &mut Option<UnixMillis>,
+    catching_up: &mut Option<(UnixMillis, UnixMillis)>,
 ) -> Step {
     let put = |instant: UnixMillis, missed| Step {
         put: Some(instant),
         next: timing.next_after(instant.get()).map(UnixMillis::new),
         missed,
     };
-    if now.since(next) <= GRACE || catching_up.is_some_and(|first| first <= next) {
+    let is_catching_up = catching_up.is_some_and(|(first, last)| first <= next && next <= last);
+    if now.since(next) <= GRACE || missed == Missed::All && is_catching_up {
         return put(next, 0);
     }
     // The last one is at least `next`, unless the timing has another form now.
@@ -58,7 +61,7 @@ pub fn step(
                     None => break,
                 }
             }
-            *catching_up = Some(first);
+            *catching_up = Some((first, last));
             let left_out =
                 if first > next { count(timing, next, first).saturating_sub(1) } else { 0 };
             put(first, left_out)
@@ -69,7 +72,7 @@ pub fn step(
 /// Counts the instants from `first` to `last`, up to the maximum.
 fn count(timing: &Timing, first: UnixMillis, last: UnixMillis) -> u64 {
     let (mut at, mut count) = (first.get(), 1);
-    while count < MAX_MISSED
+    while count < MAX_COUNTED
         && let Some(next) = timing.next_after(at).filter(|next| *next <= last.get())
     {
         (at, count) = (next, count + 1);

@@ -23,7 +23,10 @@ pub struct Record {
     /// The next instant; `None` if it is paused, or has ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next: Option<UnixMillis>,
-    /// The last job that it has put.
+    /// The last instant whose job was put.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub put_until: Option<UnixMillis>,
+    /// The last job that it has put, also at the request of a client.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last: Option<LastJob>,
 }
@@ -35,9 +38,6 @@ pub struct LastJob {
     pub instant: UnixMillis,
     /// When it is due.
     pub due_at: UnixMillis,
-    /// Whether a client requested it, so that the instant is none of the schedule's.
-    #[serde(default, skip_serializing_if = "is_false")]
-    pub requested: bool,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
@@ -65,8 +65,7 @@ impl Record {
 
     /// Returns the first instant after now, and after the last one that was put.
     pub fn first_after(&self, timing: &Timing, now: UnixMillis) -> Option<UnixMillis> {
-        let last = self.last.filter(|last| !last.requested);
-        let after = last.map_or(now, |last| last.instant.max(now));
+        let after = self.put_until.map_or(now, |last| last.max(now));
         timing.next_after(after.get()).map(UnixMillis::new)
     }
 

@@ -14,7 +14,7 @@ use super::{
     runner,
 };
 use crate::{
-    job::{JobId, ScheduleName, State, UnixMillis},
+    job::{JobId, Millis, ScheduleName, State, UnixMillis},
     queue::{Capacity, Queue},
     store::{Fired, Firing, NewSchedule, Placed, ScheduleChange, ScheduleChanged, SchedulePage},
 };
@@ -109,7 +109,8 @@ impl Schedules {
             true => Vec::new(),
             false => self.shared.queue.states(asked).await,
         };
-        let mut states = states.into_iter().collect::<Result<Vec<_>, _>>()?.into_iter();
+        // A bucket that does not answer hides only the states of its jobs.
+        let mut states = states.into_iter().map(|state| state.ok().flatten());
         let shown = records.into_iter().zip(ids).map(|((name, record), id)| {
             let timing = record.definition.timing.parse(now).ok();
             Shown {
@@ -155,32 +156,38 @@ impl Schedules {
         Err(ScheduleError::Contended(name.clone()).into())
     }
 
-    /// Puts a job of a schedule now. Its next instant stays.
+    /// Puts a job of a schedule now; its next instant stays. `check` gets the record and may refuse.
     ///
     /// # Errors
-    /// Any [`ScheduleError`].
-    pub async fn run(&self, name: &ScheduleName) -> Result<(JobId, Record, Placed), ScheduleError> {
+    /// The refusal of `check`, or any [`ScheduleError`].
+    pub async fn run<E: From<ScheduleError>>(
+        &self,
+        name: &ScheduleName,
+        check: impl Fn(&Record) -> Result<(), E>,
+    ) -> Result<(JobId, Record, Placed), E> {
+        // One instant for all attempts: a repeated put keeps the job of the first one.
+        let mut instant = self.now().await?;
         for _ in 0..MAX_TRIES {
-            let stored = self.shared.queue.schedule(name.clone()).await?;
+            let stored = self.shared.queue.schedule(name.clone()).await;
+            let stored = stored.map_err(ScheduleError::from)?;
             let stored = stored.ok_or_else(|| ScheduleError::NotFound(name.clone()))?;
             let record = Record::parse(&stored)?;
-            let instant = self.now().await?;
+            check(&record)?;
             let job = self.shared.queue.scheduled_job(record.put(name, instant)?);
             let (id, topic, bytes) = (job.id.clone(), job.topic.clone(), job.body.len());
             let admitted = self.shared.capacity.put(&topic, bytes, &self.shared.queue).await;
             let _admitted = admitted.map_err(ScheduleError::Full)?;
-            let due_at = record.due_at(name, instant);
-            let last = Some(LastJob { instant, due_at, requested: true });
+            let last = Some(LastJob { instant, due_at: record.due_at(name, instant) });
             let new = written(name, &Record { last, ..record.clone() })?;
             let firing = Firing { schedule: stored, new, job };
             match self.shared.queue.fire(vec![firing]).await.pop() {
                 Some(Ok(Fired::Placed(placed))) => return Ok((id, record, placed)),
-                Some(Err(error)) => return Err(error.into()),
-                // The next attempt is at another instant.
-                Some(Ok(Fired::Taken | Fired::Stale)) | None => {}
+                Some(Err(error)) => return Err(ScheduleError::from(error).into()),
+                Some(Ok(Fired::Taken)) => instant = instant.after(Millis::new(1)),
+                Some(Ok(Fired::Stale)) | None => {}
             }
         }
-        Err(ScheduleError::Contended(name.clone()))
+        Err(ScheduleError::Contended(name.clone()).into())
     }
 
     /// Returns the first instants of a timing, and describes it.

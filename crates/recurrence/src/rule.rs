@@ -70,7 +70,7 @@ impl Rule {
                 }
                 rule.clock.next(after, until).map(millis)
             }
-            Self::Every(every) => every.next(after),
+            Self::Every(every) => every.next(after).filter(|at| *at <= millis(LAST_SECOND)),
         }
     }
 

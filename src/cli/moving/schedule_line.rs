@@ -42,10 +42,11 @@ impl ScheduleLine {
 
     /// Checks the rules that every schedule in a store obeys.
     fn check(&self) -> Result<(), String> {
-        let Record { definition, paused, next, last } = &self.record;
+        let Record { definition, paused, next, put_until, last } = &self.record;
         let timing = &definition.timing;
         let times = [
             ("next", *next),
+            ("put_until", *put_until),
             ("anchor", timing.anchor),
             ("start", timing.start),
             ("end", timing.end),

@@ -328,7 +328,10 @@ impl From<ScheduleError> for Problem {
             }
             ScheduleError::NotFound(_) => Code::ScheduleNotFound,
             ScheduleError::TooMany => Code::TooManySchedules,
-            ScheduleError::Contended(_) => Code::StoreUnavailable,
+            ScheduleError::Contended(_) => {
+                let problem = Self::new(Code::StoreUnavailable, error.to_string());
+                return Self { applied: Applied::Unknown, ..problem };
+            }
         };
         Self::new(code, error.to_string())
     }

@@ -109,12 +109,17 @@ pub async fn put(
             let detail = format!("a schedule of another topic has the name {name:?}");
             return Err(Problem::new(Code::ScheduleExists, detail));
         }
+        if let Some(old) = &old {
+            may_set(&identity, &old.definition.topic)?;
+        }
         let timing = definition.timing.parse(now).map_err(Problem::from)?;
         status = if old.is_some() { StatusCode::OK } else { StatusCode::CREATED };
-        let (paused, last) = old.as_ref().map_or((false, None), |old| (old.paused, old.last));
-        let mut record = Record { definition: definition.clone(), paused, next: None, last };
+        let paused = old.as_ref().is_some_and(|old| old.paused);
+        let (put_until, last) = old.as_ref().map_or((None, None), |old| (old.put_until, old.last));
+        let definition = definition.clone();
+        let mut record = Record { definition, paused, next: None, put_until, last };
         if !paused {
-            let kept = old.filter(|old| old.definition.timing == definition.timing);
+            let kept = old.filter(|old| old.definition.timing == record.definition.timing);
             record.next = match kept {
                 Some(kept) => kept.next,
                 None => record.first_after(&timing, now),
@@ -184,10 +189,13 @@ pub async fn run(
 ) -> Result<(StatusCode, AuditDetail, [(HeaderName, String); 1], Json<TransitionResponse>), Problem>
 {
     no_body(&content)?;
-    let record = reachable(&app, &identity, &name).await?;
-    identity.may_put(&record.definition.topic, "topic")?;
     app.quotas.put(caller, 1)?;
-    let (id, record, placed) = app.schedules.run(&name).await?;
+    let topics = identity.topics()?;
+    let may_run = |record: &Record| match topics.allows(&record.definition.topic) {
+        true => may_set(&identity, &record.definition.topic),
+        false => Err(ScheduleError::NotFound(name.clone()).into()),
+    };
+    let (id, record, placed) = app.schedules.run(&name, may_run).await?;
     let location = [(LOCATION, format!("/jobs/{id}"))];
     let answer = TransitionResponse::placed(id, record.definition.topic, placed);
     let detail = AuditDetail("schedule run".to_owned());

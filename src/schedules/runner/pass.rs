@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     job::{JobId, Millis, ScheduleName, State, UnixMillis},
-    queue::{Admitted, QueueError},
+    queue::Admitted,
     schedules::{
         LastJob, Overlap, Record, ScheduleError,
         plan::{Step, step},
@@ -19,8 +19,7 @@ use crate::{
         service::Shared,
     },
     store::{
-        Fired, Firing, NewSchedule, Placed, PutOutcome, ScheduleChange, StoreError, StoreResult,
-        StoredSchedule,
+        Fired, Firing, NewSchedule, Placed, PutOutcome, ScheduleChange, StoreResult, StoredSchedule,
     },
 };
 
@@ -44,8 +43,8 @@ pub enum Next {
 /// State that passes hand on.
 #[derive(Default)]
 pub struct Passes {
-    /// The first of the missed instants that a schedule puts one after the other.
-    catching_up: HashMap<ScheduleName, UnixMillis>,
+    /// The first and the last of the missed instants that a schedule puts one after the other.
+    catching_up: HashMap<ScheduleName, (UnixMillis, UnixMillis)>,
     /// Schedules whose fault was logged.
     logged: HashSet<ScheduleName>,
 }
@@ -75,7 +74,11 @@ impl Passes {
         let due = shared.queue.due_schedules(MAX_SCHEDULES).await?;
         let (now, next_at, count) = (due.now, due.next_at, due.due.len());
         if count == 0 || stop.is_cancelled() {
-            let wait = next_at.map_or(Duration::MAX, |at| at.since(now).into());
+            // Schedules that are due but cannot be read must not keep this task busy.
+            let wait = next_at.map_or(Duration::MAX, |at| match at <= now {
+                true => RETRY.into(),
+                false => at.since(now).into(),
+            });
             return Ok(Next::In(wait.saturating_sub(asked.elapsed())));
         }
         let mut work = Work::default();
@@ -138,9 +141,9 @@ impl Passes {
             step(&timing, definition.missed, next, now, &mut catching_up);
         shared.meters.missed.inc_by(missed);
         match catching_up {
-            Some(first) if now.since(next) > Millis::new(60_000) => {
+            Some(window) if next <= window.1 => {
                 if self.catching_up.len() < MAX_CATCHING_UP {
-                    self.catching_up.insert(stored.name.clone(), first);
+                    self.catching_up.insert(stored.name.clone(), window);
                 }
             }
             _ => drop(self.catching_up.remove(&stored.name)),
@@ -152,16 +155,19 @@ impl Passes {
             return work.change(stored, &advanced);
         };
         let due_at = record.due_at(&stored.name, instant);
-        let last = Some(LastJob { instant, due_at, requested: false });
-        let (job, new) =
-            match (record.put(&stored.name, instant), (Record { last, ..advanced }).stored()) {
-                (Ok(put), Ok(new)) => (shared.queue.scheduled_job(put), new),
-                (put, _) => {
-                    let error = put.err();
-                    tracing::error!(name = %stored.name, ?error, "an instant cannot be put");
-                    return work.look_again(stored, Some(now.after(UNREADABLE_RETRY)));
-                }
-            };
+        let last = Some(LastJob { instant, due_at });
+        let put_until = Some(record.put_until.map_or(instant, |last| last.max(instant)));
+        let (job, new) = match (
+            record.put(&stored.name, instant),
+            (Record { last, put_until, ..advanced }).stored(),
+        ) {
+            (Ok(put), Ok(new)) => (shared.queue.scheduled_job(put), new),
+            (put, _) => {
+                let error = put.err();
+                tracing::error!(name = %stored.name, ?error, "an instant cannot be put");
+                return work.look_again(stored, Some(now.after(UNREADABLE_RETRY)));
+            }
+        };
         match shared.capacity.put(&job.topic, job.body.len(), &shared.queue).await {
             Ok(admitted) => {
                 work.admitted.push(admitted);
@@ -226,13 +232,12 @@ impl Work {
             self.firings.iter().map(|firing| firing.schedule.clone()).collect();
         let firings = std::mem::take(&mut self.firings);
         let results = shared.queue.fire(firings).await;
-        let (mut contested, mut failed, mut fired) = (false, None, 0);
+        let (mut contested, mut failed) = (false, None);
         for ((schedule, instant), result) in
             schedules.into_iter().zip(std::mem::take(&mut self.instants)).zip(results)
         {
             match result {
                 Ok(Fired::Placed(Placed { how, .. })) => {
-                    fired += 1;
                     shared.meters.fired(late(instant));
                     shared.meters.conflicts.inc_by((how != PutOutcome::Created).into());
                 }
@@ -249,11 +254,12 @@ impl Work {
             shared.queue.advance_schedules(self.changes).await?;
         }
         match failed {
-            Some(QueueError::Store(error)) if fired == 0 => Err(error),
-            Some(QueueError::Refused(refusal)) if fired == 0 => {
-                Err(StoreError::unavailable(format!("a scheduled job was refused: {refusal:?}")))
+            // Their schedules get another look later.
+            Some(error) => {
+                tracing::debug!(%error, "jobs of schedules were not put; trying again");
+                Ok(contested)
             }
-            _ => Ok(contested),
+            None => Ok(contested),
         }
     }
 }

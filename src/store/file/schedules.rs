@@ -50,6 +50,15 @@ impl ScheduleIndex {
         self.names.insert(name, next_at);
     }
 
+    /// Forgets the time of a schedule until the next start.
+    fn never(&mut self, name: &ScheduleName) {
+        if let Some(next_at) = self.names.get_mut(name)
+            && let Some(at) = next_at.take()
+        {
+            self.times.remove(&(at, name.clone()));
+        }
+    }
+
     fn page(&self, page: &SchedulePage) -> Vec<ScheduleName> {
         let after = page.after.as_ref().map_or(Bound::Unbounded, Bound::Excluded);
         // All names with the prefix follow each other, beginning with the prefix itself.
@@ -87,13 +96,22 @@ impl WriterState {
         Ok(all)
     }
 
-    fn due_schedules(&self, limit: usize) -> StoreResult<DueSchedules> {
+    fn due_schedules(&mut self, limit: usize) -> StoreResult<DueSchedules> {
         let now = self.believed_now().floor;
-        let mut times = self.schedules.times.iter();
-        let due = times.by_ref().take_while(|(at, _)| *at <= now).take(limit);
-        let due: Vec<ScheduleName> = due.map(|(_, name)| name.clone()).collect();
+        let times = self.schedules.times.iter();
+        let due: Vec<ScheduleName> = times
+            .take_while(|(at, _)| *at <= now)
+            .take(limit)
+            .map(|(_, name)| name.clone())
+            .collect();
         let next_at = self.schedules.times.iter().nth(due.len()).map(|(at, _)| *at);
-        Ok(DueSchedules { now, due: self.stored(due)?, next_at })
+        let stored = self.stored(due.clone())?;
+        // A schedule that cannot be read must not stay the first one of each look.
+        let is_read = |name: &ScheduleName| stored.iter().any(|one| one.name == *name);
+        for lost in due.iter().filter(|name| !is_read(name)) {
+            self.schedules.never(lost);
+        }
+        Ok(DueSchedules { now, due: stored, next_at })
     }
 
     fn change_schedule(&mut self, change: ScheduleChange) -> StoreResult<ScheduleChanged> {
@@ -130,7 +148,10 @@ fn fire_one(writer: &mut WriterState, bucket: Bucket, firing: Firing) -> StoreRe
     match put(writer, bucket, vec![job])?.pop() {
         Some(Ok(placed)) => Ok(Fired::Placed(placed)),
         Some(Err(Refusal::Exists(_))) => Ok(Fired::Taken),
-        other => Err(StoreError::unavailable(format!("a scheduled job was refused: {other:?}"))),
+        other => {
+            tracing::error!(?other, "a job of a schedule was refused; its instant is left out");
+            Ok(Fired::Taken)
+        }
     }
 }
 

@@ -57,7 +57,9 @@ impl RedisStore {
                 let StoredSchedule { name, text } = schedule;
                 ScheduleChange { name, old: Some(text), new: Some(new) }
             });
-            let changed = self.change_schedules(changes.collect()).await?;
+            // The jobs are in the store, so a failure is not without effect.
+            let changed = self.change_schedules(changes.collect()).await;
+            let changed = changed.map_err(StoreError::unknown)?;
             let each = placed.into_iter().zip(changed).map(|(placed, changed)| match changed {
                 ScheduleChanged::Done => fired(placed),
                 ScheduleChanged::Stale | ScheduleChanged::TooMany => Ok(Fired::Stale),

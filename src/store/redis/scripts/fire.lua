@@ -2,7 +2,7 @@
 -- because the keys of schedules are not in the slot of the bucket.
 -- ARGV  2 number of jobs, 3 the hash of schedules, 4 the sorted set of their times; for each job: name of its schedule, the
 --       text that it must have now, its next text, and its next time ('' if none); then the arguments of put.lua from 2 on
--- Reply {} and nothing is done if any of the schedules has another text; otherwise that of put.lua
+-- Reply {} and nothing is done if any of the schedules has another text, or occurs twice; otherwise that of put.lua
 
 --- @include "shared/prelude"
 --- @include "shared/tools"
@@ -12,10 +12,11 @@
 
 local function transition()
   local count, schedules, times = tonumber(ARGV[2]), ARGV[3], ARGV[4]
-  local names, texts, next_times, ended = {}, {}, {}, {}
+  local names, texts, next_times, ended, seen = {}, {}, {}, {}, {}
   for n = 1, count do
     local name, _, text, time = unpack(ARGV, 4 * n + 1, 4 * n + 4)
-    names[n], texts[2 * n - 1], texts[2 * n] = name, name, text
+    if seen[name] then return {} end
+    seen[name], names[n], texts[2 * n - 1], texts[2 * n] = true, name, name, text
     if time == '' then
       ended[#ended + 1] = name
     else
