@@ -156,7 +156,8 @@ impl Schedules {
         Err(ScheduleError::Contended(name.clone()).into())
     }
 
-    /// Puts a job of a schedule now; its next instant stays. `check` gets the record and may refuse.
+    /// Puts a job of a schedule now; its next instant stays. `check` gets the record and may refuse
+    /// the put.
     ///
     /// # Errors
     /// The refusal of `check`, or any [`ScheduleError`].

@@ -246,8 +246,8 @@ fn change_to(line: ScheduleLine) -> StoreResult<ScheduleChange> {
     Ok(ScheduleChange { name, old: None, new: Some(record.stored()?) })
 }
 
-/// Creates schedules; returns how many. Those that exist already stay as they are, since they may
-/// have put jobs after the export.
+/// Creates schedules; returns how many. An existing schedule stays as it is, since it may have put
+/// jobs after the export.
 async fn create(store: &dyn Store, changes: Vec<ScheduleChange>) -> StoreResult<u64> {
     let changed = match changes.is_empty() {
         true => Vec::new(),

@@ -2,8 +2,9 @@
 //!
 //! An export begins with a head. The sections of the buckets follow, in the order of the buckets:
 //! the jobs of the bucket, then a section line with their count and checksum. Topic settings,
-//! schedules in the order of their names, and a total end the file. The total has a CRC-32 of all lines before it. An import computes this
-//! checksum too, so that it detects a truncated file or a flipped bit before it writes anything.
+//! schedules in the order of their names, and a total end the file. The total has a CRC-32 of all
+//! lines before it. An import computes this checksum too, so that it detects a truncated file or a
+//! flipped bit before it writes anything.
 //! Users keep these files: an incompatible change of a line needs a new [`VERSION`].
 
 use std::fmt;

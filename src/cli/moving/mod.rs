@@ -1,5 +1,5 @@
-//! `delay-queue export` and `import`: copy all jobs and schedules of a store to a file, and from it into a
-//! store.
+//! `delay-queue export` and `import`: copy all jobs and schedules of a store to a file, and from it
+//! into a store.
 //!
 //! The two stores may be of different kinds and have different numbers of buckets. Both commands
 //! access the store directly; no server may use it at the same time.
