@@ -29,19 +29,33 @@ def verdict(load, chaos, server):
         doubles += max(0, ended[id] - 1)
         if ended[id] > 1 and not any(times[0] <= kill <= times[-1] for kill in chaos.kills):
             unexplained += 1
-            faults.append(f"{id} ran {ended[id]} times, and nothing was killed meanwhile")
+            faults.append(f"{id} ran {ended[id]} times, and nothing was killed meanwhile: {story(id, chaos)}")
         if topic == "reminders":
             job = server.job(id)
             if not job or job.get("result") != {"sent": True}:
                 faults.append(f"the result of {id} is lost: {job}")
+    faults += chaos.faults
     print(
         f"{len(load.put)} puts, {len(events)} attempts, {len(load.cancelled)} cancelled, "
         f"{load.refused_cancels} cancels refused, {len(load.unknown)} cancels without a known state, "
-        f"{len(chaos.kills)} kills, {chaos.stops} stops, {doubles} doubles, {unexplained} of them unexplained, "
+        f"{len(chaos.kills)} kills, {len(chaos.stops)} stops, {doubles} doubles, {unexplained} of them unexplained, "
         f"{len(faults)} faults",
         flush=True,
     )
     return faults
+
+
+def story(id, chaos):
+    """Returns the attempts of a job, and the kills and stops around them, in seconds after its first start."""
+    runs = [
+        (event["at"], f"started by {driver.pid}")
+        for driver in chaos.drivers
+        for event in driver.all_events("started", id=id)
+    ]
+    first, last = min(runs)[0], max(runs)[0]
+    runs += [(at, "kill") for at in chaos.kills] + [(at, "stop") for at in chaos.stops]
+    near = sorted(entry for entry in runs if first - 10_000 < entry[0] < last + 1000)
+    return ", ".join(f"{(at - first) / 1000:.3f} {what}" for at, what in near)
 
 
 def dead_faults(server, id):
