@@ -111,3 +111,20 @@ impl From<io::Error> for Failure {
         Self::Usage(cause.to_string())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_problem_says_whether_the_request_may_have_been_applied() {
+        for (applied, advises) in [("unknown", true), ("no", false)] {
+            let problem = format!(
+                r#"{{"status":503,"code":"store_unavailable","detail":"no answer","applied":"{applied}"}}"#
+            );
+            let text = serde_json::from_str::<Problem>(&problem).expect("a problem").to_string();
+            assert!(text.starts_with("the server answered 503 store_unavailable: no answer"));
+            assert_eq!(text.contains("may have been applied"), advises, "{text}");
+        }
+    }
+}
