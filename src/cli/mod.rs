@@ -7,8 +7,10 @@ mod connect;
 mod demo;
 mod dev;
 mod doctor;
+mod examples;
 mod health;
 mod log;
+mod man;
 mod moving;
 mod output;
 mod remote;
@@ -64,6 +66,13 @@ enum Command {
     Dev,
     /// Run a throw-away server with a living example: a shop with orders, webhooks and reminders
     Demo,
+    /// Print examples by task
+    Examples,
+    /// Write the manual pages, one for each command, into a folder
+    Man {
+        /// The folder, which is created
+        folder: PathBuf,
+    },
     /// Print the completions of the command line for a shell
     Completions {
         /// The shell
@@ -108,7 +117,12 @@ impl Arguments {
 pub fn main() -> ExitCode {
     let mut arguments = Arguments::parse();
     let result = match arguments.command.take() {
-        Some(Command::Client(_) | Command::Completions { .. }) if arguments.has_settings() => {
+        Some(
+            Command::Client(_)
+            | Command::Completions { .. }
+            | Command::Examples
+            | Command::Man { .. },
+        ) if arguments.has_settings() => {
             return wrong_use(
                 "--config, --listen, --store and --check-config are for the server; choose the \
                  server of a client with --url",
@@ -124,6 +138,8 @@ pub fn main() -> ExitCode {
         }
         Some(Command::Client(command)) => return client::run(*command),
         Some(Command::Completions { shell }) => completions::run(shell),
+        Some(Command::Examples) => examples::run(),
+        Some(Command::Man { folder }) => man::run(&folder),
         Some(Command::Dev) => dev::run(&arguments),
         Some(Command::Demo) => demo::run(&arguments),
         Some(Command::Server(ServerCommand::Token(token)))

@@ -9,7 +9,7 @@ mod lane;
 mod limiter;
 mod meters;
 mod pushes;
-mod request;
+pub(crate) mod request;
 mod sender;
 mod share;
 mod shared;
@@ -17,7 +17,7 @@ mod sign;
 mod status;
 mod target;
 mod trial;
-mod verdict;
+pub(crate) mod verdict;
 mod window;
 mod worker;
 

@@ -44,10 +44,16 @@ pub struct Kick {
     /// The state of the jobs [default: dead]
     #[arg(long, value_parser = ["dead", "delayed"])]
     state: Option<String>,
+    /// Maximum number of jobs [default: all]
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u64).range(1..=MAX_LIMIT))]
+    limit: Option<u64>,
     #[command(flatten)]
     #[serde(flatten)]
     selection: Selection,
 }
+
+/// Maximum number of jobs of a kick with a limit, as the API allows.
+const MAX_LIMIT: u64 = 1_000_000;
 
 impl Kick {
     pub async fn run(self, client: &Client) -> Result<(), Failure> {
@@ -67,6 +73,7 @@ impl Kick {
                     method: Method::POST,
                     path,
                     query: query(&self),
+                    is_limited: self.limit.is_some(),
                 };
                 bulk.run(client, &self.selection).await
             }
@@ -98,6 +105,7 @@ impl Purge {
             method: Method::DELETE,
             path,
             query: query(&self),
+            is_limited: false,
         };
         bulk.run(client, &self.selection).await
     }
@@ -111,6 +119,8 @@ struct Bulk {
     method: Method,
     path: String,
     query: String,
+    /// Whether the query names the number of jobs, so that one request is enough.
+    is_limited: bool,
 }
 
 #[derive(Deserialize)]
@@ -143,7 +153,7 @@ impl Bulk {
             let changed = self.send(client, query).await?;
             total = Changed { count: total.count + changed.count, more: changed.more };
             // A filter that finds none of many jobs would find none again.
-            if selection.dry_run || changed.count == 0 {
+            if selection.dry_run || self.is_limited || changed.count == 0 {
                 break;
             }
         }

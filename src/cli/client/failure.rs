@@ -12,6 +12,9 @@ use serde::Deserialize;
 pub const EXIT_CODES: &str = "Exit codes: 0 done, 1 refused by the server, 2 wrong use, 3 nothing to pop, \
 4 server unreachable, 5 not allowed (token)";
 
+/// Advice after a change whose result is unknown.
+pub const MAY_BE_APPLIED: &str = "it may have been applied: check before you send it again";
+
 /// A problem in an answer, RFC 9457.
 #[derive(Debug, Default, Deserialize)]
 pub struct Problem {
@@ -22,6 +25,8 @@ pub struct Problem {
     #[serde(default)]
     pub detail: String,
     pub field: Option<String>,
+    /// `no` if nothing was changed, `unknown` if the request may have been applied.
+    pub applied: Option<String>,
 }
 
 /// Failure of a command.
@@ -35,6 +40,8 @@ pub enum Failure {
     NothingToPop,
     /// The server gave no usable answer.
     Unreachable(String),
+    /// The output cannot be written, for example because the disk is full.
+    Output(String),
     /// The token is missing, wrong, or lacks a scope.
     NotAllowed(Problem),
     /// Some lines were refused, as already reported.
@@ -57,7 +64,7 @@ impl Failure {
             complain(self);
         }
         ExitCode::from(match self {
-            Self::Refused(_) | Self::Reported(_) => 1,
+            Self::Refused(_) | Self::Reported(_) | Self::Output(_) => 1,
             Self::Usage(_) => 2,
             Self::NothingToPop => 3,
             Self::Unreachable(_) => 4,
@@ -73,7 +80,11 @@ pub fn complain(text: impl fmt::Display) {
 
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the server answered {} {}: {}", self.status, self.code, self.detail)
+        write!(f, "the server answered {} {}: {}", self.status, self.code, self.detail)?;
+        match self.applied.as_deref() {
+            Some("unknown") => write!(f, "; {MAY_BE_APPLIED}"),
+            _ => Ok(()),
+        }
     }
 }
 
@@ -85,7 +96,10 @@ impl fmt::Display for Failure {
                 write!(f, "{problem}; use a token that may, with --token or DELAY_QUEUE_TOKEN")
             }
             Self::NothingToPop => f.write_str("no job is ready"),
-            Self::Usage(text) | Self::Unreachable(text) | Self::Reported(text) => f.write_str(text),
+            Self::Usage(text)
+            | Self::Unreachable(text)
+            | Self::Reported(text)
+            | Self::Output(text) => f.write_str(text),
         }
     }
 }
@@ -95,5 +109,22 @@ impl std::error::Error for Failure {}
 impl From<io::Error> for Failure {
     fn from(cause: io::Error) -> Self {
         Self::Usage(cause.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_problem_says_whether_the_request_may_have_been_applied() {
+        for (applied, advises) in [("unknown", true), ("no", false)] {
+            let problem = format!(
+                r#"{{"status":503,"code":"store_unavailable","detail":"no answer","applied":"{applied}"}}"#
+            );
+            let text = serde_json::from_str::<Problem>(&problem).expect("a problem").to_string();
+            assert!(text.starts_with("the server answered 503 store_unavailable: no answer"));
+            assert_eq!(text.contains("may have been applied"), advises, "{text}");
+        }
     }
 }

@@ -3,7 +3,10 @@
 use std::{
     error::Error,
     io,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
@@ -23,7 +26,7 @@ use tokio::{
 use tokio_rustls::TlsConnector;
 
 use super::{
-    failure::{Failure, Problem},
+    failure::{Failure, MAY_BE_APPLIED, Problem},
     show::Output,
 };
 use crate::cli::remote::Remote;
@@ -93,11 +96,14 @@ impl Client {
     /// The server is unreachable, or refuses the request.
     pub async fn send(&self, request: Request) -> Result<Bytes, Failure> {
         let limit = ANSWER_TIMEOUT + request.wait;
-        let answer = timeout(limit, self.exchange(request)).await;
+        let (is_change, is_sent) = (request.method != Method::GET, AtomicBool::new(false));
+        let answer = timeout(limit, self.exchange(request, &is_sent)).await;
         let answer = answer.unwrap_or_else(|_| {
             Err(io::Error::new(io::ErrorKind::TimedOut, "it did not answer in time").into())
         });
-        let (status, body) = answer.map_err(|cause| self.unreachable(&*cause))?;
+        let (status, body) = answer.map_err(|cause| {
+            self.unreachable(&*cause, is_change && is_sent.load(Ordering::Relaxed))
+        })?;
         if status.is_success() {
             return Ok(body);
         }
@@ -114,17 +120,19 @@ impl Client {
         }
     }
 
-    fn unreachable(&self, cause: &(dyn Error + 'static)) -> Failure {
+    fn unreachable(&self, cause: &(dyn Error + 'static), may_be_applied: bool) -> Failure {
         let cause = match cause.downcast_ref::<io::Error>() {
             Some(cause) => Remote::explain(cause),
             None => cause.source().map_or_else(|| cause.to_string(), ToString::to_string),
         };
-        Failure::Unreachable(format!("failed to reach the server at {}: {cause}", self.url))
+        let advice = if may_be_applied { format!("; {MAY_BE_APPLIED}") } else { String::new() };
+        Failure::Unreachable(format!("failed to reach the server at {}: {cause}{advice}", self.url))
     }
 
     async fn exchange(
         &self,
         request: Request,
+        is_sent: &AtomicBool,
     ) -> Result<(StatusCode, Bytes), Box<dyn Error + Send + Sync>> {
         let mut connection = match self.take_idle() {
             Some(connection) => connection,
@@ -139,6 +147,7 @@ impl Client {
             built = built.header("authorization", format!("Bearer {token}"));
         }
         connection.ready().await?;
+        is_sent.store(true, Ordering::Relaxed);
         let answer = connection.send_request(built.body(Full::new(request.body))?).await?;
         let status = answer.status();
         let body = answer.into_body().collect().await?.to_bytes();

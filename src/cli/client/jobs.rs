@@ -37,25 +37,6 @@ impl Delete {
     }
 }
 
-/// Get of a job.
-#[derive(Debug, Args, Serialize)]
-pub struct Get {
-    /// The id of the job
-    #[serde(skip)]
-    id: JobId,
-    /// Time to wait until the job is finished, dead or gone; at most 60s
-    #[arg(long, value_name = "DURATION", value_parser = duration)]
-    wait: Option<Millis>,
-}
-
-impl Get {
-    pub async fn run(self, client: &Client) -> Result<(), Failure> {
-        let path = format!("/jobs/{}{}", self.id, query(&self));
-        let request = Request::get(path).wait(self.wait.unwrap_or_default());
-        client.output.one(&client.send(request).await?)
-    }
-}
-
 /// List of the jobs of a topic.
 #[derive(Debug, Args)]
 pub struct List {

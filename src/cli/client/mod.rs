@@ -1,12 +1,14 @@
 //! The commands of a client of a running server. They do not load the settings of the server.
 
 mod at;
+mod away;
 mod bulk;
 mod connection;
 mod consume;
 mod context;
 mod failure;
 mod fields;
+mod get;
 mod http;
 mod jobs;
 mod push;
@@ -50,7 +52,7 @@ pub enum Command {
     /// Delete a job
     Delete(Connected<jobs::Delete>),
     /// Print a job, or wait until it is finished, dead or gone
-    Get(Connected<jobs::Get>),
+    Get(Connected<get::Get>),
     /// Print the jobs of a topic that are in one state
     List(Connected<jobs::List>),
     /// Print all topics with their counts

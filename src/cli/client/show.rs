@@ -1,6 +1,9 @@
 //! Answers on standard output: tables for people, JSON for programs.
 
-use std::io::{self, IsTerminal};
+use std::{
+    fmt::Display,
+    io::{self, IsTerminal},
+};
 
 use clap::ValueEnum;
 use serde_json::value::RawValue;
@@ -43,7 +46,7 @@ impl Output {
             Form::Jsonl if rows.is_empty() => return Ok(()),
             Form::Jsonl => lines().collect::<Vec<_>>().join("\n"),
         };
-        Ok(output::line(text)?)
+        print(text)
     }
 
     /// Prints one answer; nothing if it is empty.
@@ -51,10 +54,18 @@ impl Output {
         let text = String::from_utf8_lossy(answer);
         match (text.trim(), self.form) {
             ("", _) => Ok(()),
-            (text, Form::Table) => Ok(output::line(fields(text, &Style::of_stdout()))?),
-            (text, _) => Ok(output::line(compact(text))?),
+            (text, Form::Table) => print(fields(text, &Style::of_stdout())),
+            (text, _) => print(compact(text)),
         }
     }
+}
+
+/// Prints a line on standard output.
+///
+/// # Errors
+/// Standard output cannot be written.
+pub fn print(text: impl Display) -> Result<(), Failure> {
+    output::line(text).map_err(|cause| Failure::Output(cause.to_string()))
 }
 
 /// Removes the white space between the tokens of JSON text. Numbers keep all their digits.

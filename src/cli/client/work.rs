@@ -1,8 +1,8 @@
 //! `work`: runs a command for each job of a topic.
 
 mod attempt;
-mod away;
 mod job;
+mod post;
 mod process;
 mod stream;
 
@@ -30,8 +30,8 @@ use tokio::{
     time::{Instant, sleep, sleep_until},
 };
 
-use self::{attempt::LAST_STEPS, away::Away, job::Job};
-use super::{at::duration, consume::Pop, failure::Failure, http::Client};
+use self::{attempt::LAST_STEPS, job::Job, post::Endpoint};
+use super::{at::duration, away::Away, consume::Pop, failure::Failure, http::Client};
 use crate::{
     cli::serve::ignores_hang_up,
     job::{Millis, Topic},
@@ -56,15 +56,19 @@ pub struct Work {
     /// Write a body that is text without its JSON quotes
     #[arg(long)]
     raw: bool,
-    /// Keep the standard output of the command as the result of the job
+    /// Keep the standard output of the command, or the JSON answer of the endpoint, as the result
+    /// of the job
     #[arg(long)]
     result: bool,
     /// Time that commands may still run after a stop; after a lost reservation, time from SIGTERM
     /// to SIGKILL
     #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "10s")]
     grace: Millis,
+    #[command(flatten)]
+    post: post::Options,
     /// The command and its arguments
-    #[arg(last = true, required = true, value_name = "COMMAND")]
+    #[arg(last = true, required_unless_present = "post", conflicts_with = "post")]
+    #[arg(value_name = "COMMAND")]
     command: Vec<OsString>,
 }
 
@@ -73,6 +77,8 @@ The command gets the body on standard input, as JSON text and a newline, and the
 DELAY_QUEUE_JOB_ID, _TOPIC, _ATTEMPT, _MAX_ATTEMPTS, _DUE_AT, _RESERVATION, _TRACEPARENT and
 _HEADER_<NAME>. Its exit code decides: 0 finishes the job, 65 buries it, 75 releases it without
 counting the attempt, any other releases it with the last lines of standard error as its error.
+
+With --post, each job is sent to a URL as the push of a topic sends it, and the answer decides.
 
 Exit codes: 0 stopped by a signal, 1 refused by the server, 2 wrong use, 5 not allowed";
 
@@ -85,16 +91,21 @@ struct Worker<'a> {
     work: &'a Work,
     stop: Stop,
     away: Away,
-    /// Ids of the jobs whose commands run.
+    /// Endpoint that gets the jobs instead of a command.
+    endpoint: Option<Endpoint>,
+    /// Ids of the jobs whose commands or requests run.
     running: RefCell<HashSet<String>>,
 }
 
 impl Work {
     pub async fn run(self, client: &Client) -> Result<(), Failure> {
-        find_command(Path::new(&self.command[0]))?;
+        let endpoint = self.post.endpoint(&self.topics)?;
+        if let Some(command) = self.command.first() {
+            find_command(Path::new(command))?;
+        }
         let (stopping, stop) = watch::channel(None);
         let (away, running) = (Away::default(), RefCell::default());
-        Worker { client, work: &self, stop, away, running }.run(&stopping).await
+        Worker { client, work: &self, stop, away, endpoint, running }.run(&stopping).await
     }
 }
 

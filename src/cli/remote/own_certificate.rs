@@ -87,50 +87,62 @@ impl ServerCertVerifier for OwnCertificates {
 mod tests {
     use std::time::Duration;
 
-    use rcgen::{BasicConstraints, CertificateParams, IsCa, KeyPair, date_time_ymd};
-    use rustls::crypto::ring;
+    use rustls::{crypto::ring, pki_types::pem::PemObject};
 
     use super::*;
 
-    /// Returns a certificate of localhost with CA:TRUE, for the year 2026.
-    fn own() -> CertificateDer<'static> {
-        let mut params = CertificateParams::new(["localhost".to_owned()]).expect("a name");
-        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        params.not_before = date_time_ymd(2026, 1, 1);
-        params.not_after = date_time_ymd(2027, 1, 1);
-        let key = KeyPair::generate().expect("a key");
-        params.self_signed(&key).expect("a certificate").der().clone()
-    }
+    /// Certificate of localhost, valid from November 2026 to November 2027, as made by `openssl req
+    /// -x509 -newkey ec -days 365 -subj /CN=localhost -addext subjectAltName=DNS:localhost`.
+    const OWN: &str = "\
+-----BEGIN CERTIFICATE-----
+MIIBkzCCATmgAwIBAgIUJj2CHn+ikjfjKemDbDAxDgO4f/QwCgYIKoZIzj0EAwIw
+FDESMBAGA1UEAwwJbG9jYWxob3N0MB4XDTI2MTEyNTIzMTgwOFoXDTI3MTEyNTIz
+MTgwOFowFDESMBAGA1UEAwwJbG9jYWxob3N0MFkwEwYHKoZIzj0CAQYIKoZIzj0D
+AQcDQgAESx/8KolRSNXOJYbrJHSbQYVwovXJQAW39vIrjiMPpi9YB6IKJukGioct
+Cfz0Ci4+dgvbDrfwCRbC2FqMjyAJoaNpMGcwHQYDVR0OBBYEFOch6LvePYxNazBQ
+mksr8YJHRc6yMB8GA1UdIwQYMBaAFOch6LvePYxNazBQmksr8YJHRc6yMA8GA1Ud
+EwEB/wQFMAMBAf8wFAYDVR0RBA0wC4IJbG9jYWxob3N0MAoGCCqGSM49BAMCA0gA
+MEUCIQCAOk+TZOU93fBI/vaxCC71aYF1FLXm2NsvCn/oFq7EzwIgP6VPTaqXR6Xg
+53Gq5Ra79w4VI5UIZlHIz8sTDYlDEZc=
+-----END CERTIFICATE-----";
+    /// Another one, made in the same way.
+    const OTHER: &str = "\
+-----BEGIN CERTIFICATE-----
+MIIBkzCCATmgAwIBAgIUXrNvonFxXqy3+9p1bm69BBZU3TIwCgYIKoZIzj0EAwIw
+FDESMBAGA1UEAwwJbG9jYWxob3N0MB4XDTI2MTEyNTIzMTgwOFoXDTI3MTEyNTIz
+MTgwOFowFDESMBAGA1UEAwwJbG9jYWxob3N0MFkwEwYHKoZIzj0CAQYIKoZIzj0D
+AQcDQgAEmfxUyg5k0LtI6E5reCJX7++YM76UD3hamEdXtctFUXl4rtLTweXNdFXQ
+fYCG3upiq74l6RQIQzvCJcQ5DTB8yKNpMGcwHQYDVR0OBBYEFCasMbJE7+Y3dfsL
+n4/1kXb61B6tMB8GA1UdIwQYMBaAFCasMbJE7+Y3dfsLn4/1kXb61B6tMA8GA1Ud
+EwEB/wQFMAMBAf8wFAYDVR0RBA0wC4IJbG9jYWxob3N0MAoGCCqGSM49BAMCA0gA
+MEUCIQCqJF2EAtk+eM6QMNLOOSw80oFxfHE+j4b4pEMJyP8rKwIgbRrXgnYy5C7f
+lW6OHg8qt9z5VgFITMUDLPPj1fyqyTw=
+-----END CERTIFICATE-----";
 
-    fn verify(
-        trusted: &CertificateDer<'static>,
-        cert: &CertificateDer<'static>,
-        host: &'static str,
-        year: u64,
-    ) -> Result<(), String> {
-        let mut roots = RootCertStore::empty();
+    fn verify(trusted: &str, host: &'static str, year: u64) -> Result<(), String> {
+        let read =
+            |pem: &str| CertificateDer::from_pem_slice(pem.as_bytes()).expect("a certificate");
+        let (trusted, mut roots) = (read(trusted), RootCertStore::empty());
         roots.add(trusted.clone()).expect("an authority");
         let provider = Arc::new(ring::default_provider());
-        let verifier =
-            OwnCertificates::new(roots, vec![trusted.clone()], provider).expect("a verifier");
+        let verifier = OwnCertificates::new(roots, vec![trusted], provider).expect("a verifier");
         let middle = Duration::from_secs((year - 1970) * 31_557_600 + 15_000_000);
-        let now = UnixTime::since_unix_epoch(middle);
-        let name = ServerName::try_from(host).expect("a name");
-        let verified = verifier.verify_server_cert(cert, &[], &name, &[], now);
+        let (now, name) = (UnixTime::since_unix_epoch(middle), ServerName::try_from(host));
+        let name = name.expect("a name");
+        let verified = verifier.verify_server_cert(&read(OWN), &[], &name, &[], now);
         verified.map(drop).map_err(|error| format!("{error:?}"))
     }
 
     #[test]
-    fn a_certificate_is_its_own_authority_only_if_trusted_and_valid() {
-        let (own, other) = (own(), own());
-        assert_eq!(verify(&own, &own, "localhost", 2026), Ok(()));
+    fn a_certificate_is_accepted_only_if_it_is_trusted_and_valid() {
+        assert_eq!(verify(OWN, "localhost", 2027), Ok(()));
         for (trusted, host, year, error) in [
-            (&other, "localhost", 2026, "CaUsedAsEndEntity"),
-            (&own, "queue.example", 2026, "NotValidForName"),
-            (&own, "localhost", 2025, "NotValidYet"),
-            (&own, "localhost", 2027, "Expired"),
+            (OTHER, "localhost", 2027, "CaUsedAsEndEntity"),
+            (OWN, "queue.example", 2027, "NotValidForName"),
+            (OWN, "localhost", 2026, "NotValidYet"),
+            (OWN, "localhost", 2028, "Expired"),
         ] {
-            let refused = verify(trusted, &own, host, year).expect_err(error);
+            let refused = verify(trusted, host, year).expect_err(error);
             assert!(refused.contains(error), "{refused}");
         }
     }

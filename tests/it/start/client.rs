@@ -136,6 +136,7 @@ fn use_all(shell: &Shell<'_>) {
     shell.one(&["pop", "t"]);
     assert!(shell.lines(&["finish", "a", "--result", "[1, 2]"]).is_empty());
     assert_eq!(shell.one(&["get", "a", "--wait", "30s"])["result"], json!([1, 2]));
+    assert_eq!(shell.one(&["get", "a", "--watch"])["state"], "finished");
     assert_eq!(shell.one(&["delete", "a", "--state", "finished"])["state"], "finished");
     shell.fails(&["get", "a"], 1, &["404 job_not_found"]);
 
@@ -160,6 +161,12 @@ fn use_all(shell: &Shell<'_>) {
     shell.one(&["push", "resume", "p"]);
     shell.one(&["push", "test", "p"]);
     assert!(shell.lines(&["push", "delete", "p"]).is_empty());
+
+    for id in ["d1", "d2", "d3"] {
+        shell.one(&["put", "late", "--id", id, "--delay", "1h"]);
+    }
+    let kick = ["kick", "--topic", "late", "--state", "delayed", "--limit", "2", "--yes"];
+    assert_eq!(shell.one(&kick), json!({"kicked": 2, "more": true}));
 
     shell.one(&["put", "t"]);
     let counted = shell.one(&["purge", "t", "--dry-run"]);
@@ -259,6 +266,33 @@ fn lines_are_put_in_batches_and_refusals_name_their_line() {
     }
     assert_eq!(text(&output.stdout).lines().count(), 1);
     shell.fails(&["put", "t", "--jsonl", &file], 2, &["--jsonl reads whole jobs"]);
+}
+
+#[test]
+fn batches_that_are_too_large_are_halved() {
+    let place = WorkDir::new();
+    let server = Logged::start(&place, "[limits]\nmax_body_bytes = 4000\nrequest_bytes = 8200\n");
+    let shell = Shell::new(&place, &server.base);
+    let line = |n: u32| {
+        let text = "x".repeat(if n == 3 { 9_000 } else { 900 });
+        format!("{{\"topic\":\"m\",\"id\":\"{n}\",\"body\":\"{text}\"}}\n")
+    };
+    let lines: String = (1..=40).map(line).collect();
+    let output = shell.run_with_input(&["put", "--jsonl", "-", "--keep-going"], &lines);
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("line 3: ") && said.contains("413 body_too_large"), "{said}");
+    assert_eq!(shell.one(&["topic", "m"])["ready"], 39, "{said}");
+}
+
+#[test]
+fn an_output_that_cannot_be_written_is_a_failure() {
+    let place = WorkDir::new();
+    let server = Logged::start(&place, "");
+    let shell = Shell::new(&place, &server.base);
+    let full = std::fs::File::options().write(true).open("/dev/full").expect("a full device");
+    let output = shell.command(&["put", "t"]).stdout(full).output().expect("runs");
+    fails(&output, 1, &["failed to write to standard output", "space"]);
 }
 
 #[test]

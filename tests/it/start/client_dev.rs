@@ -137,3 +137,20 @@ fn completions_contain_all_commands() {
         }
     }
 }
+
+#[test]
+fn each_command_has_a_manual_page() {
+    let place = WorkDir::new();
+    let shell = Shell::new(&place, "");
+    assert!(shell.lines(&["man", "man1"]).is_empty());
+    let pages = names(&place.path().join("man1"));
+    for page in ["delay-queue.1", "delay-queue-work.1", "delay-queue-push-set.1"] {
+        assert!(pages.iter().any(|name| name == page), "no {page} in {pages:?}");
+    }
+    let page = fs::read_to_string(place.path().join("man1/delay-queue-put.1")).expect("text");
+    assert!(page.contains("on\\-conflict") && page.contains("Exit codes"), "{page}");
+    place.file("file", "");
+    let output = shell.run(&["man", "file"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output.stderr).contains("failed to write manual pages to file"), "{output:?}");
+}

@@ -18,7 +18,7 @@ use crate::{
 };
 
 /// A running worker.
-struct Worker(Child);
+pub struct Worker(pub Child);
 
 impl Worker {
     fn start(shell: &Shell<'_>, options: &[&str], script: &str) -> Self {
@@ -30,7 +30,7 @@ impl Worker {
     }
 
     /// Sends SIGTERM, and waits for the end. Returns the exit code.
-    fn stop(mut self) -> Option<i32> {
+    pub fn stop(mut self) -> Option<i32> {
         let sent = Command::new("kill").arg(self.0.id().to_string()).status();
         assert!(sent.expect("kill runs").success());
         self.0.wait().expect("it ends").code()

@@ -25,6 +25,7 @@ use crate::{
 };
 
 pub const README: &str = include_str!("../../../README.md");
+const COMMAND_LINE: &str = include_str!("../../../docs/command-line.md");
 const REDIS: &str = include_str!("../../../docs/redis.md");
 const OPERATIONS: &str = include_str!("../../../docs/operations.md");
 const METRICS: &str = include_str!("../../../docs/metrics.md");
@@ -226,19 +227,27 @@ fn bin() -> String {
 fn all_documented_options_and_commands_exist() {
     let path = format!("{}:{}", bin(), std::env::var("PATH").expect("a path"));
     let ours = |line: &String| line.starts_with("delay-queue ");
-    let commands: Vec<String> = [lines(REDIS), lines(PERFORMANCE), lines(SECURITY)]
-        .concat()
-        .into_iter()
-        .filter(ours)
-        .collect();
+    let pages = [lines(REDIS), lines(PERFORMANCE), lines(SECURITY), lines(COMMAND_LINE)];
+    let commands: Vec<String> = pages.concat().into_iter().filter(ours).collect();
     assert!(commands.len() >= 8, "{commands:?}");
     for command in commands {
         // With `--help`, the command parses its options and contacts no server.
-        let command = command.split('#').next().unwrap_or_default().to_owned() + " --help";
+        let command = command.split('#').next().unwrap_or_default();
+        // Words after a dash belong to the command of a worker.
+        let (ours, theirs) = command.split_once(" -- ").unwrap_or((command, ""));
+        let command = format!("{ours} --help -- {theirs}").trim_end_matches(" -- ").to_owned();
         let ran = Command::new("bash").args(["-c", &command]).env("PATH", &path).output();
         let ran = ran.expect("bash runs");
         assert!(ran.status.success(), "{command}: {}", String::from_utf8_lossy(&ran.stderr));
     }
+}
+
+#[test]
+fn the_cheat_sheet_of_the_page_is_that_of_the_program() {
+    let place = WorkDir::new();
+    let printed = program(place.path(), &["examples"]).output().expect("the program runs");
+    let [sheet] = &blocks(section(COMMAND_LINE, "Cheat sheet"), "sh")[..] else { panic!("one") };
+    assert_eq!(String::from_utf8_lossy(&printed.stdout), *sheet);
 }
 
 #[tokio::test(flavor = "multi_thread")]

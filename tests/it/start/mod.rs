@@ -9,6 +9,7 @@ mod client;
 mod client_context;
 mod client_dev;
 mod client_input;
+mod client_post;
 mod client_top;
 mod client_work;
 mod commands;

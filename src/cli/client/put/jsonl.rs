@@ -103,7 +103,8 @@ pub async fn put(client: &Client, source: &Path, keep_going: bool) -> Result<(),
 }
 
 impl Putting<'_> {
-    /// Sends the lines of a batch, again without a line that made the server refuse all of them.
+    /// Sends the lines of a batch: in halves if they are too large, and again without a line that
+    /// made the server refuse all of them.
     async fn flush(&mut self, batch: &mut Batch) -> Result<(), Failure> {
         while !batch.lines.is_empty() {
             let jobs: Vec<&str> = batch.lines.iter().map(|(_, line)| line.as_str()).collect();
@@ -117,6 +118,16 @@ impl Putting<'_> {
                     Some(index) if index < batch.lines.len() => {
                         let (number, _) = batch.lines.remove(index);
                         self.refuse(number, &explain(&problem, index))?;
+                    }
+                    // The server accepts smaller requests only.
+                    _ if problem.status == 413 && batch.lines.len() > 1 => {
+                        let later = batch.lines.split_off(batch.lines.len() / 2);
+                        Box::pin(self.flush(batch)).await?;
+                        batch.lines = later;
+                    }
+                    _ if problem.status == 413 => {
+                        let (number, _) = batch.lines.remove(0);
+                        self.refuse(number, &problem.to_string())?;
                     }
                     _ => return Err(Failure::Refused(problem)),
                 },

@@ -88,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rates_are_recent_means_and_begin_anew_after_a_restart() {
+    fn rates_cover_the_last_seconds_and_begin_anew_after_a_restart() {
         let (start, mut series) = (Instant::now(), Series::default());
         let mut add = |second, put| {
             let totals = Totals { put, ..Totals::default() };

@@ -28,18 +28,18 @@ pub const LAST_STEPS: Duration = Duration::from_secs(2);
 
 /// Fields of a finish, release, touch or bury.
 #[derive(Default, Serialize)]
-struct Fields<'a> {
-    reservation: &'a str,
+pub struct Fields<'a> {
+    pub reservation: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
-    error: Option<String>,
+    pub error: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    result: Option<Box<RawValue>>,
+    pub result: Option<Box<RawValue>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    count_attempt: Option<bool>,
+    pub count_attempt: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    delay: Option<f64>,
+    pub delay: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    ttr: Option<f64>,
+    pub ttr: Option<f64>,
 }
 
 impl Worker<'_> {
@@ -53,6 +53,9 @@ impl Worker<'_> {
         let Some(_running) = Running::begin(&self.running, &job.id) else {
             return self.give_back(&job, START_PAUSE).await;
         };
+        if let Some(endpoint) = &self.endpoint {
+            return self.post(endpoint, &job).await;
+        }
         let mut process = match Process::start(self.work, &job) {
             Ok(process) => process,
             Err(cause) => {
@@ -85,7 +88,7 @@ impl Worker<'_> {
     }
 
     /// Touches a job until its reservation is lost.
-    async fn hold(&self, job: &Job) -> Failure {
+    pub async fn hold(&self, job: &Job) -> Failure {
         let interval = job.touch_interval();
         loop {
             sleep(interval).await;
@@ -127,13 +130,13 @@ impl Worker<'_> {
         }
     }
 
-    async fn give_back(&self, job: &Job, delay: f64) {
+    pub async fn give_back(&self, job: &Job, delay: f64) {
         let fields = Fields { delay: Some(delay), count_attempt: Some(false), ..Fields::of(job) };
         self.deliver(job, "release", fields).await;
     }
 
     /// Sends the end of an attempt until the server answers.
-    async fn deliver(&self, job: &Job, route: &str, mut fields: Fields<'_>) {
+    pub async fn deliver(&self, job: &Job, route: &str, mut fields: Fields<'_>) {
         let mut pauses = self.away.pauses();
         let mut is_unsure = false;
         loop {
@@ -194,7 +197,7 @@ impl Drop for Running<'_> {
 }
 
 impl<'a> Fields<'a> {
-    fn of(job: &'a Job) -> Self {
+    pub fn of(job: &'a Job) -> Self {
         Self { reservation: &job.reservation, ..Self::default() }
     }
 }

@@ -5,7 +5,10 @@ use std::{collections::BTreeMap, time::Duration};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use crate::cli::client::failure::Failure;
+use crate::{
+    cli::client::failure::Failure,
+    job::{Headers, Millis, Nonce, Policy, PoppedJob, TraceParent, UnixMillis},
+};
 
 /// A popped job.
 #[derive(Debug, Deserialize)]
@@ -14,11 +17,12 @@ pub struct Job {
     pub reservation: String,
     /// Time that the job is held, in seconds.
     pub ttr: f64,
+    pub attempt: u64,
     topic: String,
     body: Box<RawValue>,
-    attempt: u64,
     max_attempts: Option<u64>,
     due_at: String,
+    created_at: String,
     traceparent: Option<String>,
     #[serde(default)]
     headers: BTreeMap<String, String>,
@@ -33,6 +37,33 @@ impl Job {
     /// Returns the time between two touches.
     pub fn touch_interval(&self) -> Duration {
         Duration::try_from_secs_f64(self.ttr / 3.0).unwrap_or(Duration::from_secs(1))
+    }
+
+    /// Returns the job as a push has it.
+    ///
+    /// # Errors
+    /// A field of the answer has a form that this version does not know.
+    pub fn as_popped(&self) -> Result<PoppedJob, String> {
+        let time = |text: &str| UnixMillis::from_query(text).map_err(|error| error.to_string());
+        let headers = Headers::new(self.headers.clone().into_iter().collect());
+        let traceparent = self.traceparent.as_deref().map(str::parse::<TraceParent>).transpose();
+        Ok(PoppedJob {
+            id: self.id.parse().map_err(|error| format!("id: {error}"))?,
+            topic: self.topic.parse().map_err(|error| format!("topic: {error}"))?,
+            body: self.body.get().to_owned().into(),
+            attempt: u32::try_from(self.attempt).map_err(|error| error.to_string())?,
+            due_at: time(&self.due_at)?,
+            created_at: time(&self.created_at)?,
+            ttr: Millis::ZERO,
+            // A request shows neither: the worker itself ends the attempt.
+            reservation: Nonce::new(0).reservation(0),
+            reserved_until: time(&self.due_at)?,
+            policy: Policy {
+                headers: headers.map_err(|error| error.to_string())?,
+                traceparent: traceparent.map_err(|error| error.to_string())?,
+                ..Policy::STANDARD
+            },
+        })
     }
 
     /// Returns the standard input of the command. With `raw`, a body that is text has no quotes.
@@ -72,7 +103,7 @@ mod tests {
     #[test]
     fn a_command_gets_the_body_and_the_fields_of_its_job() {
         let json = r#"{"id":"a","topic":"t","body":"x \"y\"","attempt":2,"max_attempts":null,
-            "due_at":"2026-01-01T00:00:00.000Z","ttr":3,"reservation":"r","reserved_until":"",
+            "due_at":"2026-01-01T00:00:00.000Z","created_at":"2026-01-01T00:00:00.000Z","ttr":3,"reservation":"r","reserved_until":"",
             "headers":{"X-Tenant":"7"}}"#;
         let job = Job::read(&RawValue::from_string(json.to_owned()).expect("JSON")).expect("a job");
         assert_eq!(
