@@ -6,6 +6,7 @@ use std::error::Error;
 use super::output;
 use crate::{
     config::Settings,
+    schedules::deadline_of,
     store::{Clock, Options},
 };
 
@@ -19,7 +20,7 @@ pub fn run(settings: &Settings, repair: bool, accept_loss: bool) -> Result<(), B
         let buckets = accepted.map_err(|error| error as Box<dyn Error>)?;
         output::line(format_args!("accepted    the loss of jobs in {buckets} buckets"))?;
     }
-    let report = runtime.block_on(location.examine(options, repair));
+    let report = runtime.block_on(location.examine(options, repair, deadline_of));
     let report = report.map_err(|error| error as Box<dyn Error>)?;
     output::line(report.text.trim_end())?;
     match report.problems.len() {

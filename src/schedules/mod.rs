@@ -14,7 +14,7 @@ mod service;
 pub use self::{
     definition::{Definition, Missed, Overlap, TimingFields},
     error::ScheduleError,
-    record::{LastJob, Record},
+    record::{LastJob, Record, deadline_of},
     service::{Schedules, Shown},
 };
 

@@ -1,6 +1,6 @@
 //! Records of schedules: definition and state, as a store keeps them.
 
-use recurrence::Timing;
+use recurrence::{Invalid, Timing};
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -97,6 +97,19 @@ impl Record {
         let random = xxh3_64(format!("{name}:{}", instant.get()).as_bytes());
         instant.after(Millis::new(random % (jitter + 1)))
     }
+}
+
+/// Reads a stored schedule for an examination: returns when a server must look at it; `None` means
+/// never.
+///
+/// # Errors
+/// Why the text cannot be read.
+pub fn deadline_of(stored: &StoredSchedule) -> Result<Option<UnixMillis>, String> {
+    let record: Record = serde_json::from_str(&stored.text).map_err(|error| error.to_string())?;
+    // Whether a cron line has instants does not depend on the time from which they are counted.
+    let parsed = record.definition.timing.parse(record.next.unwrap_or(UnixMillis::new(0)));
+    parsed.map_err(|Invalid { field, message }| format!("`{field}` {message}"))?;
+    Ok(record.next)
 }
 
 /// Returns the id of the job of an instant.

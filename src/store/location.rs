@@ -4,7 +4,7 @@ use std::{error::Error, fmt::Debug, path::Path, sync::Arc};
 
 use async_trait::async_trait;
 
-use super::{OpenError, Options, Report, Store};
+use super::{OpenError, Options, Report, ScheduleReader, Store};
 
 /// Location of a store, from the settings.
 #[async_trait]
@@ -37,7 +37,8 @@ pub trait Location: Debug + Send + Sync {
     /// The store cannot be opened or written.
     async fn accept_loss(&self, options: Options) -> Result<u64, Box<dyn Error + Send + Sync>>;
 
-    /// Examines the store without creating one; repairs it if `repair` is set.
+    /// Examines the store without creating one; repairs it if `repair` is set. `read` reads its
+    /// schedules.
     ///
     /// # Errors
     /// A read failed during the examination. Faults of the store are in the report instead.
@@ -45,5 +46,6 @@ pub trait Location: Debug + Send + Sync {
         &self,
         options: Options,
         repair: bool,
+        read: ScheduleReader,
     ) -> Result<Report, Box<dyn Error + Send + Sync>>;
 }

@@ -60,7 +60,7 @@ pub use replies::{
     Next, Peek, Placed, Popped, PromoteCounts, Promoted, PutOutcome, Readied, ReadyJobs,
     Transitioned, add_ready,
 };
-pub use report::Report;
+pub use report::{Report, ScheduleReader};
 pub use requests::{
     Bury, Delete, Finish, Guarded, JobRef, KickDead, PopRequest, Promote, Purge, Release, Target,
     Touch,

@@ -2,8 +2,12 @@
 
 use std::fmt::{Display, Write as _};
 
-use super::Counts;
-use crate::job::State;
+use super::{Counts, StoredSchedule};
+use crate::job::{State, UnixMillis};
+
+/// Reads a schedule for an examination: returns when a server must look at it, `None` for never, or
+/// why it cannot be read. Stores do not interpret schedules themselves.
+pub type ScheduleReader = fn(&StoredSchedule) -> Result<Option<UnixMillis>, String>;
 
 /// Report of an examination.
 #[derive(Debug, Default)]
@@ -39,6 +43,14 @@ impl Report {
     pub fn jobs(&mut self, counts: Counts) {
         self.line("jobs", shown(counts));
     }
+}
+
+/// Returns the problem of a schedule that cannot be read.
+pub fn unreadable_schedule(name: &str, reason: &str) -> String {
+    format!(
+        "the schedule {name:?} cannot be read ({reason}): set it again, or update delay-queue if a later \
+         version wrote it"
+    )
 }
 
 /// Formats counts as words.

@@ -48,7 +48,7 @@ pub async fn open(
         if !arguments.skip_damaged {
             return Err(format!(
                 "failed to export: {count} rows or pages of the store cannot be read, with all \
-                 jobs on them; add --skip-damaged to leave these jobs out"
+                 jobs or schedules on them; add --skip-damaged to leave these out"
             )
             .into());
         }

@@ -3,16 +3,22 @@
 use std::{error::Error, fs, path::Path};
 
 use super::{FileStore, directory, repair, repair::Repaired, room};
-use crate::store::{Counts, JobReads, OpenError, Options, Report, Store, TopicPage};
+use crate::store::{
+    Counts, JobReads, OpenError, Options, Report, SchedulePage, ScheduleReader, ScheduleStore,
+    Store, StoreResult, TopicPage, report::unreadable_schedule,
+};
 
 /// Maximum number of topics per bucket whose jobs are counted.
 const MAX_TOPICS: usize = 100_000;
+/// Number of schedules per page.
+const SCHEDULES_PER_PAGE: usize = 100;
 
 /// Examines the store in `dir`; repairs it if `is_repair` and it is damaged.
 pub async fn report(
     dir: &Path,
     options: Options,
     is_repair: bool,
+    read: ScheduleReader,
 ) -> Result<Report, Box<dyn Error + Send + Sync>> {
     let mut report = Report::default();
     report.line("store", format_args!("file:{}", dir.display()));
@@ -35,7 +41,7 @@ pub async fn report(
             Err(error) => Err(error),
         };
     }
-    let (store, wrong) = match opened {
+    let (store, mut wrong) = match opened {
         Ok(opened) => opened,
         Err(OpenError::InUse { .. }) => {
             report.line("servers", "1 is using the store: stop it to examine the jobs");
@@ -58,6 +64,8 @@ pub async fn report(
     }
     report.line("buckets", store.buckets().get());
     report.jobs(sum);
+    let (schedules, unreadable) = schedules(&store, read).await?;
+    report.line("schedules", schedules);
     store.close().await;
     let advice = match wrong.is_empty() {
         true => Vec::new(),
@@ -65,7 +73,25 @@ pub async fn report(
             vec!["`doctor --repair` leaves out unreadable rows, and repairs the rest".into()]
         }
     };
+    wrong.extend(unreadable);
     Ok(report.end(&advice, wrong))
+}
+
+/// Returns the number of schedules, and the problems of those that cannot be read.
+async fn schedules(store: &FileStore, read: ScheduleReader) -> StoreResult<(u64, Vec<String>)> {
+    let (mut count, mut unreadable, mut after) = (0, Vec::new(), None);
+    loop {
+        let page = SchedulePage { prefix: String::new(), after, limit: SCHEDULES_PER_PAGE };
+        let page = store.schedules(page).await?;
+        let Some(last) = page.last() else { return Ok((count, unreadable)) };
+        after = Some(last.name.clone());
+        count += page.len() as u64;
+        for stored in page {
+            if let Err(reason) = read(&stored) {
+                unreadable.push(unreadable_schedule(stored.name.as_str(), &reason));
+            }
+        }
+    }
 }
 
 /// Returns advice if a repair lacks room: it writes all jobs again before it removes the old

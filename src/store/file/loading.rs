@@ -48,9 +48,10 @@ impl WriterState {
             index.join().unwrap_or_else(|panicked| panic::resume_unwind(panicked));
             Ok::<_, Box<dyn Error>>(loaded?)
         })?;
-        self.schedules = ScheduleIndex::load(&self.records)?;
+        let (schedules, damaged) = ScheduleIndex::load(&self.records)?;
+        self.schedules = schedules;
         self.last_serial = loaded.last_serial;
-        self.unreadable = loaded.unreadable;
+        self.unreadable = loaded.unreadable + damaged;
         for job in loaded.damaged {
             let serial = job.serial;
             if !machines[buckets.of(&job.id).index()].load_damaged(now, job) {

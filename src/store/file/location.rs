@@ -10,7 +10,7 @@ use std::{
 use async_trait::async_trait;
 
 use super::{FileStore, doctor};
-use crate::store::{Location, OpenError, Options, Report, Store};
+use crate::store::{Location, OpenError, Options, Report, ScheduleReader, Store};
 
 /// The directory of a file store.
 #[derive(Debug, Clone)]
@@ -53,7 +53,8 @@ impl Location for Directory {
         &self,
         options: Options,
         repair: bool,
+        read: ScheduleReader,
     ) -> Result<Report, Box<dyn Error + Send + Sync>> {
-        doctor::report(&self.0, options, repair).await
+        doctor::report(&self.0, options, repair, read).await
     }
 }

@@ -67,7 +67,10 @@ impl FileStore {
         if unreadable > 0 {
             // New jobs would perhaps go to one of the unreadable pages.
             writer.try_insert().map_err(|cause| damaged(&cause))?;
-            tracing::error!(unreadable, "rows or pages with jobs cannot be read: see `doctor`");
+            tracing::error!(
+                unreadable,
+                "rows or pages with jobs or schedules cannot be read: see `doctor`"
+            );
         }
         directory::sync(dir).map_err(|cause| engine(&cause))?;
         let watch = Arc::clone(&writer.watch);
@@ -94,7 +97,9 @@ impl FileStore {
         let examine = move |writer: &mut WriterState| {
             let mut wrong = writer.records.examine().map_err(StoreError::unavailable)?;
             if unreadable > 0 {
-                wrong.push(format!("{unreadable} rows or pages with jobs cannot be read"));
+                wrong.push(format!(
+                    "{unreadable} rows or pages with jobs or schedules cannot be read"
+                ));
             }
             Ok(wrong)
         };

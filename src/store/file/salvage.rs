@@ -53,7 +53,7 @@ pub struct Salvaged {
     pub damaged: u64,
     /// Unreadable pages that may have had jobs.
     pub pages: u64,
-    /// Unreadable topic settings, and unreadable pages that may have contained some.
+    /// Unreadable topic settings and schedules, and unreadable pages that may have contained some.
     pub topics: u64,
     /// Unreadable access tokens, and unreadable pages that may have contained some.
     pub tokens: u64,
@@ -80,8 +80,9 @@ impl fmt::Display for Salvaged {
         if *topics > 0 {
             write!(
                 f,
-                "{topics} settings of topics, or pages of them, are damaged: see which topics are \
-                 no longer paused or without their defaults; "
+                "{topics} settings of topics or schedules, or pages of them, are damaged: see which \
+                 topics are no longer paused or without their defaults, and which schedules are \
+                 missing; "
             )?;
         }
         write!(

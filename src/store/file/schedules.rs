@@ -25,11 +25,11 @@ pub struct ScheduleIndex {
 }
 
 impl ScheduleIndex {
-    /// Reads the index from the file.
-    pub fn load(records: &Records) -> rusqlite::Result<Self> {
+    /// Reads the index from the file; also returns the number of damaged rows.
+    pub fn load(records: &Records) -> rusqlite::Result<(Self, u64)> {
         let mut index = Self::default();
-        records.load_schedules(|name, next_at| index.set(name, Some(next_at)))?;
-        Ok(index)
+        let wrong = records.load_schedules(|name, next_at| index.set(name, Some(next_at)))?;
+        Ok((index, wrong.len() as u64))
     }
 
     /// Follows committed writes.

@@ -3,6 +3,7 @@
 
 mod contents;
 mod report;
+mod schedules;
 mod server;
 
 use std::mem;
@@ -11,6 +12,7 @@ use redis::aio::MultiplexedConnection;
 
 use self::{
     contents::{Contents, Findings},
+    schedules::Schedules,
     server::{ask, clock_difference, servers_at_work},
 };
 use super::{
@@ -27,7 +29,7 @@ use super::{
 };
 use crate::{
     job::Buckets,
-    store::{Layout, OpenError},
+    store::{Layout, OpenError, ScheduleReader},
 };
 
 /// Smallest reported difference between the clock of a Redis server and this machine's, in
@@ -47,6 +49,8 @@ pub struct Examined {
     pub buckets: u16,
     /// All masters.
     pub servers: Vec<Server>,
+    /// Number of schedules, if they could be counted.
+    pub schedules: Option<u64>,
     /// Number of running delay-queue servers, which hold a lease.
     pub at_work: u64,
     /// Problems that must be mended: a server does not start, or jobs are at risk.
@@ -68,11 +72,15 @@ pub fn spread(prefix: &str, buckets: Buckets, masters: usize) -> (usize, usize) 
     (least, counts.into_iter().max().unwrap_or_default())
 }
 
-/// Examines every server that answers; mends damaged jobs if `mend` is set.
+/// Examines every server that answers; mends damaged jobs and entries of schedules if `mend` is set.
 ///
 /// # Errors
 /// No server answers, or no Sentinel knows the master.
-pub async fn examine(options: &RedisOptions, mend: bool) -> Result<Examined, OpenError> {
+pub async fn examine(
+    options: &RedisOptions,
+    mend: bool,
+    read: ScheduleReader,
+) -> Result<Examined, OpenError> {
     let preflight = Preflight::new(options);
     let dialer = Dialer::to_redis(options)?;
     let (masters, map) = masters(options, &preflight, &dialer).await?;
@@ -129,7 +137,8 @@ pub async fn examine(options: &RedisOptions, mend: bool) -> Result<Examined, Ope
         let server = inspect(&preflight, &host, &mut connection, &own, &mut examined).await;
         examined.servers.push(server);
         if examined.layout.is_some() {
-            match contents(&options.prefix, &mut connection, &own, mend).await {
+            let read = has(&host, keys::schedules_slot(&options.prefix)).then_some(read);
+            match contents(&options.prefix, &mut connection, &own, mend, read).await {
                 Ok(found) => findings.join(found),
                 Err(cause) if cause.code() == Some("NOPERM") => {
                     let advice = "its jobs were not examined: grant this user +hscan";
@@ -180,6 +189,7 @@ impl Examined {
     }
 
     fn conclude(&mut self, findings: Findings, mend: bool, buckets: usize) {
+        self.schedules = findings.schedules;
         let (mended, wrong) = findings.into_report(mend);
         self.mended = mended;
         self.problems.extend(wrong);
@@ -266,12 +276,13 @@ async fn inspect(
     server
 }
 
-/// Examines the jobs of a server's buckets.
+/// Examines the jobs of a server's buckets; with `read`, also the schedules, which are there.
 async fn contents(
     prefix: &str,
     connection: &mut MultiplexedConnection,
     own: &[(usize, &Keys)],
     mend: bool,
+    read: Option<ScheduleReader>,
 ) -> Result<Findings, redis::RedisError> {
     let scripts = Scripts::new();
     let sets = contents::sets(connection, prefix).await?;
@@ -281,6 +292,9 @@ async fn contents(
         let of_bucket = sets.get(keys.tag()).unwrap_or(&none);
         let mut contents = Contents { connection, keys, scripts: &scripts, mend };
         findings.join(contents.examine(of_bucket).await?);
+    }
+    if let Some(read) = read {
+        Schedules { connection, prefix, read, mend }.examine(&mut findings).await?;
     }
     Ok(findings)
 }

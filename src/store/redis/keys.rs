@@ -213,6 +213,11 @@ pub fn schedules(prefix: &str) -> [String; 3] {
     ["all", "times", "names"].map(|name| Home::Schedules.key(prefix, name))
 }
 
+/// Returns the cluster slot of schedules.
+pub fn schedules_slot(prefix: &str) -> u16 {
+    slot(&Home::Schedules.key(prefix, "all"))
+}
+
 /// Returns the key in which changes of schedules are confirmed.
 pub fn confirm_schedules(prefix: &str) -> String {
     Home::Schedules.key(prefix, "confirm")

@@ -5,7 +5,7 @@ use std::{error::Error, io, path::Path, sync::Arc, time::Duration};
 use async_trait::async_trait;
 
 use super::{RedisOptions, RedisStore, doctor};
-use crate::store::{Location, OpenError, Options, Report, Store};
+use crate::store::{Location, OpenError, Options, Report, ScheduleReader, Store};
 
 #[async_trait]
 impl Location for RedisOptions {
@@ -39,7 +39,8 @@ impl Location for RedisOptions {
         &self,
         options: Options,
         repair: bool,
+        read: ScheduleReader,
     ) -> Result<Report, Box<dyn Error + Send + Sync>> {
-        Ok(doctor::report(self, options.buckets, repair).await?)
+        Ok(doctor::report(self, options.buckets, repair, read).await?)
     }
 }

@@ -15,6 +15,8 @@ struct Row {
     path: &'static str,
     /// The route needs one of these scopes. Empty if it needs no scope.
     scopes: Vec<&'static str>,
+    /// A scope that the route also needs for the topic.
+    also: Option<&'static str>,
     /// Whether the route needs no token.
     is_open: bool,
     /// Results for the own topic, another topic, a token without the scope, and no token.
@@ -28,9 +30,12 @@ fn rows() -> Vec<Row> {
         let [route, scope, own, other, lacking, none] = cells[..] else { panic!("{line}") };
         let (method, path) = route.trim_matches('`').split_once(' ').expect("a route");
         let is_open = scope == "none";
+        let (scope, also) =
+            scope.split_once(" and ").map_or((scope, None), |(one, also)| (one, Some(also)));
+        let also = also.map(|also| also.trim_matches('`'));
         let scopes = scope.split('`').filter(|word| SCOPES.contains(word)).collect();
         let method = method.parse().expect("a method");
-        Row { method, path, scopes, is_open, expected: [own, other, lacking, none] }
+        Row { method, path, scopes, also, is_open, expected: [own, other, lacking, none] }
     };
     table.map(row).collect()
 }
@@ -126,7 +131,14 @@ impl Matrix {
             self.as_root(Method::PUT, &format!("/topics/{topic}/push"), push.clone()).await;
             body = if row.method == Method::PUT { push } else { Value::Null };
         }
+        if path.starts_with("/schedules/{name}") {
+            path = path.replace("{name}", &format!("of-{topic}"));
+            let schedule = json!({"topic": topic, "every": "1d"});
+            self.as_root(Method::PUT, &format!("/schedules/of-{topic}"), schedule.clone()).await;
+            body = if row.method == Method::PUT { schedule } else { Value::Null };
+        }
         match (row.method.as_str(), row.path) {
+            ("POST", "/schedules/preview") => body = json!({"every": "1d"}),
             ("POST", "/jobs") => body = json!({"topic": topic}),
             ("POST", "/batch/jobs") => body = json!({"jobs": [{"topic": topic}]}),
             ("PUT", "/topics/{t}") => body = json!({}),
@@ -149,6 +161,14 @@ impl Matrix {
         if answer.status.as_u16() == 200 && is_batch {
             return format!("{} each", answer.json()["results"][0]["status"]);
         }
+        if answer.status.as_u16() == 200 && row.path == "/schedules" {
+            let schedule = json!({"topic": topic, "every": "1d"});
+            self.as_root(Method::PUT, &format!("/schedules/of-{topic}"), schedule).await;
+            let list = self.send(token, Method::GET, "/schedules", Value::Null).await.json();
+            let all = list["schedules"].as_array().expect("schedules");
+            let is_there = all.iter().any(|one| one["topic"] == *topic);
+            return if is_there { "200" } else { "left out" }.to_owned();
+        }
         if answer.status.as_u16() == 200 && row.path == "/topics" {
             self.job(topic, "").await;
             let list =
@@ -163,9 +183,14 @@ impl Matrix {
                 let problem = answer.problem(403, "forbidden");
                 let detail = problem["detail"].as_str().expect("text");
                 let named = |scope: &&str| detail.contains(&format!("`{scope}`"));
-                assert!(row.scopes.iter().all(named), "{detail}");
+                let lacks = if row.also.iter().any(named) { row.also } else { None };
+                assert!(lacks.is_some() || row.scopes.iter().all(named), "{detail}");
                 let challenge = answer.headers["www-authenticate"].to_str().expect("text");
-                assert!(challenge.contains(&format!("scope=\"{}\"", row.scopes[0])), "{challenge}");
+                let lacks = format!("scope=\"{}\"", lacks.unwrap_or(row.scopes[0]));
+                assert!(challenge.contains(&lacks), "{challenge}");
+            }
+            404 if row.path.starts_with("/schedules") => {
+                drop(answer.problem(404, "schedule_not_found"));
             }
             404 => drop(answer.problem(404, "job_not_found")),
             _ => {}
@@ -191,6 +216,8 @@ pub async fn every_route_answers_each_scope_as_the_table_says(server: Server) {
         let patterns = if scope == "admin" { "*" } else { "own.*" };
         tokens.push((scope, matrix.token(scope, json!({scope: [patterns]})).await));
     }
+    let both = json!({"manage": ["own.*"], "put": ["own.*"]});
+    let both = matrix.token("both", both).await;
     let wrong = SecretToken::generate().expect("randomness");
     let mut differ = Vec::new();
     for row in rows() {
@@ -207,8 +234,14 @@ pub async fn every_route_answers_each_scope_as_the_table_says(server: Server) {
             compare("without a token".to_owned(), found, row.expected[3]);
         }
         for (scope, token) in &tokens {
+            let suffices = row.is_open || row.scopes.contains(scope);
+            if let Some(also) = row.also.filter(|_| suffices) {
+                assert_eq!((*scope, also), ("manage", "put"), "{}", row.path);
+                let found = matrix.call(&row, Some(token), "own.a").await;
+                compare("by manage without put".to_owned(), found, row.expected[2]);
+            }
+            let token = if row.also.is_some() && suffices { &both } else { token };
             for (index, topic) in [(0, "own.a"), (1, "other")] {
-                let suffices = row.is_open || row.scopes.contains(scope);
                 let expected = row.expected[if suffices { index } else { 2 }];
                 let found = matrix.call(&row, Some(token), topic).await;
                 compare(format!("by {scope} on {topic}"), found, expected);

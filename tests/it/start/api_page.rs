@@ -11,7 +11,7 @@ pub const PAGE: &str = include_str!("../../../docs/api.md");
 const SETTINGS: &str = include_str!("../../../config/default.toml");
 
 /// Fields whose values differ from one run to the next.
-const VARYING: [&str; 17] = [
+const VARYING: [&str; 19] = [
     "at",
     "paused_until",
     "due_at",
@@ -28,6 +28,8 @@ const VARYING: [&str; 17] = [
     "ended_at",
     "lateness",
     "next_due_at",
+    "next",
+    "last",
     "token",
 ];
 

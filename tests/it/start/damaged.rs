@@ -374,3 +374,39 @@ async fn create_store_with_all_states(dir: &Path) {
     server.signal("-TERM");
     assert_eq!(server.wait(), Some(0));
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_repaired_store_keeps_its_schedules_and_names_damaged_ones() {
+    let place = tempfile::tempdir().expect("a temporary folder");
+    let mut server = Process::start(place.path(), &[]).await;
+    for name in ["daily", "hourly"] {
+        let schedule = json!({"topic": "t", "cron": format!("@{name}"), "missed": "all"});
+        assert_eq!(server.put(&format!("/schedules/{name}"), schedule).await, Some(201));
+    }
+    let daily = server.get("/schedules/daily").await.1;
+    server.signal("-TERM");
+    assert_eq!(server.wait(), Some(0));
+    let file = rusqlite::Connection::open(place.path().join("data/jobs.db")).expect("opened");
+    let damage =
+        "UPDATE topics SET defaults = replace(defaults, 't', 'u') WHERE topic LIKE '%hourly'";
+    assert_eq!(file.execute(damage, ()).expect("updated"), 1);
+    drop(file);
+
+    let said = text(&run(place.path(), &["doctor"]));
+    for words in
+        ["schedules   1", "to repair", "schedule hourly", "has changed since it was written"]
+    {
+        assert!(said.contains(words), "{said}");
+    }
+    let refused = run(place.path(), &["export", "a.ndjson"]);
+    assert_eq!(refused.status.code(), Some(1), "{}", text(&refused));
+    assert!(text(&refused).contains("jobs or schedules on them; add --skip-damaged"));
+    let skipping = run(place.path(), &["export", "a.ndjson", "--skip-damaged"]);
+    assert!(text(&skipping).contains("and 1 schedules to a.ndjson"), "{}", text(&skipping));
+    let repaired = run(place.path(), &["doctor", "--repair"]);
+    assert!(repaired.status.success(), "{}", text(&repaired));
+    assert!(text(&repaired).contains("which schedules are missing"), "{}", text(&repaired));
+    let server = Process::start(place.path(), &[]).await;
+    assert_eq!(server.get("/schedules/daily").await.1, daily);
+    assert_eq!(server.get("/schedules/hourly").await.0, 404);
+}

@@ -408,3 +408,52 @@ async fn a_lost_layout_is_rewritten_with_the_set_number_of_buckets() {
     let server = Process::start(place.path(), &["--config", &file]).await;
     assert_eq!(server.get("/jobs/a").await.1["state"], "delayed", "the remaining job is not found");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn doctor_finds_and_repairs_entries_of_schedules() {
+    let (place, redis) = (WorkDir::new(), Redis::start());
+    let settings = store(&redis.url(), "");
+    let file = place.file("filled.toml", &settings);
+    let mut server = Process::start(place.path(), &["--config", &file]).await;
+    for name in ["late", "lost", "nameless", "sound"] {
+        let yearly = json!({"topic": "t", "cron": "@yearly"});
+        assert_eq!(server.put(&format!("/schedules/{name}"), yearly).await, Some(201));
+    }
+    let paused = server.put("/schedules/paused", json!({"topic": "t", "every": "1d"})).await;
+    assert_eq!(paused, Some(201));
+    assert!(server.post("/schedules/paused/pause", json!({})).await.is_some());
+    server.signal("-TERM");
+    assert_eq!(server.wait(), Some(0));
+    place.assert_healthy(&settings, &["schedules   5"]);
+
+    let ask = |line: &str| {
+        let words: Vec<&str> = line.split(' ').collect();
+        ask(redis.port(), &words).expect("an answer")
+    };
+    let before = dump(&redis);
+    ask("ZADD {dq:schedules}:times 90000000000000 late");
+    ask("ZREM {dq:schedules}:times lost");
+    ask("ZREM {dq:schedules}:names nameless");
+    ask("ZADD {dq:schedules}:names 0 gone");
+    ask("ZADD {dq:schedules}:times 90000000000000 gone");
+    let damaged = dump(&redis);
+    place.assert_problem(
+        &settings,
+        &[
+            "1 schedules are missing from the list of names: run doctor --repair",
+            "2 schedules are unknown to the timer, or have too late a time there",
+            "2 names of schedules have no schedule",
+        ],
+    );
+    assert_eq!(dump(&redis), damaged, "the doctor has changed the store");
+    assert!(place.run(&settings, &[], &["doctor", "--repair"]).status.success());
+    assert_eq!(dump(&redis), before);
+    place.assert_healthy(&settings, &["schedules   5"]);
+
+    ask("HSET {dq:schedules}:all lost {}");
+    let words = ["the schedule \"lost\" cannot be read (missing field `topic`", "set it again"];
+    place.assert_problem(&settings, &words);
+    ask("DEL {dq:schedules}:names");
+    ask("LPUSH {dq:schedules}:names x");
+    place.assert_problem(&settings, &["{dq:schedules}:names must be a sorted set: rename it"]);
+}

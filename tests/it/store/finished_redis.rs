@@ -7,6 +7,7 @@ use delay_queue::{
         Bucket, JobId, Millis, NewJob, OnConflict, Outcome, PoppedJob, Refusal, Reservation, State,
         Topics,
     },
+    schedules::deadline_of,
     store::{Finish, JobRef, Location as _, Options, redis::RedisOptions},
 };
 
@@ -137,7 +138,7 @@ async fn repaired(bench: &Bench) -> String {
     let tag = keys.lines().filter_map(|key| key.strip_prefix("{fresh:")).next().expect("a key");
     let number = tag.split(':').next().expect("a number");
     let doctor = RedisOptions::new(redis.url().parse().expect("a URL"), &format!("fresh:{number}"));
-    let report = doctor.examine(Options::new(None, bench.clock.clone()), true).await;
+    let report = doctor.examine(Options::new(None, bench.clock.clone()), true, deadline_of).await;
     let report = report.expect("examined");
     assert_eq!(report.problems, Vec::<String>::new(), "{}", report.text);
     report.text

@@ -11,6 +11,7 @@ use std::{collections::BTreeSet, fs, panic::AssertUnwindSafe, path::Path};
 
 use delay_queue::{
     job::{Job, Millis, NewJob, OnConflict, Priority, Reservation, Schedule, State, Topics},
+    schedules::deadline_of,
     store::{
         Delete, JobFilter, JobRange, JobRef, Location as _, Options, Selection, Steps, Target,
         TokenChange, TopicPage, redis::RedisOptions,
@@ -645,7 +646,7 @@ async fn check_repairs(redis: &mut WatchedRedis) -> Vec<String> {
     redis.ask(&["SCRIPT", "FLUSH"]);
     let untouched = redis.contents();
     redis.may_write(false);
-    let cut_off = doctor.examine(options(), true).await;
+    let cut_off = doctor.examine(options(), true, deadline_of).await;
     assert!(
         !cut_off.is_ok_and(|report| report.problems.is_empty()),
         "the repair succeeded without the right to write"
@@ -654,7 +655,7 @@ async fn check_repairs(redis: &mut WatchedRedis) -> Vec<String> {
     assert_eq!(redis.contents(), untouched);
     redis.ask(&["SCRIPT", "FLUSH"]);
     redis.received_commands();
-    let report = doctor.examine(options(), true).await.expect("mended");
+    let report = doctor.examine(options(), true, deadline_of).await.expect("mended");
     assert_eq!(report.problems, Vec::<String>::new(), "{}", report.text);
     let (commands, once) = (redis.received_commands(), redis.contents());
     assert_ne!(once, untouched);

@@ -188,11 +188,11 @@ fn schedules_out_of_order_and_twice_are_refused() {
 }
 
 const SCHEDULES: [&str; 2] = [
-    r#"{"name":"a.b","topic":"t","every":0.25,"body":"null","policy":{},"next":"2026-01-31T12:00:00.250Z"}"#,
+    r#"{"name":"a.b","topic":"t","every":1.25,"body":"null","policy":{},"next":"2026-01-31T12:00:00.250Z"}"#,
     WHOLE_SCHEDULE,
 ];
 
-pub const WHOLE_SCHEDULE: &str = r#"{"name":"report","topic":"reports","cron":"0 9 * * MON-FRI","timezone":"Europe/Berlin","start":"2026-01-01T00:00:00.000Z","end":"2031-01-01T00:00:00.000Z","jitter":30.0,"overlap":"skip","missed":"all","body":"{ \"a\":1e2 }","policy":{"priority":7,"ttr":90.0},"headers":{"x-a":"b"},"traceparent":"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01","paused":true,"put_until":"2026-01-29T08:00:00.000Z","last":{"instant":"2026-01-30T08:00:00.000Z","due_at":"2026-01-30T08:00:07.123Z"}}"#;
+const WHOLE_SCHEDULE: &str = r#"{"name":"report","topic":"reports","cron":"0 9 * * MON-FRI","timezone":"Europe/Berlin","start":"2026-01-01T00:00:00.000Z","end":"2031-01-01T00:00:00.000Z","jitter":30,"overlap":"skip","missed":"all","body":"{ \"a\":1e2 }","policy":{"priority":7,"ttr":90},"headers":{"x-a":"b"},"traceparent":"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01","paused":true,"put_until":"2026-01-29T08:00:00.000Z","last":{"instant":"2026-01-30T08:00:00.000Z","due_at":"2026-01-30T08:00:07.123Z"}}"#;
 
 fn pinned() -> Job {
     Job {

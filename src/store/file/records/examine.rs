@@ -18,6 +18,8 @@ impl Records {
             let damaged = self.damaged.len();
             wrong.push(format!("{damaged} jobs are damaged; they are kept as dead or finished"));
         }
+        let schedules = self.load_schedules(|_, _| {})?;
+        wrong.extend(schedules.iter().map(|cause| format!("a schedule is damaged: {cause}")));
         Ok(wrong)
     }
 

@@ -29,23 +29,24 @@ pub fn schedule_of_row(
 }
 
 impl Records {
-    /// Passes each schedule to `take`; skips damaged rows.
+    /// Passes each schedule to `take`; skips damaged rows, and returns what is wrong with them.
     pub fn load_schedules(
         &self,
         mut take: impl FnMut(ScheduleName, Option<UnixMillis>),
-    ) -> rusqlite::Result<()> {
+    ) -> rusqlite::Result<Vec<String>> {
         // Bypasses the index, which may be damaged while the rows are sound.
         let sql = format!(
             "SELECT topic, paused, defaults, checksum FROM topics NOT INDEXED WHERE NOT {NO_SCHEDULE}"
         );
         let mut statement = self.connection.prepare(&sql)?;
-        let mut rows = statement.query(())?;
+        let (mut rows, mut wrong) = (statement.query(())?, Vec::new());
         loop {
             match rows.next().and_then(|row| row.map(schedule).transpose()) {
-                Ok(None) => return Ok(()),
+                Ok(None) => return Ok(wrong),
                 Ok(Some((name, new))) => take(name, new.next_at),
                 Err(cause) if self.is_damage(&cause) => {
                     tracing::error!(%cause, "skipped a damaged schedule");
+                    wrong.push(cause.to_string());
                 }
                 Err(cause) => return Err(cause),
             }

@@ -45,23 +45,33 @@ pub struct Findings {
     counts: BTreeMap<&'static str, usize>,
     /// Keys of a wrong type that were deleted and created again.
     remade: Vec<String>,
-    /// Keys of a wrong type that only the operator can mend, each with instructions.
-    keys: Vec<String>,
+    /// Keys of a wrong type and unreadable schedules, which only the operator can mend, each with
+    /// instructions.
+    left: Vec<String>,
+    /// Number of schedules, if they were examined.
+    pub schedules: Option<u64>,
 }
 
 impl Findings {
-    fn add(&mut self, kinds: &[&'static str], codes: &[usize]) {
+    /// Counts the problems with these codes, of which 0 is none.
+    pub fn add(&mut self, kinds: &[&'static str], codes: &[usize]) {
         for code in codes.iter().filter(|&&code| code > 0) {
             let kind = kinds.get(code - 1).copied().unwrap_or("problems are of an unknown kind");
             *self.counts.entry(kind).or_default() += 1;
         }
     }
 
+    /// Adds a problem that only the operator can mend.
+    pub fn leave(&mut self, problem: String) {
+        self.left.push(problem);
+    }
+
     pub fn join(&mut self, other: Self) {
         let add = |(kind, count)| *self.counts.entry(kind).or_default() += count;
         other.counts.into_iter().for_each(add);
         self.remade.extend(other.remade);
-        self.keys.extend(other.keys);
+        self.left.extend(other.left);
+        self.schedules = self.schedules.or(other.schedules);
     }
 
     /// Returns the mended problems, and the remaining ones with instructions.
@@ -73,7 +83,7 @@ impl Findings {
                 (Vec::new(), counts.map(|what| format!("{what}: run doctor --repair")).collect())
             }
         };
-        (mended, left.into_iter().chain(self.keys).collect())
+        (mended, left.into_iter().chain(self.left).collect())
     }
 }
 
@@ -137,7 +147,7 @@ impl Contents<'_> {
         if !has_pool && !sets.is_empty() {
             // The pool may be on another node, so everything is kept.
             let tag = self.keys.tag();
-            findings.keys.push(format!(
+            findings.left.push(format!(
                 "{tag} has ids but no pool, so nothing is repaired there: if its slot is moving, finish \
                  the move, otherwise restore a backup"
             ));
@@ -157,7 +167,7 @@ impl Contents<'_> {
                     let key = self.keys.topic(set.0, &set.1);
                     let wrong = self.wrong_type(&key, "sorted set").await;
                     let how = "rename it, then run doctor --repair to restore the jobs";
-                    findings.keys.push(format!("{wrong}: {how}"));
+                    findings.left.push(format!("{wrong}: {how}"));
                 } else {
                     sound.push(set);
                     findings.add(&OF_SETS, &[code]);
@@ -215,7 +225,7 @@ impl Contents<'_> {
             }
             let wrong = self.wrong_type(key, kind).await;
             if let Some(how) = how {
-                findings.keys.push(format!("{wrong}: {how}"));
+                findings.left.push(format!("{wrong}: {how}"));
             } else if self.mend {
                 // The contents of this key follow from the sets of the topics.
                 let deleted: Result<u64, RedisError> = self.ask(redis::cmd("DEL").arg(key)).await;
@@ -226,12 +236,12 @@ impl Contents<'_> {
                         continue;
                     }
                     Err(cause) => {
-                        findings.keys.push(format!("{wrong}: failed to delete it: {cause}"))
+                        findings.left.push(format!("{wrong}: failed to delete it: {cause}"))
                     }
                 }
             } else {
                 let how = "doctor --repair deletes it and rebuilds it from its topics";
-                findings.keys.push(format!("{wrong}: {how}"));
+                findings.left.push(format!("{wrong}: {how}"));
             }
             can_go_on &= *key == keys.incarnation;
         }

@@ -6,7 +6,7 @@ use super::{Examined, examine, spread};
 use crate::{
     job::{Buckets, BucketsError},
     store::{
-        Counts, Report,
+        Counts, Report, ScheduleReader,
         redis::{Ack, RedisOptions},
         report::shown,
     },
@@ -17,10 +17,11 @@ pub async fn report(
     options: &RedisOptions,
     asked: Option<Buckets>,
     mend: bool,
+    read: ScheduleReader,
 ) -> Result<Report, BucketsError> {
     let mut report = Report::default();
     report.line("store", format_args!("{} (prefix {:?})", options.url, options.prefix));
-    let mut found = match examine(options, mend).await {
+    let mut found = match examine(options, mend, read).await {
         Ok(found) => found,
         Err(error) => return Ok(report.end(&[], vec![error.to_string()])),
     };
@@ -50,6 +51,9 @@ pub async fn report(
     spread_lines(&mut report, &options.prefix, &found)?;
     let sum = found.servers.iter().fold(Counts::default(), |sum, server| sum.plus(server.counts));
     report.jobs(sum);
+    if let Some(schedules) = found.schedules {
+        report.line("schedules", schedules);
+    }
     report.line("servers", format_args!("{} of delay-queue running", found.at_work));
     report.line(
         "ack",
