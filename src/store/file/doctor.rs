@@ -77,7 +77,7 @@ pub async fn report(
     Ok(report.end(&advice, wrong))
 }
 
-/// Returns the number of schedules, and the problems of those that cannot be read.
+/// Returns the number of schedules, and the problem of each one that cannot be read.
 async fn schedules(store: &FileStore, read: ScheduleReader) -> StoreResult<(u64, Vec<String>)> {
     let (mut count, mut unreadable, mut after) = (0, Vec::new(), None);
     loop {

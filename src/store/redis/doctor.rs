@@ -72,7 +72,8 @@ pub fn spread(prefix: &str, buckets: Buckets, masters: usize) -> (usize, usize) 
     (least, counts.into_iter().max().unwrap_or_default())
 }
 
-/// Examines every server that answers; mends damaged jobs and entries of schedules if `mend` is set.
+/// Examines every server that answers; mends damaged jobs and entries of schedules if `mend` is
+/// set.
 ///
 /// # Errors
 /// No server answers, or no Sentinel knows the master.
