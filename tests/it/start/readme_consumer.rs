@@ -18,7 +18,10 @@ use crate::{
 /// body; the worker does not wait for it at the end.
 const SLEEP: &[(&str, &str)] = &[
     ("from delay_queue", "import time\nfrom delay_queue"),
-    ("print(\"closing order\", job.body[\"order\"])", "print(job.id, flush=True); time.sleep(job.body)"),
+    (
+        "print(\"closing order\", job.body[\"order\"])",
+        "print(job.id, flush=True); time.sleep(job.body)",
+    ),
     ("concurrency=16", "concurrency=1, grace=0"),
 ];
 
@@ -38,7 +41,8 @@ impl Consumer {
             text = text.replace(old, new);
         }
         let mut python = Command::new("python3");
-        let packages = ["clients/python/src", "target/clients-python"].map(|path| root().join(path));
+        let packages =
+            ["clients/python/src", "target/clients-python"].map(|path| root().join(path));
         let packages = std::env::join_paths(packages).expect("paths without a colon");
         python.env("PYTHONPATH", packages).env("PYTHONDONTWRITEBYTECODE", "1");
         let started = python.args(["-c", &text]).stdout(Stdio::piped()).spawn();
