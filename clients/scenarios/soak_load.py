@@ -17,8 +17,9 @@ class Load:
     def __init__(self, driver, seed):
         self.driver, self.seed = driver, seed
         self.stop, self.lock = threading.Event(), threading.Lock()
-        #: By id: the topic and whether the handler always fails.
-        self.put, self.cancelled, self.unknown, self.refused_cancels = {}, {}, set(), 0
+        #: By id: the topic and whether the handler always fails; when the put began and was answered, in Unix ms.
+        self.put, self.calls = {}, {}
+        self.cancelled, self.unknown, self.refused_cancels = {}, set(), 0
         self.failed_puts = []
 
     def produce(self, number):
@@ -27,6 +28,7 @@ class Load:
         while not self.stop.is_set():
             topic = random_.choice(TOPICS)
             put, fails = getattr(self, topic)(random_)
+            began = time.time() * 1000
             try:
                 id = self.driver.put(topic, **put)["id"]
             except DriverError as error:
@@ -34,6 +36,7 @@ class Load:
                 continue
             with self.lock:
                 self.put[id] = (topic, fails)
+                self.calls[id] = (began, time.time() * 1000)
             if topic == "orders" and random_.random() < 0.25:
                 time.sleep(random_.uniform(0, 2))
                 self.cancel(id)
