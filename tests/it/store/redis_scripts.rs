@@ -10,11 +10,15 @@
 use std::{collections::BTreeSet, fs, panic::AssertUnwindSafe, path::Path};
 
 use delay_queue::{
-    job::{Job, Millis, NewJob, OnConflict, Priority, Reservation, Schedule, State, Topics},
+    job::{
+        Job, Millis, NewJob, OnConflict, Priority, Reservation, Schedule, ScheduleName, State,
+        Topics,
+    },
     schedules::deadline_of,
     store::{
-        Delete, JobFilter, JobRange, JobRef, Location as _, Options, Selection, Steps, Target,
-        TokenChange, TopicPage, redis::RedisOptions,
+        Delete, Fired, Firing, JobFilter, JobRange, JobRef, Location as _, NewSchedule, Options,
+        ScheduleChange, ScheduleChanged, Selection, Steps, StoredSchedule, Target, TokenChange,
+        TopicPage, redis::RedisOptions,
     },
 };
 use futures::FutureExt as _;
@@ -643,6 +647,7 @@ async fn check_repairs(redis: &mut WatchedRedis) -> Vec<String> {
     let url = format!("redis://127.0.0.1:{}/", redis.port).parse().expect("a URL");
     let doctor = RedisOptions::new(url, &prefix);
     let options = || Options::new(None, bench.clock.clone());
+    redis.ask(&["ZADD", &format!("{{{prefix}:schedules}}:names"), "0", "gone"]);
     redis.ask(&["SCRIPT", "FLUSH"]);
     let untouched = redis.contents();
     redis.may_write(false);
@@ -668,6 +673,49 @@ async fn check_repairs(redis: &mut WatchedRedis) -> Vec<String> {
         files.extend(files_of(&command[1]));
     }
     assert_eq!(redis.contents(), once, "a repeated repair has changed the store");
+    files
+}
+
+/// Checks that a change and a firing of a schedule are made completely or not at all, and that a
+/// repeated one changes nothing. Returns the files of their scripts.
+async fn check_schedules(redis: &mut WatchedRedis) -> Vec<String> {
+    let bench = redis.bench.fresh().await;
+    let new = |text: &str| NewSchedule { text: text.to_owned(), next_at: Some(bench.now()) };
+    let name = || "s".parse::<ScheduleName>().expect("a name");
+    let change = || vec![ScheduleChange { name: name(), old: None, new: Some(new("one")) }];
+    let fire = || {
+        let schedule = StoredSchedule { name: name(), text: "one".to_owned() };
+        let firing = Firing { schedule, new: new("two"), job: job("s:1", "t") };
+        bench.store.call_in::<verb::Fire>(bench.bucket(&id("s:1")), vec![firing])
+    };
+    redis.ask(&["SCRIPT", "FLUSH"]);
+    let untouched = redis.contents();
+    redis.may_write(false);
+    bench.store.change_schedules(change()).await.expect_err("the user has no right to write");
+    redis.may_write(true);
+    assert_eq!(redis.contents(), untouched);
+    reconnect(&bench).await;
+    redis.received_commands();
+    let changed = bench.store.change_schedules(change()).await.expect("changed");
+    assert_eq!(changed, [ScheduleChanged::Done]);
+    let (mut commands, created) = (redis.received_commands(), redis.contents());
+    redis.may_write(false);
+    fire().await.expect_err("the user has no right to write");
+    redis.may_write(true);
+    assert_eq!(redis.contents(), created);
+    reconnect(&bench).await;
+    redis.ask(&["SCRIPT", "FLUSH"]);
+    redis.received_commands();
+    let fired = fire().await.expect("fired");
+    assert!(matches!(fired[..], [Ok(Fired::Placed(_))]), "{fired:?}");
+    commands.extend(redis.received_commands());
+    let once = redis.contents();
+    let mut files = Vec::new();
+    for (_, words) in commands.iter().filter(|command| is_script(command)) {
+        redis.ask_again(words);
+        files.extend(files_of(&words[1]));
+    }
+    assert_eq!(redis.contents(), once, "a repeated firing has changed the store");
     files
 }
 
@@ -769,6 +817,7 @@ async fn every_script_changes_the_state_once_or_not_at_all() {
     assert_eq!(failed, 0, "{failed} cases failed; see above");
     covered.extend(check_reading_scripts(&mut redis).await);
     covered.extend(check_repairs(&mut redis).await);
+    covered.extend(check_schedules(&mut redis).await);
     covered.extend(check_refused_lease(&mut redis).await);
     covered.extend(check_accepted_loss(&mut redis).await);
     let all: BTreeSet<String> = scripts().into_iter().map(|(name, _)| name).collect();
