@@ -85,7 +85,7 @@ RULES = [
     # The syntax of URLs, and addresses that are not public.
     "`url` is (invalid|not allowed): ",
     # Limits of durations as text, and maximum lengths of texts in bytes.
-    "`(.*ttr|wait|expires_after|timeout|batch.linger)` must be ",
+    "`(.*ttr|wait|remember|finished_retention|expires_after|timeout|batch.linger)` must be ",
     "must be a duration from 0 to ten years",
     "must be at least one millisecond",
     "`for` must be longer than 0",
