@@ -23,6 +23,7 @@ pub struct Job {
     max_attempts: Option<u64>,
     due_at: String,
     created_at: String,
+    scheduled_at: Option<String>,
     traceparent: Option<String>,
     #[serde(default)]
     headers: BTreeMap<String, String>,
@@ -60,6 +61,7 @@ impl Job {
             reserved_until: time(&self.due_at)?,
             policy: Policy {
                 headers: headers.map_err(|error| error.to_string())?,
+                scheduled_at: self.scheduled_at.as_deref().map(time).transpose()?,
                 traceparent: traceparent.map_err(|error| error.to_string())?,
                 ..Policy::STANDARD
             },
