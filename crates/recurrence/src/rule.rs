@@ -17,7 +17,7 @@ use crate::{
 
 /// Ten years of 365.25 days, in milliseconds: the longest interval, and the reach of a search.
 const TEN_YEARS: u64 = 315_576_000_000;
-/// Last instant of a cron line, in Unix seconds: the end of the year 9998, shortly before the last
+/// Last instant, in Unix seconds: the end of the year 9998, shortly before the last
 /// date of jiff.
 const LAST_SECOND: i64 = 253_370_764_799;
 
@@ -85,7 +85,7 @@ impl Rule {
                 }
                 rule.clock.last(to, since).map(millis)
             }
-            Self::Every(every) => every.last(to),
+            Self::Every(every) => every.last(to.min(millis(LAST_SECOND))),
         }
     }
 
