@@ -65,7 +65,7 @@ impl Verifier {
     ///
     /// # Errors
     ///
-    /// What does not verify.
+    /// The part that does not verify, and why.
     pub fn verify(&self, headers: &HeaderMap, body: &[u8]) -> Result<(), SignatureError> {
         self.verify_at(time::now(), headers, body)
     }
@@ -74,7 +74,7 @@ impl Verifier {
     ///
     /// # Errors
     ///
-    /// What does not verify.
+    /// The part that does not verify, and why.
     pub fn verify_at(
         &self,
         now: SystemTime,

@@ -232,7 +232,7 @@ impl Work {
             self.firings.iter().map(|firing| firing.schedule.clone()).collect();
         let firings = std::mem::take(&mut self.firings);
         let results = shared.queue.fire(firings).await;
-        let (mut contested, mut failed) = (false, None);
+        let mut contested = false;
         for ((schedule, instant), result) in
             schedules.into_iter().zip(std::mem::take(&mut self.instants)).zip(results)
         {
@@ -245,21 +245,14 @@ impl Work {
                 Ok(Fired::Stale) => contested = true,
                 Err(error) => {
                     // The other schedules must not wait for a bucket that fails.
+                    tracing::debug!(name = %schedule.name, %error, "a job was not put; trying again");
                     self.look_again(schedule, Some(now.after(RETRY)));
-                    failed = Some(error);
                 }
             }
         }
         if !self.changes.is_empty() {
             shared.queue.advance_schedules(self.changes).await?;
         }
-        match failed {
-            // Their schedules get another look later.
-            Some(error) => {
-                tracing::debug!(%error, "jobs of schedules were not put; trying again");
-                Ok(contested)
-            }
-            None => Ok(contested),
-        }
+        Ok(contested)
     }
 }
