@@ -127,21 +127,25 @@ impl Schedules {
         Ok(shown.collect())
     }
 
-    /// Changes a schedule: `change` gets the present record and the store's time, and returns the
-    /// new record; `None` removes the schedule. It is called again if another client was faster.
+    /// Changes a schedule: `change` gets the present record, or the error that it cannot be read,
+    /// and the store's time. It returns the new record; `None` removes the schedule. It is called
+    /// again if another client was faster.
     ///
     /// # Errors
     /// The refusal of `change`, or any [`ScheduleError`].
     pub async fn change<E: From<ScheduleError>>(
         &self,
         name: &ScheduleName,
-        mut change: impl FnMut(Option<Record>, UnixMillis) -> Result<Option<Record>, E>,
+        mut change: impl FnMut(
+            Result<Option<Record>, ScheduleError>,
+            UnixMillis,
+        ) -> Result<Option<Record>, E>,
     ) -> Result<Option<Record>, E> {
         let now = self.now().await?;
         for _ in 0..MAX_TRIES {
             let stored = self.shared.queue.schedule(name.clone()).await;
             let stored = stored.map_err(ScheduleError::from)?;
-            let old = stored.as_ref().map(Record::parse).transpose()?;
+            let old = stored.as_ref().map(Record::parse).transpose();
             let record = change(old, now)?;
             let new = record.as_ref().map(|record| written(name, record)).transpose()?;
             let old = stored.map(|stored| stored.text);

@@ -135,6 +135,20 @@ impl Identity {
         )))
     }
 
+    /// Checks that the caller may put jobs into all topics.
+    ///
+    /// # Errors
+    /// 403 `forbidden`: the token lacks the scope `put` for some topics.
+    pub fn may_put_everywhere(&self) -> Result<(), Problem> {
+        let Some(token) = &self.token else { return Ok(()) };
+        if token.scopes.of(Scope::Put) == Some(&Topics::ALL) {
+            return Ok(());
+        }
+        let detail = "this request needs the scope `put` for all topics (\"*\")";
+        let problem = Problem::new(Code::Forbidden, detail);
+        Err(Problem { challenge: Some(Challenge::Scope(Scope::Put)), ..problem })
+    }
+
     /// Returns the names of the route's scopes: "`manage` or `cancel`".
     fn names(&self) -> String {
         self.scopes.iter().map(|scope| format!("`{scope}`")).collect::<Vec<_>>().join(" or ")

@@ -105,6 +105,14 @@ pub async fn put(
     let topics = identity.topics()?;
     let mut status = StatusCode::OK;
     let set = app.schedules.change(&name, |old, now| {
+        status = if matches!(old, Ok(None)) { StatusCode::CREATED } else { StatusCode::OK };
+        let old = match old {
+            Err(ScheduleError::Unreadable(..)) => {
+                may_set_all(&identity)?;
+                None
+            }
+            old => old?,
+        };
         if old.as_ref().is_some_and(|old| !topics.allows(&old.definition.topic)) {
             let detail = format!("a schedule of another topic has the name {name:?}");
             return Err(Problem::new(Code::ScheduleExists, detail));
@@ -113,7 +121,6 @@ pub async fn put(
             may_set(&identity, &old.definition.topic)?;
         }
         let timing = definition.timing.parse(now).map_err(Problem::from)?;
-        status = if old.is_some() { StatusCode::OK } else { StatusCode::CREATED };
         let paused = old.as_ref().is_some_and(|old| old.paused);
         let (put_until, last) = old.as_ref().map_or((None, None), |old| (old.put_until, old.last));
         let definition = definition.clone();
@@ -140,7 +147,14 @@ pub async fn delete(
     Content(content): Content,
 ) -> Result<(StatusCode, AuditDetail, ()), Problem> {
     no_body(&content)?;
-    change(&app, &identity, &name, |_, _| Ok(None)).await?;
+    let delete = app.schedules.change(&name, |old, _| {
+        match old {
+            Err(ScheduleError::Unreadable(..)) => may_set_all(&identity)?,
+            old => drop(changeable(&identity, &name, old?)?),
+        }
+        Ok::<_, Problem>(None)
+    });
+    delete.await?;
     Ok((StatusCode::NO_CONTENT, AuditDetail("schedule deleted".to_owned()), ()))
 }
 
@@ -219,14 +233,22 @@ async fn change(
     name: &ScheduleName,
     change: impl Fn(Record, crate::job::UnixMillis) -> Result<Option<Record>, Problem>,
 ) -> Result<Option<Record>, Problem> {
-    let topics = identity.topics()?;
-    let changed = app.schedules.change(name, |old, now| {
-        let old = old.filter(|old| topics.allows(&old.definition.topic));
-        let old = old.ok_or_else(|| Problem::from(ScheduleError::NotFound(name.clone())))?;
-        may_set(identity, &old.definition.topic)?;
-        change(old, now)
-    });
+    let changed =
+        app.schedules.change(name, |old, now| change(changeable(identity, name, old?)?, now));
     changed.await
+}
+
+/// Returns the schedule if the caller may change it.
+fn changeable(
+    identity: &Identity,
+    name: &ScheduleName,
+    old: Option<Record>,
+) -> Result<Record, Problem> {
+    let topics = identity.topics()?;
+    let old = old.filter(|old| topics.allows(&old.definition.topic));
+    let old = old.ok_or_else(|| Problem::from(ScheduleError::NotFound(name.clone())))?;
+    may_set(identity, &old.definition.topic)?;
+    Ok(old)
 }
 
 /// Reads a schedule whose topic the caller may access.
@@ -243,6 +265,12 @@ async fn reachable(app: &App, identity: &Identity, name: &ScheduleName) -> Resul
 fn may_set(identity: &Identity, topic: &Topic) -> Result<(), Problem> {
     identity.may(topic)?;
     identity.may_put(topic, "topic")
+}
+
+/// Checks that the caller may replace or delete a schedule whose topic cannot be read.
+fn may_set_all(identity: &Identity) -> Result<(), Problem> {
+    identity.may_everywhere()?;
+    identity.may_put_everywhere()
 }
 
 async fn shown(

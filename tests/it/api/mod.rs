@@ -31,6 +31,7 @@ mod revoked;
 mod rights;
 mod round_trip;
 mod schedules;
+mod schedules_on_redis;
 mod server;
 mod several_servers;
 mod slots;
