@@ -9,7 +9,7 @@ use crate::{
     job::{JobId, Millis, NewJob, ScheduleName, State},
     store::{
         DueSchedules, Fired, Firing, Hint, ScheduleChange, ScheduleChanged, SchedulePage,
-        StoreError, StoreResult, StoredSchedule,
+        SchedulesFound, StoreError, StoreResult, StoredSchedule,
     },
 };
 
@@ -34,7 +34,7 @@ impl Queue {
     ///
     /// # Errors
     /// Any error of the store.
-    pub async fn schedules(&self, page: SchedulePage) -> StoreResult<Vec<StoredSchedule>> {
+    pub async fn schedules(&self, page: SchedulePage) -> StoreResult<SchedulesFound> {
         self.store.schedules(page).await
     }
 

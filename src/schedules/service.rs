@@ -16,7 +16,10 @@ use super::{
 use crate::{
     job::{JobId, Millis, ScheduleName, State, UnixMillis},
     queue::{Capacity, Queue},
-    store::{Fired, Firing, NewSchedule, Placed, ScheduleChange, ScheduleChanged, SchedulePage},
+    store::{
+        Fired, Firing, NewSchedule, Placed, ScheduleChange, ScheduleChanged, SchedulePage,
+        StoredSchedule,
+    },
 };
 
 /// Attempts of a change that other clients may precede.
@@ -81,16 +84,21 @@ impl Schedules {
         Record::parse(&stored.ok_or_else(|| ScheduleError::NotFound(name.clone()))?)
     }
 
-    /// Returns a page of schedules by name; `None` for each one that this version cannot read.
+    /// Returns a page of schedules by name, `None` for each one that this version cannot read; and
+    /// the last name of the page if others follow.
     ///
     /// # Errors
     /// Any error of the store.
     pub async fn list(
         &self,
         page: SchedulePage,
-    ) -> Result<Vec<(ScheduleName, Option<Record>)>, ScheduleError> {
-        let stored = self.shared.queue.schedules(page).await?.into_iter();
-        Ok(stored.map(|stored| (stored.name.clone(), Record::parse(&stored).ok())).collect())
+    ) -> Result<(Vec<(ScheduleName, Option<Record>)>, Option<ScheduleName>), ScheduleError> {
+        let found = self.shared.queue.schedules(page).await?;
+        let parsed = |stored: StoredSchedule| {
+            let record = Record::parse(&stored).ok();
+            (stored.name, record)
+        };
+        Ok((found.schedules.into_iter().map(parsed).collect(), found.more_after))
     }
 
     /// Adds to schedules what can be computed or read about them.

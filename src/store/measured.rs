@@ -16,9 +16,9 @@ use tracing::Instrument;
 use super::{
     Command, Condition, DiskRoom, DueSchedules, JobPage, JobRange, JobReads, JobTransitions,
     Matched, Outcome, Parts, Peek, ReservedPage, ScheduleChange, ScheduleChanged, SchedulePage,
-    ScheduleStore, Selection, SettingCondition, SharedStore, Steps, Store, StoreError, StoreResult,
-    StoreResults, StoredSchedule, StoredTokens, Target, TokenChange, TokenChanged, TokenStore,
-    TopicPage, TopicPeek, TopicSettingsStore, Usage, Verb,
+    ScheduleStore, SchedulesFound, Selection, SettingCondition, SharedStore, Steps, Store,
+    StoreError, StoreResult, StoreResults, StoredSchedule, StoredTokens, Target, TokenChange,
+    TokenChanged, TokenStore, TopicPage, TopicPeek, TopicSettingsStore, Usage, Verb,
 };
 use crate::{
     job::{
@@ -204,7 +204,7 @@ measured! {
     ScheduleStore {
         read due_schedules(limit: usize) -> StoreResult<DueSchedules>;
         read schedule(name: ScheduleName) -> StoreResult<Option<StoredSchedule>>;
-        read schedules(page: SchedulePage) -> StoreResult<Vec<StoredSchedule>>;
+        read schedules(page: SchedulePage) -> StoreResult<SchedulesFound>;
         one change_schedules(changes: Vec<ScheduleChange>) -> StoreResult<Vec<ScheduleChanged>>;
     }
     TokenStore {

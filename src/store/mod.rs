@@ -67,7 +67,7 @@ pub use requests::{
 };
 pub use schedules::{
     DueSchedules, Fired, Firing, MAX_SCHEDULES, NewSchedule, ScheduleChange, ScheduleChanged,
-    SchedulePage, ScheduleStore, StoredSchedule,
+    SchedulePage, ScheduleStore, SchedulesFound, StoredSchedule,
 };
 pub use settings::{SettingCondition, TopicSettingsStore};
 pub use shared::{Lease, Servers, SharedStore};

@@ -23,7 +23,7 @@ pub trait ScheduleStore: Send + Sync {
     async fn schedule(&self, name: ScheduleName) -> StoreResult<Option<StoredSchedule>>;
 
     /// Reads a page of schedules, in the order of their names.
-    async fn schedules(&self, page: SchedulePage) -> StoreResult<Vec<StoredSchedule>>;
+    async fn schedules(&self, page: SchedulePage) -> StoreResult<SchedulesFound>;
 
     /// Creates, replaces or removes schedules, each only if its text is still the expected one. The
     /// results are in the order of the changes.
@@ -61,8 +61,28 @@ pub struct SchedulePage {
     pub prefix: String,
     /// The page begins after this name.
     pub after: Option<ScheduleName>,
-    /// Maximum number of schedules.
+    /// Maximum number of names that the page examines.
     pub limit: usize,
+}
+
+/// The schedules of a page.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SchedulesFound {
+    /// The schedules. Names whose text is lost or damaged are left out, so there may be none
+    /// although others follow.
+    pub schedules: Vec<StoredSchedule>,
+    /// The last name of the page, after which the next one begins; `None` if no name follows.
+    pub more_after: Option<ScheduleName>,
+}
+
+impl SchedulesFound {
+    /// Takes the first `limit` names, which are one more if others follow; returns them and
+    /// `more_after`.
+    pub fn cut(names: &mut Vec<ScheduleName>, limit: usize) -> Option<ScheduleName> {
+        let is_cut = names.len() > limit;
+        names.truncate(limit);
+        names.last().filter(|_| is_cut).cloned()
+    }
 }
 
 /// A change of a schedule.

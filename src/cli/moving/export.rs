@@ -214,10 +214,7 @@ impl Exporter<'_> {
         loop {
             let page = SchedulePage { prefix: String::new(), after, limit: SCHEDULES_PER_PAGE };
             let page = self.store.schedules(page).await?;
-            // The store leaves damaged schedules out, so that a short page may not be the last one.
-            let Some(last) = page.last() else { break };
-            after = Some(last.name.clone());
-            for stored in page {
+            for stored in page.schedules {
                 let name = stored.name.clone();
                 match ScheduleLine::of(stored) {
                     Ok(line) => self.part.write(&Line::Schedule(Box::new(line)))?,
@@ -233,6 +230,10 @@ impl Exporter<'_> {
                         .into());
                     }
                 }
+            }
+            after = page.more_after;
+            if after.is_none() {
+                break;
             }
         }
         let schedules = self.part.sums.schedules;

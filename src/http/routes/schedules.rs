@@ -61,23 +61,24 @@ pub async fn list(
         let own = &record.definition.topic;
         topics.allows(own) && topic.as_ref().is_none_or(|topic| topic == own)
     };
-    let (mut found, mut examined, mut more) = (Vec::new(), 0, true);
-    while more && found.len() < limit && examined < MAX_EXAMINED {
-        let page = SchedulePage { prefix: prefix.clone(), after: after.take(), limit: limit + 1 };
-        let mut page = app.schedules.list(page).await?;
-        more = page.len() > limit;
-        page.truncate(limit);
-        examined += page.len();
-        for (name, record) in page {
-            if found.len() == limit {
-                more = true;
-                break;
-            }
-            after = Some(name.clone());
+    let (mut found, mut examined) = (Vec::new(), 0);
+    loop {
+        let page = SchedulePage { prefix: prefix.clone(), after, limit };
+        let (page, more_after) = app.schedules.list(page).await?;
+        let (mut page, mut last) = (page.into_iter(), None);
+        while found.len() < limit
+            && let Some((name, record)) = page.next()
+        {
+            last = Some(name.clone());
             found.extend(record.filter(shows).map(|record| (name, record)));
         }
+        after = if page.len() > 0 { last } else { more_after };
+        examined += limit;
+        if after.is_none() || found.len() == limit || examined >= MAX_EXAMINED {
+            break;
+        }
     }
-    let cursor = after.filter(|_| more).map(|name| name.to_string());
+    let cursor = after.map(|name| name.to_string());
     let shown = app.schedules.show(found).await?;
     let schedules = shown.into_iter().map(ScheduleResponse::from).collect();
     Ok(Json(SchedulesPage { schedules, cursor }))

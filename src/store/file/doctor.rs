@@ -83,13 +83,15 @@ async fn schedules(store: &FileStore, read: ScheduleReader) -> StoreResult<(u64,
     loop {
         let page = SchedulePage { prefix: String::new(), after, limit: SCHEDULES_PER_PAGE };
         let page = store.schedules(page).await?;
-        let Some(last) = page.last() else { return Ok((count, unreadable)) };
-        after = Some(last.name.clone());
-        count += page.len() as u64;
-        for stored in page {
+        count += page.schedules.len() as u64;
+        for stored in page.schedules {
             if let Err(reason) = read(&stored) {
                 unreadable.push(unreadable_schedule(stored.name.as_str(), &reason));
             }
+        }
+        after = page.more_after;
+        if after.is_none() {
+            return Ok((count, unreadable));
         }
     }
 }

@@ -13,7 +13,8 @@ use crate::{
     job::{Bucket, NewJob, OnConflict, Refusal, ScheduleName, UnixMillis},
     store::{
         DueSchedules, Fired, Firing, MAX_SCHEDULES, NewSchedule, Reply, ScheduleChange,
-        ScheduleChanged, SchedulePage, ScheduleStore, StoreError, StoreResult, StoredSchedule,
+        ScheduleChanged, SchedulePage, ScheduleStore, SchedulesFound, StoreError, StoreResult,
+        StoredSchedule,
     },
 };
 
@@ -59,6 +60,7 @@ impl ScheduleIndex {
         }
     }
 
+    /// Returns the names of a page, and one more if others follow.
     fn page(&self, page: &SchedulePage) -> Vec<ScheduleName> {
         let after = page.after.as_ref().map_or(Bound::Unbounded, Bound::Excluded);
         // All names with the prefix follow each other, beginning with the prefix itself.
@@ -66,7 +68,7 @@ impl ScheduleIndex {
         let names = names.map(|(name, _)| name);
         let before = |name: &&ScheduleName| *name.as_str() < *page.prefix;
         let with_prefix = |name: &&ScheduleName| name.as_str().starts_with(&page.prefix);
-        names.skip_while(before).take_while(with_prefix).take(page.limit).cloned().collect()
+        names.skip_while(before).take_while(with_prefix).take(page.limit + 1).cloned().collect()
     }
 }
 
@@ -169,8 +171,13 @@ impl ScheduleStore for FileStore {
         self.writer.read(read).await
     }
 
-    async fn schedules(&self, page: SchedulePage) -> StoreResult<Vec<StoredSchedule>> {
-        self.writer.read(move |writer| writer.stored(writer.schedules.page(&page))).await
+    async fn schedules(&self, page: SchedulePage) -> StoreResult<SchedulesFound> {
+        let read = move |writer: &mut WriterState| {
+            let mut names = writer.schedules.page(&page);
+            let more_after = SchedulesFound::cut(&mut names, page.limit);
+            Ok(SchedulesFound { schedules: writer.stored(names)?, more_after })
+        };
+        self.writer.read(read).await
     }
 
     async fn change_schedules(

@@ -15,8 +15,8 @@ use crate::{
     job::{Bucket, NewJob, OnConflict, Refusal, ScheduleName, UnixMillis},
     store::{
         DueSchedules, Fired, Firing, MAX_SCHEDULES, NewSchedule, Parts, Placed, Reply,
-        ScheduleChange, ScheduleChanged, SchedulePage, ScheduleStore, StoreError, StoreResult,
-        StoreResults, StoredSchedule,
+        ScheduleChange, ScheduleChanged, SchedulePage, ScheduleStore, SchedulesFound, StoreError,
+        StoreResult, StoreResults, StoredSchedule,
     },
 };
 
@@ -115,7 +115,7 @@ impl ScheduleStore for RedisStore {
         Ok(self.texts(vec![name]).await?.pop())
     }
 
-    async fn schedules(&self, page: SchedulePage) -> StoreResult<Vec<StoredSchedule>> {
+    async fn schedules(&self, page: SchedulePage) -> StoreResult<SchedulesFound> {
         let [_, _, names] = keys::schedules(&self.prefix);
         let SchedulePage { prefix, after, limit } = page;
         // No character of a name is greater than `z`.
@@ -125,13 +125,15 @@ impl ScheduleStore for RedisStore {
             _ => format!("[{prefix}"),
         };
         let mut range = redis::cmd("ZRANGE");
-        range.arg(&names).arg(begin).arg(end).arg("BYLEX").arg("LIMIT").arg(0).arg(limit);
+        // One more, which tells whether others follow.
+        range.arg(&names).arg(begin).arg(end).arg("BYLEX").arg("LIMIT").arg(0).arg(limit + 1);
         let mut found = Values::new(self.nodes.command(keys::slot(&names), &range).await?)?;
         let mut page = Vec::with_capacity(found.left());
         while found.left() > 0 {
             page.push(found.parsed()?);
         }
-        self.texts(page).await
+        let more_after = SchedulesFound::cut(&mut page, limit);
+        Ok(SchedulesFound { schedules: self.texts(page).await?, more_after })
     }
 
     async fn change_schedules(

@@ -71,3 +71,23 @@ async fn only_a_token_of_all_topics_changes_an_unreadable_schedule() {
     }
     call(&root, Method::PUT, "/schedules/s", daily("t")).await.ok(200);
 }
+#[tokio::test(flavor = "multi_thread")]
+async fn schedules_are_listed_past_names_without_a_text() {
+    let redis = Arc::new(Redis::start());
+    let server = Server::on(Arc::clone(&redis)).await;
+    for name in ["a", "b", "c", "d", "e", "f", "g"] {
+        put(&server, name, &daily("t")).await.ok(201);
+    }
+    assert_eq!(redis.command("HDEL {dq:schedules}:all a b d g").as_deref(), Some(":4\r\n"));
+    for limit in 1..8 {
+        let (mut all, mut cursor) = (Vec::new(), String::new());
+        loop {
+            let page = server.get(&format!("/schedules?limit={limit}{cursor}")).await.ok(200);
+            let schedules = page["schedules"].as_array().expect("schedules");
+            all.extend(schedules.iter().map(|schedule| schedule["name"].clone()));
+            let Some(next) = page["cursor"].as_str() else { break };
+            cursor = format!("&cursor={next}");
+        }
+        assert_eq!(all, ["c", "e", "f"], "in pages of {limit}");
+    }
+}

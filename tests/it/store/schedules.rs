@@ -7,6 +7,7 @@ use delay_queue::{
 };
 
 use crate::store::bench::{Bench, MINUTE, SECOND, START, id, job};
+use crate::store::redis_only::command;
 
 fn name(text: &str) -> ScheduleName {
     text.parse().expect("a name")
@@ -51,9 +52,19 @@ async fn due_names(bench: &Bench, limit: usize) -> (Vec<String>, Option<UnixMill
 }
 
 async fn page(bench: &Bench, prefix: &str, after: Option<&str>, limit: usize) -> Vec<String> {
+    page_and_more(bench, prefix, after, limit).await.0
+}
+
+async fn page_and_more(
+    bench: &Bench,
+    prefix: &str,
+    after: Option<&str>,
+    limit: usize,
+) -> (Vec<String>, Option<String>) {
     let page = SchedulePage { prefix: prefix.to_owned(), after: after.map(name), limit };
     let found = bench.store.schedules(page).await.expect("a page");
-    found.into_iter().map(|found| found.name.to_string()).collect()
+    let names = found.schedules.into_iter().map(|found| found.name.to_string()).collect();
+    (names, found.more_after.map(|name| name.to_string()))
 }
 
 /// Fires one instant, for a job of this id.
@@ -140,10 +151,27 @@ pub async fn schedules_are_listed_by_name_in_pages(bench: Bench) {
     assert_eq!(page(&bench, "a.", Some("b"), 1).await, [""; 0]);
     let mut after = None;
     for of in &all {
-        let next = page(&bench, "", after.as_deref(), 1).await;
+        let (next, more_after) = page_and_more(&bench, "", after.as_deref(), 1).await;
         assert_eq!(next, std::slice::from_ref(of));
-        after = next.into_iter().next();
+        assert_eq!(more_after.as_ref(), Some(of).filter(|of| *of != "b"));
+        after = more_after;
     }
+    let more_after = async |prefix, limit| page_and_more(&bench, prefix, None, limit).await.1;
+    assert_eq!(more_after("a.", 2).await.as_deref(), Some("a.10"));
+    assert_eq!(more_after("a.", 3).await, None, "names with another prefix do not follow");
+}
+
+#[tokio::test]
+async fn a_page_of_names_without_texts_says_that_others_follow() {
+    let bench = Bench::redis().await;
+    for of in ["a", "b", "c"] {
+        create(&bench, of, of, None).await;
+    }
+    command(&bench, "HDEL {dq:schedules}:all a c");
+    let found = async |after| page_and_more(&bench, "", after, 1).await;
+    assert_eq!(found(None).await, (vec![], Some("a".to_owned())));
+    assert_eq!(found(Some("a")).await, (vec!["b".to_owned()], Some("b".to_owned())));
+    assert_eq!(found(Some("b")).await, (vec![], None));
 }
 
 pub async fn a_firing_puts_the_job_and_advances_the_schedule(bench: Bench) {
