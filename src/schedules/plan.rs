@@ -12,6 +12,9 @@ const MAX_MISSED: u64 = 1_000;
 /// Maximum number of missed instants that are counted in a step, since counting takes time.
 const MAX_COUNTED: u64 = 1_000;
 
+/// Time from the last try to put the job of an instant until the instant is missed.
+const LAST_TRY: Millis = Millis::new(1_000);
+
 /// A step of a schedule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Step {
@@ -67,6 +70,25 @@ pub fn step(
             put(first, left_out)
         }
     }
+}
+
+/// Returns the time at which a refused put must be tried again at the latest, so that no instant is
+/// missed without a try; `None` if the jobs of missed instants are put anyway, or none follows.
+pub fn last_try(
+    timing: &Timing,
+    missed: Missed,
+    next: UnixMillis,
+    now: UnixMillis,
+) -> Option<UnixMillis> {
+    let first = match missed {
+        Missed::All => None,
+        Missed::Once | Missed::None if now.since(next) <= GRACE => Some(next),
+        Missed::Once | Missed::None => {
+            let before = now.before(GRACE).get().saturating_sub(1);
+            timing.next_after(before).map(UnixMillis::new)
+        }
+    };
+    first.map(|first| first.after(GRACE).before(LAST_TRY))
 }
 
 /// Counts the instants from `first` to `last`, up to the maximum.

@@ -4,6 +4,9 @@
 //! has changed since. Whatever fails is left due, so that this or another server repeats it.
 
 mod pass;
+mod planning;
+mod retries;
+mod work;
 
 use std::{sync::Arc, time::Duration};
 

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use delay_queue::store::redis::Secret;
 use reqwest::Method;
 use serde_json::{Value, json};
 
@@ -9,6 +10,8 @@ use crate::{
     api::server::{Answer, Server},
     support::Redis,
 };
+
+const HOUR: i64 = 3_600_000;
 
 async fn put(server: &Server, name: &str, body: &Value) -> Answer {
     server.call(Method::PUT, &format!("/schedules/{name}"), body.to_string()).await
@@ -18,10 +21,41 @@ fn daily(topic: &str) -> Value {
     json!({ "topic": topic, "every": "1d" })
 }
 
+fn millis(time: &Value) -> i64 {
+    let time: jiff::Timestamp = time.as_str().expect("a time").parse().expect("RFC 3339");
+    time.as_millisecond()
+}
+
 /// Replaces the text of a schedule by one that no version can read.
 fn damage(redis: &Redis, name: &str) {
     let set = redis.command(&format!("HSET {{dq:schedules}}:all {name} {{}}"));
     assert_eq!(set.as_deref(), Some(":0\r\n"));
+}
+
+/// Sets the next instant of a schedule.
+fn set_next(redis: &Redis, name: &str, instant: i64) {
+    let time = jiff::Timestamp::from_millisecond(instant).expect("a time");
+    let script = format!(
+        "local all, times = '{{dq:schedules}}:all', '{{dq:schedules}}:times' \
+         local text, count = string.gsub(redis.call('HGET', all, '{name}'), '(next.:.)[0-9TZ:.-]+', '%1{time}') \
+         redis.call('HSET', all, '{name}', text) redis.call('ZADD', times, '{instant}', '{name}') \
+         return count"
+    );
+    assert_eq!(redis.command(&format!("EVAL \"{script}\" 0")).as_deref(), Some(":1\r\n"));
+}
+
+/// Returns when a server looks at a schedule.
+fn look_at(redis: &Redis, name: &str) -> i64 {
+    let reply = redis.command(&format!("ZSCORE {{dq:schedules}}:times {name}"));
+    let reply = reply.expect("an answer");
+    reply.lines().nth(1).expect("a time").parse().expect("a number")
+}
+
+async fn missed(server: &Server) -> u64 {
+    let metrics = server.get("/metrics").await.text;
+    let mut lines = metrics.lines();
+    let count = lines.find_map(|line| line.strip_prefix("delay_queue_schedule_missed_total "));
+    count.expect("a counter").parse().expect("a number")
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -71,6 +105,7 @@ async fn only_a_token_of_all_topics_changes_an_unreadable_schedule() {
     }
     call(&root, Method::PUT, "/schedules/s", daily("t")).await.ok(200);
 }
+
 #[tokio::test(flavor = "multi_thread")]
 async fn schedules_are_listed_past_names_without_a_text() {
     let redis = Arc::new(Redis::start());
@@ -90,4 +125,38 @@ async fn schedules_are_listed_past_names_without_a_text() {
         }
         assert_eq!(all, ["c", "e", "f"], "in pages of {limit}");
     }
+}
+
+/// The topic is full, so that the put of a missed instant is refused again and again.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_refused_put_is_retried_less_often_and_counted_once() {
+    let redis = Redis::start();
+    let server = Server::with(|settings| {
+        settings.store.url = Secret(redis.url());
+        settings.limits.topic_jobs = Some(1);
+    });
+    let server = server.await;
+    let first = server.put(r#"{ "topic": "full", "id": "first", "delay": "1h" }"#).await;
+    let due_at = server.get("/jobs/first").await.ok(200)["due_at"].take();
+    let anchor = jiff::Timestamp::from_millisecond(millis(&due_at) - HOUR / 2);
+    let anchor = anchor.expect("a time").to_string();
+    let body = json!({ "topic": "full", "every": "1h", "anchor": anchor });
+    let set = put(&server, "s", &body).await.ok(201);
+    let next = millis(&set["next"][0]);
+    let overdue = next - 5 * HOUR;
+    set_next(&redis, "s", overdue);
+    // Wakes the task, which knows nothing of that change.
+    put(&server, "other", &daily("t")).await.ok(201);
+    eventually!(look_at(&redis, "s") != overdue, "it was not looked at: {first}");
+    let second = look_at(&redis, "s");
+    eventually!(look_at(&redis, "s") != second, "it was not looked at again");
+    let pause = look_at(&redis, "s") - second;
+    assert!(pause >= 2_000, "the second retry came after {pause} ms");
+    assert_eq!(missed(&server).await, 0, "counted before the put");
+    assert_eq!(server.delete("/jobs/first").await.status, 200);
+    let job = server.pop_one("full").await;
+    assert_eq!(millis(&job["scheduled_at"]), next - HOUR);
+    eventually!(missed(&server).await == 4, "the missed instants were not counted once");
+    let shown = server.get("/schedules/s").await.ok(200);
+    assert_eq!(millis(&shown["next"][0]), next);
 }
