@@ -14,7 +14,7 @@ use crate::{
 };
 
 impl Queue {
-    /// Reads up to `limit` schedules that are due.
+    /// Reads up to `limit` schedules that are due, fewer if their texts are long.
     ///
     /// # Errors
     /// Any error of the store.

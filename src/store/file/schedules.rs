@@ -12,9 +12,9 @@ use super::{
 use crate::{
     job::{Bucket, NewJob, OnConflict, Refusal, ScheduleName, UnixMillis},
     store::{
-        DueSchedules, Fired, Firing, MAX_SCHEDULES, NewSchedule, Reply, ScheduleChange,
-        ScheduleChanged, SchedulePage, ScheduleStore, SchedulesFound, StoreError, StoreResult,
-        StoredSchedule,
+        DueSchedules, Fired, Firing, MAX_DUE_BYTES, MAX_SCHEDULES, NewSchedule, Reply,
+        ScheduleChange, ScheduleChanged, SchedulePage, ScheduleStore, SchedulesFound, StoreError,
+        StoreResult, StoredSchedule,
     },
 };
 
@@ -85,35 +85,39 @@ impl WriterState {
         }
     }
 
-    fn stored(&self, names: Vec<ScheduleName>) -> StoreResult<Vec<StoredSchedule>> {
-        let mut all = Vec::with_capacity(names.len());
-        for name in names {
-            match self.schedule(&name) {
-                Ok(Some(NewSchedule { text, .. })) => all.push(StoredSchedule { name, text }),
-                Ok(None) => {}
-                // One damaged row must not keep the other schedules from firing.
-                Err(cause) => tracing::error!(%name, %cause, "skipped an unreadable schedule"),
+    /// Reads a schedule; `None` if its row is damaged, which must not keep others from firing.
+    fn readable(&self, name: ScheduleName) -> Option<StoredSchedule> {
+        match self.schedule(&name) {
+            Ok(found) => found.map(|NewSchedule { text, .. }| StoredSchedule { name, text }),
+            Err(cause) => {
+                tracing::error!(%name, %cause, "skipped an unreadable schedule");
+                None
             }
         }
-        Ok(all)
     }
 
     fn due_schedules(&mut self, limit: usize) -> StoreResult<DueSchedules> {
         let now = self.believed_now().floor;
-        let times = self.schedules.times.iter();
-        let due: Vec<ScheduleName> = times
-            .take_while(|(at, _)| *at <= now)
-            .take(limit)
-            .map(|(_, name)| name.clone())
-            .collect();
-        let next_at = self.schedules.times.iter().nth(due.len()).map(|(at, _)| *at);
-        let stored = self.stored(due.clone())?;
-        // A schedule that cannot be read must not stay the first one of each look.
-        let is_read = |name: &ScheduleName| stored.iter().any(|one| one.name == *name);
-        for lost in due.iter().filter(|name| !is_read(name)) {
-            self.schedules.never(lost);
+        let (mut due, mut bytes, mut lost) = (Vec::new(), 0, Vec::new());
+        let mut times = self.schedules.times.iter().peekable();
+        while due.len() + lost.len() < limit
+            && bytes < MAX_DUE_BYTES
+            && let Some((_, name)) = times.next_if(|(at, _)| *at <= now)
+        {
+            match self.readable(name.clone()) {
+                Some(stored) => {
+                    bytes += stored.text.len();
+                    due.push(stored);
+                }
+                None => lost.push(name.clone()),
+            }
         }
-        Ok(DueSchedules { now, due: stored, next_at })
+        let next_at = times.peek().map(|(at, _)| *at);
+        // A schedule that cannot be read must not stay the first one of each look.
+        for name in lost {
+            self.schedules.never(&name);
+        }
+        Ok(DueSchedules { now, due, next_at })
     }
 
     fn change_schedule(&mut self, change: ScheduleChange) -> StoreResult<ScheduleChanged> {
@@ -175,7 +179,8 @@ impl ScheduleStore for FileStore {
         let read = move |writer: &mut WriterState| {
             let mut names = writer.schedules.page(&page);
             let more_after = SchedulesFound::cut(&mut names, page.limit);
-            Ok(SchedulesFound { schedules: writer.stored(names)?, more_after })
+            let schedules = names.into_iter().filter_map(|name| writer.readable(name)).collect();
+            Ok(SchedulesFound { schedules, more_after })
         };
         self.writer.read(read).await
     }

@@ -14,9 +14,9 @@ use super::{
 use crate::{
     job::{Bucket, NewJob, OnConflict, Refusal, ScheduleName, UnixMillis},
     store::{
-        DueSchedules, Fired, Firing, MAX_SCHEDULES, NewSchedule, Parts, Placed, Reply,
-        ScheduleChange, ScheduleChanged, SchedulePage, ScheduleStore, SchedulesFound, StoreError,
-        StoreResult, StoreResults, StoredSchedule,
+        DueSchedules, Fired, Firing, MAX_DUE_BYTES, MAX_SCHEDULES, NewSchedule, Parts, Placed,
+        Reply, ScheduleChange, ScheduleChanged, SchedulePage, ScheduleStore, SchedulesFound,
+        StoreError, StoreResult, StoreResults, StoredSchedule,
     },
 };
 
@@ -69,6 +69,25 @@ impl RedisStore {
         futures::future::join_all(advance).await
     }
 
+    /// Reads the texts of due schedules, up to [`MAX_DUE_BYTES`]; `None` for schedules that do not
+    /// exist.
+    async fn due_texts(&self, names: &[ScheduleName]) -> StoreResult<Vec<Option<String>>> {
+        if names.is_empty() {
+            return Ok(Vec::new());
+        }
+        let [all, ..] = keys::schedules(&self.prefix);
+        let eval = |_| {
+            let mut eval = redis::cmd("EVAL");
+            eval.arg(scripts::DUE_TEXTS).arg(1).arg(&all).arg(MAX_DUE_BYTES);
+            for name in names {
+                eval.arg(name.as_str());
+            }
+            eval
+        };
+        let texts = self.nodes.script(keys::slot(&all), None, eval).await?;
+        redis::from_redis_value(texts).map_err(StoreError::unreadable)
+    }
+
     /// Reads the texts of these schedules; leaves out schedules that do not exist.
     async fn texts(&self, names: Vec<ScheduleName>) -> StoreResult<Vec<StoredSchedule>> {
         if names.is_empty() {
@@ -99,16 +118,20 @@ impl ScheduleStore for RedisStore {
         let mut answers = self.nodes.pipeline(keys::slot(&times), &pipeline).await?.into_iter();
         let mut first = Values::new(next(&mut answers)?)?;
         let now = self.believed_now(self.time(next(&mut answers)?)?).floor;
-        let (mut due, mut next_at) = (Vec::new(), None);
+        let (mut names, mut at) = (Vec::new(), Vec::new());
         while first.left() > 0 {
             let (name, time) = (first.parsed()?, time(&first.text()?)?);
-            if time > now || due.len() == limit {
-                next_at = Some(time);
+            at.push(time);
+            if time > now || names.len() == limit {
                 break;
             }
-            due.push(name);
+            names.push(name);
         }
-        Ok(DueSchedules { now, due: self.texts(due).await?, next_at })
+        let texts = self.due_texts(&names).await?;
+        let next_at = at.get(texts.len()).copied();
+        let stored = |(name, text): (_, Option<String>)| Some(StoredSchedule { name, text: text? });
+        let due = names.into_iter().zip(texts).filter_map(stored).collect();
+        Ok(DueSchedules { now, due, next_at })
     }
 
     async fn schedule(&self, name: ScheduleName) -> StoreResult<Option<StoredSchedule>> {

@@ -15,6 +15,7 @@ use crate::{
 pub const SET_TOPIC: &str = include_str!("scripts/set_topic.lua");
 pub const CHANGE_TOKEN: &str = include_str!("scripts/change_token.lua");
 pub const CHANGE_SCHEDULES: &str = include_str!("scripts/change_schedules.lua");
+pub const DUE_TEXTS: &str = include_str!("scripts/due_texts.lua");
 pub const MEND_SCHEDULES: &str = include_str!("scripts/mend_schedules.lua");
 pub const NOTE_TOKEN_USES: &str = include_str!("scripts/note_token_uses.lua");
 pub const RENEW_LEASE: &str = include_str!("scripts/renew_lease.lua");

@@ -708,6 +708,8 @@ async fn check_schedules(redis: &mut WatchedRedis) -> Vec<String> {
     redis.received_commands();
     let fired = fire().await.expect("fired");
     assert!(matches!(fired[..], [Ok(Fired::Placed(_))]), "{fired:?}");
+    let due = bench.store.due_schedules(1).await.expect("due schedules");
+    assert_eq!(due.due.len(), 1);
     commands.extend(redis.received_commands());
     let once = redis.contents();
     let mut files = Vec::new();

@@ -135,6 +135,24 @@ pub async fn due_schedules_come_earliest_first_with_the_time_of_the_next(bench: 
     assert_eq!(due(&bench, 1).await.due, [stored("a", "a")]);
 }
 
+pub async fn a_look_at_due_schedules_ends_after_a_number_of_bytes(bench: Bench) {
+    const MIB: usize = 1 << 20;
+    let sizes = [("a", 5), ("b", 1), ("c", 1), ("d", 1), ("e", 1), ("f", 1)];
+    for ((of, mib), seconds) in sizes.into_iter().zip(0..) {
+        let at = START.after(Millis::new(seconds * 1_000));
+        create(&bench, of, &of.repeat(mib * MIB), Some(at)).await;
+    }
+    bench.advance(MINUTE);
+    let after = |seconds: u64| Some(START.after(Millis::new(seconds * 1_000)));
+    let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+    assert_eq!(due_names(&bench, 10).await, (names(&["a"]), after(1)), "one, although it is long");
+    change(&bench, "a", Some(&"a".repeat(5 * MIB)), None).await;
+    assert_eq!(due_names(&bench, 10).await, (names(&["b", "c", "d", "e"]), after(5)));
+    assert_eq!(due_names(&bench, 2).await, (names(&["b", "c"]), after(3)));
+    change(&bench, "b", Some(&"b".repeat(MIB)), Some(new("short", Some(START)))).await;
+    assert_eq!(due_names(&bench, 10).await, (names(&["b", "c", "d", "e", "f"]), None));
+}
+
 pub async fn schedules_are_listed_by_name_in_pages(bench: Bench) {
     for of in ["b", "a.2", "Z", "a.10", "a", "a-", "_", "a.1", "ab"] {
         create(&bench, of, of, Some(START)).await;
