@@ -196,7 +196,7 @@ pub fn call() -> impl Strategy<Value = Call> {
         1 => (topic(), 0..5_usize, 1..3_usize)
             .prop_map(|(topic, state, limit)| Call::Purge { topic, state, limit }),
         1 => (topic(), 1..2_usize).prop_map(|(topic, limit)| Call::KickDead { topic, limit }),
-        1 => (topic(), any::<bool>(), 0..FILTERS, 1..3_usize).prop_map(
+        1 => (topic(), any::<bool>(), 0..FILTERS, 1..2_usize).prop_map(
             |(topic, is_dead, filter, limit)| Call::KickMatching { topic, is_dead, filter, limit }
         ),
         1 => (topic(), 0..5_usize, 0..FILTERS, 1..3_usize).prop_map(
@@ -208,8 +208,8 @@ pub fn call() -> impl Strategy<Value = Call> {
     ]
 }
 
-/// Unit of all spans, in milliseconds. Call number n is made n ms after a multiple of it. So no two
-/// due times are equal, and the order of jobs is determined.
+/// Unit of all spans, in milliseconds. Call number n is made n ms after a multiple of it, and kicks
+/// one job at most. So no two due times are equal, and the order of jobs is determined.
 pub const STEP: u64 = 64;
 pub const BACKOFFS: [&str; 3] = ["list:512", "list:0,3072", "exp:128:2.0000000000000004:4096:0"];
 

@@ -7,8 +7,8 @@ use std::sync::LazyLock;
 use delay_queue::{
     job::{Job, JobId, Millis, Reservation, State, Topic, Topics, UnixMillis},
     store::{
-        Counts, Delete, JobRef, KickDead, Matched, PromoteCounts, Promoted, Purge, ReadyJobs,
-        Selection, TopicPage, verb,
+        Counts, Delete, JobRef, KickDead, Matched, PromoteCounts, Promoted, Purge, Selection,
+        TopicPage, verb,
     },
 };
 use proptest::{prelude::*, test_runner::Config};
@@ -151,14 +151,9 @@ impl StoreUnderTest {
             Call::KickMatching { topic, is_dead, filter, limit } => {
                 let state = if *is_dead { State::Dead } else { State::Delayed };
                 let step = selection(bench, *topic, state, *filter, *limit);
-                let (mut kicked, bucket) = (ReadyJobs::NONE, bench.bucket(&id("any")));
-                let mut after = Some(None);
-                while let Some(place) = after {
-                    let step = Selection { after: place, ..step.clone() };
-                    let call = bench.store.call_in::<verb::KickMatching>(bucket, step).await;
-                    let Matched { done, next } = call.expect("kick");
-                    (kicked, after) = (kicked.plus(done), next.map(Some));
-                }
+                let bucket = bench.bucket(&id("any"));
+                let call = bench.store.call_in::<verb::KickMatching>(bucket, step).await;
+                let kicked = call.expect("kick").done;
                 format!("{kicked:?}")
             }
             Call::PurgeMatching { topic, state, filter, limit } => {
@@ -297,10 +292,11 @@ impl Reference {
             Call::KickDead { topic: number, limit } => {
                 format!("{:?}", self.model.kick_dead(&topic(number), *limit))
             }
-            Call::KickMatching { topic: number, is_dead, filter, .. } => {
+            Call::KickMatching { topic: number, is_dead, filter, limit } => {
                 let state = if *is_dead { State::Dead } else { State::Delayed };
                 let filter = calls::filter(*filter, state, self.model.now);
-                format!("{:?}", self.model.kick_matching(&topic(number), state, &filter))
+                let kicked = self.model.kick_matching(&topic(number), state, &filter, *limit);
+                format!("{kicked:?}")
             }
             Call::PurgeMatching { topic: number, state, filter, .. } => {
                 let state = State::ALL[*state];

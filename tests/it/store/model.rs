@@ -549,8 +549,14 @@ impl Model {
         kicked.fold(ReadyJobs::NONE, ReadyJobs::plus)
     }
 
-    pub fn kick_matching(&mut self, topic: &Topic, state: State, filter: &JobFilter) -> ReadyJobs {
-        let ids = self.matching(topic, state, filter).into_iter();
+    pub fn kick_matching(
+        &mut self,
+        topic: &Topic,
+        state: State,
+        filter: &JobFilter,
+        limit: usize,
+    ) -> ReadyJobs {
+        let ids = self.matching(topic, state, filter).into_iter().take(limit);
         let kicked = ids.map(|id| ReadyJobs::one(self.kick(&id).expect("kicked").priority));
         kicked.fold(ReadyJobs::NONE, ReadyJobs::plus)
     }
