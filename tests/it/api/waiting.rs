@@ -14,7 +14,7 @@ use tokio::{
 };
 
 use crate::api::server::Server;
-use crate::support::patience::scaled;
+use crate::support::{events::close, patience::scaled};
 
 pub async fn a_waiting_pop_is_answered_by_a_put(server: Server) {
     let server = Arc::new(server);
@@ -99,7 +99,7 @@ pub async fn a_client_that_disconnects_costs_no_consumer_a_job(server: Server) {
         let put = format!(r#"{{"topic":"t","id":"job:{round}"}}"#);
         let mut leaving = None;
         if round % 2 == 0 {
-            drop(gone);
+            close(gone).await;
             server.put(&put).await;
         } else {
             let (_, closed) = tokio::join!(server.put(&put), gone.shutdown());

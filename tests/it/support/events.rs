@@ -36,19 +36,41 @@ pub fn waiting_pops(metrics: &str) -> usize {
 /// Waits until the process at the other end has read all bytes sent to it, according to the kernel.
 pub fn until_read(stream: &TcpStream) {
     let end = Instant::now() + patience();
-    let [own, peer] =
-        [stream.local_addr(), stream.peer_addr()].map(|at| hex(at.expect("the socket is open")));
-    // local_address, rem_address, st, tx_queue:rx_queue
-    let unread = || {
-        let sockets = std::fs::read_to_string("/proc/net/tcp").expect("Linux has /proc/net/tcp");
-        let of_peer = sockets.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
-        let mut of_peer = of_peer.filter(|fields| fields.get(1..3) == Some(&[&*peer, &*own]));
-        of_peer.next().is_some_and(|fields| !fields[4].ends_with(":00000000"))
-    };
-    while unread() {
-        assert!(Instant::now() < end, "the server at {peer} does not read");
+    let ends = ends(stream);
+    while peer_socket(&ends).is_some_and(|fields| !fields[4].ends_with(":00000000")) {
+        assert!(Instant::now() < end, "the server at {} does not read", ends[1]);
         std::thread::sleep(Duration::from_millis(5)); // no event reports reads by the peer
     }
+}
+
+/// Closes a connection, and waits until its end has arrived at the other socket. On a busy machine,
+/// the kernel may deliver it after requests that are sent later on other connections.
+pub async fn close(stream: tokio::net::TcpStream) {
+    let end = Instant::now() + patience();
+    let stream = stream.into_std().expect("a socket of the runtime");
+    let ends = ends(&stream);
+    drop(stream);
+    while peer_socket(&ends).is_some_and(|fields| fields[3] == ESTABLISHED) {
+        assert!(Instant::now() < end, "the server at {} is not told of the end", ends[1]);
+        tokio::time::sleep(Duration::from_millis(5)).await; // no event reports the peer's state
+    }
+}
+
+/// State of an open connection in `/proc/net/tcp`.
+const ESTABLISHED: &str = "01";
+
+/// Returns the own address and that of the peer, in the format of `/proc/net/tcp`.
+fn ends(stream: &TcpStream) -> [String; 2] {
+    [stream.local_addr(), stream.peer_addr()].map(|at| hex(at.expect("the socket is open")))
+}
+
+/// Returns what the kernel knows of the socket at the other end: number, own address, address of
+/// its peer, state, lengths of the queues, and more.
+fn peer_socket([own, peer]: &[String; 2]) -> Option<Vec<String>> {
+    let sockets = std::fs::read_to_string("/proc/net/tcp").expect("Linux has /proc/net/tcp");
+    let mut sockets = sockets.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
+    let socket = sockets.find(|fields| fields.get(1..3) == Some(&[peer.as_str(), own.as_str()]))?;
+    Some(socket.into_iter().map(str::to_owned).collect())
 }
 
 /// Returns an address in the format of `/proc/net/tcp`.
