@@ -1,10 +1,16 @@
-//! JSON answers. They end with a newline, so that a terminal shows its prompt on a line of its own.
+//! JSON answers, and objects within requests. Answers end with a newline, so that a terminal shows
+//! its prompt on a line of its own.
+
+use std::{fmt, marker::PhantomData};
 
 use axum::{
     http::header::CONTENT_TYPE,
     response::{IntoResponse, Response},
 };
-use serde::Serialize;
+use serde::{
+    Deserialize, Deserializer, Serialize,
+    de::{Error, MapAccess, Visitor, value::MapAccessDeserializer},
+};
 
 use crate::http::problem::Problem;
 
@@ -28,4 +34,30 @@ pub fn line<T: Serialize>(value: &T) -> Result<Vec<u8>, Problem> {
     })?;
     text.push(b'\n');
     Ok(text)
+}
+
+/// Deserialises a struct from an object only: serde would also fill its fields from a list.
+pub fn object<'de, D, T>(deserializer: D) -> Result<Option<T>, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Deserialize<'de>,
+{
+    struct Object<T>(PhantomData<T>);
+
+    impl<'de, T: Deserialize<'de>> Visitor<'de> for Object<T> {
+        type Value = Option<T>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("an object")
+        }
+
+        fn visit_unit<E: Error>(self) -> Result<Option<T>, E> {
+            Ok(None)
+        }
+
+        fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Option<T>, A::Error> {
+            T::deserialize(MapAccessDeserializer::new(map)).map(Some)
+        }
+    }
+    deserializer.deserialize_any(Object(PhantomData))
 }

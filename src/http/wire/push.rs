@@ -3,7 +3,10 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize, de::IgnoredAny};
 
-use super::push_fields::{Count, GivenHeaders, MASK, Secrets, object};
+use super::{
+    json::object,
+    push_fields::{Count, GivenHeaders, MASK, Secrets},
+};
 use crate::{
     http::{
         problem::Problem,

@@ -5,7 +5,7 @@ use std::fmt;
 use schemars::json_schema;
 use serde::{
     Deserialize, Deserializer,
-    de::{self, Error, IgnoredAny, MapAccess, SeqAccess, value::MapAccessDeserializer},
+    de::{self, Error, IgnoredAny, MapAccess, SeqAccess},
 };
 
 use crate::{
@@ -160,30 +160,4 @@ impl<'de> Deserialize<'de> for GivenHeaders {
         }
         deserializer.deserialize_any(Visitor)
     }
-}
-
-/// Deserialises a struct from an object only: serde would also fill its fields from a list.
-pub fn object<'de, D, T>(deserializer: D) -> Result<Option<T>, D::Error>
-where
-    D: Deserializer<'de>,
-    T: Deserialize<'de>,
-{
-    struct Visitor<T>(std::marker::PhantomData<T>);
-
-    impl<'de, T: Deserialize<'de>> de::Visitor<'de> for Visitor<T> {
-        type Value = Option<T>;
-
-        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            f.write_str("an object")
-        }
-
-        fn visit_unit<E: Error>(self) -> Result<Option<T>, E> {
-            Ok(None)
-        }
-
-        fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Option<T>, A::Error> {
-            T::deserialize(MapAccessDeserializer::new(map)).map(Some)
-        }
-    }
-    deserializer.deserialize_any(Visitor(std::marker::PhantomData))
 }

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, de::IgnoredAny};
 
-use super::policy::with_policy;
+use super::{json::object, policy::with_policy};
 use crate::{
     http::{problem::Problem, schema::types},
     job::{Millis, PolicyFields, Topic},
@@ -22,6 +22,7 @@ pub struct PutTopic {
     dead_to: Option<Topic>,
 
     /// The same fields, nested as in the answer to a GET. Excludes them at the top level.
+    #[serde(default, deserialize_with = "object")]
     defaults: Option<Defaults>,
     /// The topic of the path.
     topic: Option<Topic>,

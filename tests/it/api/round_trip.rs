@@ -119,6 +119,7 @@ pub async fn a_topic_can_be_sent_back_as_a_get_showed_it(server: Server) {
         ("defaults", r#"{"defaults":{"ttr":60},"ttr":60}"#.to_owned()),
         ("defaults.ttr", r#"{"defaults":{"ttr":0}}"#.to_owned()),
         ("defaults.x", r#"{"defaults":{"x":0}}"#.to_owned()),
+        ("defaults", r#"{"defaults":[60,3,null,null,null,null,null,null]}"#.to_owned()),
     ] {
         let problem = server.call(Method::PUT, "/topics/t", text).await;
         assert_eq!(problem.problem(422, "invalid_field")["field"], field);
