@@ -33,6 +33,9 @@ use crate::{
 
 /// Maximum number of deadlines that one promote handles.
 const DEADLINES_PER_PROMOTE: usize = 500;
+/// Pause between promotes while no consumer waits. With 25,000 delayed puts a second, it saves four
+/// of five promotes, and a tenth of the CPU time of server and Redis.
+const PACE: Duration = Duration::from_millis(5);
 /// Last part of a sleep, which is timed precisely.
 const PRECISE_SLEEP: Duration = Duration::from_millis(10);
 
@@ -124,7 +127,7 @@ impl Timer {
             }
             if self.next_poll(bucket, deadlines) <= now {
                 polls.push(bucket);
-            } else if known.next.is_some_and(|(_, when)| when <= now) {
+            } else if known.promote_at().is_some_and(|when| when <= now) {
                 promotes.push(bucket);
             }
         }
@@ -182,7 +185,7 @@ impl Timer {
             if !known.is_asked {
                 self.handle.sleeps_until(bucket, known.next.map(|(at, _)| at));
             }
-            let next = known.next.map_or(end, |(_, when)| when);
+            let next = known.promote_at().unwrap_or(end);
             let work = next.min(self.next_poll(bucket, deadlines));
             // Due deadlines wait for the retry, too. Otherwise the timer would loop without a pause
             // while the store is unavailable.
@@ -282,7 +285,17 @@ impl Timer {
             }
         }
         deadlines.learn(bucket, promoted.next);
+        deadlines.known[bucket.index()].paced_until =
+            self.is_unhurried(promoted).then(|| Instant::now() + PACE);
         self.handle.succeeded(bucket);
+    }
+
+    /// Returns whether the next promote may be late: no consumer waits for its jobs, not even at
+    /// another server, and it has not got behind.
+    fn is_unhurried(&self, promoted: &Promoted) -> bool {
+        self.waiters.pops() == 0
+            && self.store.shared().is_none_or(SharedStore::is_alone)
+            && !promoted.next.is_some_and(|next| next.has_passed())
     }
 
     fn failed(&self, deadlines: &mut Deadlines, bucket: Bucket, error: &StoreError) {

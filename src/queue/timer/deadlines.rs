@@ -19,6 +19,8 @@ pub const SKIPPED_POLLS: u32 = 8;
 pub struct Known {
     /// The next deadline, by the store's clock and by that of this process.
     pub next: Option<(UnixMillis, Instant)>,
+    /// The earliest time of the next promote.
+    pub paced_until: Option<Instant>,
     /// Microseconds by which the clock of the bucket's server is ahead of the time since the timer
     /// began. Computed from the quickest answer since the last poll.
     pub ahead: Option<i64>,
@@ -34,6 +36,12 @@ pub struct Known {
 }
 
 impl Known {
+    /// Returns when to promote; `None` without a deadline.
+    pub fn promote_at(&self) -> Option<Instant> {
+        let (_, when) = self.next?;
+        Some(self.paced_until.map_or(when, |until| until.max(when)))
+    }
+
     /// Returns whether the next poll requests the deadline: always if this server may not know all
     /// deadlines, otherwise from time to time.
     pub fn wants_deadline(&self, is_in_doubt: bool) -> bool {

@@ -36,3 +36,22 @@ fn where_the_clock_is_not_known_the_store_is_asked_at_once() {
     let (_, when) = deadlines.known[0].next.expect("known");
     assert!(when <= Instant::now());
 }
+
+#[test]
+fn a_pause_delays_a_promote_but_not_beyond_its_end() {
+    let (mut deadlines, at) = schedule_that_knows(Duration::ZERO);
+    let now = Instant::now();
+    let [paused, over] = [now + Duration::from_secs(60), now - Duration::from_secs(1)];
+    let known = &mut deadlines.known[0];
+    let (_, when) = known.next.expect("known");
+    known.paced_until = Some(paused);
+    assert_eq!(known.promote_at(), Some(paused));
+    known.paced_until = Some(over);
+    assert_eq!(known.promote_at(), Some(when));
+    // A deadline that a transition reports waits too.
+    known.paced_until = Some(paused);
+    deadlines.report(Bucket::FIRST, UnixMillis::new(at.get() - 10_000));
+    assert_eq!(deadlines.known[0].promote_at(), Some(paused));
+    deadlines.known[0].next = None;
+    assert_eq!(deadlines.known[0].promote_at(), None);
+}
