@@ -12,8 +12,9 @@ const MAX_MISSED: u64 = 1_000;
 /// Maximum number of missed instants that are counted in a step, since counting takes time.
 const MAX_COUNTED: u64 = 1_000;
 
-/// Time from the last try to put the job of an instant until the instant is missed.
-const LAST_TRY: Millis = Millis::new(1_000);
+/// Time before an instant is missed in which a refused put is tried each second. A call without an
+/// answer and the pause after an error delay a try by up to ten seconds.
+const LAST_TRIES: Millis = Millis::new(15_000);
 
 /// A step of a schedule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -88,7 +89,7 @@ pub fn last_try(
             timing.next_after(before).map(UnixMillis::new)
         }
     };
-    first.map(|first| first.after(GRACE).before(LAST_TRY))
+    first.map(|first| first.after(GRACE).before(LAST_TRIES))
 }
 
 /// Counts the instants from `first` to `last`, up to the maximum.

@@ -32,6 +32,8 @@ use crate::{
 pub const MAX_SCHEDULES: u64 = 1000;
 /// Maximum number of schedules that a page examines.
 const MAX_EXAMINED: usize = 10_000;
+/// Minimum number of schedules that are read at once.
+const MIN_READ: usize = 100;
 
 pub async fn list(
     State(app): State<App>,
@@ -61,9 +63,9 @@ pub async fn list(
         let own = &record.definition.topic;
         topics.allows(own) && topic.as_ref().is_none_or(|topic| topic == own)
     };
-    let (mut found, mut examined) = (Vec::new(), 0);
+    let (mut found, mut examined, most) = (Vec::new(), 0, limit.max(MIN_READ));
     loop {
-        let page = SchedulePage { prefix: prefix.clone(), after, limit };
+        let page = SchedulePage { prefix: prefix.clone(), after, limit: most };
         let (page, more_after) = app.schedules.list(page).await?;
         let (mut page, mut last) = (page.into_iter(), None);
         while found.len() < limit
@@ -73,7 +75,7 @@ pub async fn list(
             found.extend(record.filter(shows).map(|record| (name, record)));
         }
         after = if page.len() > 0 { last } else { more_after };
-        examined += limit;
+        examined += most;
         if after.is_none() || found.len() == limit || examined >= MAX_EXAMINED {
             break;
         }

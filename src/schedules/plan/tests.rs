@@ -90,11 +90,11 @@ fn a_refused_put_is_tried_again_before_an_instant_is_missed() {
     let of = |missed, now| last_try(&every_minute(), missed, at(DAY), at(now));
     for missed in [Missed::Once, Missed::None] {
         for late in [0, 30_000, 60_000] {
-            assert_eq!(of(missed, DAY + late), Some(at(DAY + 59_000)), "{late}");
+            assert_eq!(of(missed, DAY + late), Some(at(DAY + 45_000)), "{late}");
         }
         // The first instant is missed; the second one is not.
-        assert_eq!(of(missed, DAY + 60_001), Some(at(DAY + MINUTE + 59_000)));
-        assert_eq!(of(missed, DAY + 120_001), Some(at(DAY + 2 * MINUTE + 59_000)));
+        assert_eq!(of(missed, DAY + 60_001), Some(at(DAY + MINUTE + 45_000)));
+        assert_eq!(of(missed, DAY + 120_001), Some(at(DAY + 2 * MINUTE + 45_000)));
     }
     assert_eq!(of(Missed::All, DAY), None);
 }

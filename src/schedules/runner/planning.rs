@@ -18,8 +18,9 @@ use crate::{
     store::{Firing, StoredSchedule},
 };
 
-/// Time until the next look at a schedule that cannot be read, or whose instant cannot be put.
-pub const UNREADABLE_RETRY: Millis = Millis::new(60_000);
+/// Time until the next look at a schedule that cannot be read, or whose instant cannot be put. A
+/// later version that can read it must find its instant not missed yet.
+pub const UNREADABLE_RETRY: Millis = Millis::new(20_000);
 /// Maximum number of schedules that are remembered as catching up.
 const MAX_CATCHING_UP: usize = 10_000;
 

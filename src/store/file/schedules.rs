@@ -25,6 +25,14 @@ pub struct ScheduleIndex {
     times: BTreeSet<(UnixMillis, ScheduleName)>,
 }
 
+/// Result of a look at a schedule of the index.
+enum Look {
+    Sound(StoredSchedule),
+    /// A change of this batch, which may fail, removes it.
+    Removed,
+    Damaged(ScheduleName),
+}
+
 impl ScheduleIndex {
     /// Reads the index from the file; also returns the number of damaged rows.
     pub fn load(records: &Records) -> rusqlite::Result<(Self, u64)> {
@@ -75,47 +83,59 @@ impl ScheduleIndex {
 impl WriterState {
     /// Returns a schedule, including the changes of this batch.
     fn schedule(&self, name: &ScheduleName) -> StoreResult<Option<NewSchedule>> {
+        self.read_schedule(name).map_err(StoreError::unavailable)
+    }
+
+    fn read_schedule(&self, name: &ScheduleName) -> rusqlite::Result<Option<NewSchedule>> {
         let change = self.writes.iter().rev().find_map(|write| match write {
             Write::Schedule { name: changed, new } if changed == name => Some(new.clone()),
             _ => None,
         });
         match change {
             Some(new) => Ok(new),
-            None => self.records.schedule(name).map_err(StoreError::unavailable),
+            None => self.records.schedule(name),
         }
     }
 
-    /// Reads a schedule; `None` if its row is damaged, which must not keep others from firing.
-    fn readable(&self, name: ScheduleName) -> Option<StoredSchedule> {
-        match self.schedule(&name) {
-            Ok(found) => found.map(|NewSchedule { text, .. }| StoredSchedule { name, text }),
-            Err(cause) => {
-                tracing::error!(%name, %cause, "skipped an unreadable schedule");
-                None
+    /// Reads a schedule that the index names. A damaged row must not keep others from firing.
+    fn look(&self, name: ScheduleName) -> StoreResult<Look> {
+        match self.read_schedule(&name) {
+            Ok(Some(NewSchedule { text, .. })) => Ok(Look::Sound(StoredSchedule { name, text })),
+            Ok(None) => Ok(Look::Removed),
+            Err(cause) if self.records.is_damage(&cause) => {
+                tracing::error!(%name, %cause, "skipped a damaged schedule");
+                Ok(Look::Damaged(name))
             }
+            Err(cause) => Err(StoreError::unavailable(cause)),
         }
     }
 
     fn due_schedules(&mut self, limit: usize) -> StoreResult<DueSchedules> {
         let now = self.believed_now().floor;
-        let (mut due, mut bytes, mut lost) = (Vec::new(), 0, Vec::new());
+        let (mut due, mut bytes, mut lost, mut failed) = (Vec::new(), 0, Vec::new(), None);
         let mut times = self.schedules.times.iter().peekable();
         while due.len() + lost.len() < limit
             && bytes < MAX_DUE_BYTES
             && let Some((_, name)) = times.next_if(|(at, _)| *at <= now)
         {
-            match self.readable(name.clone()) {
-                Some(stored) => {
+            match self.look(name.clone()) {
+                Ok(Look::Sound(stored)) => {
                     bytes += stored.text.len();
                     due.push(stored);
                 }
-                None => lost.push(name.clone()),
+                Ok(Look::Removed) => {}
+                Ok(Look::Damaged(name)) => lost.push(name),
+                Err(error) => failed = Some(error),
             }
         }
         let next_at = times.peek().map(|(at, _)| *at);
-        // A schedule that cannot be read must not stay the first one of each look.
+        // A damaged schedule must not stay the first one of each look.
         for name in lost {
             self.schedules.never(&name);
+        }
+        // A schedule that the disk fails to return does not keep others from firing.
+        if let Some(error) = failed.filter(|_| due.is_empty()) {
+            return Err(error);
         }
         Ok(DueSchedules { now, due, next_at })
     }
@@ -179,7 +199,12 @@ impl ScheduleStore for FileStore {
         let read = move |writer: &mut WriterState| {
             let mut names = writer.schedules.page(&page);
             let more_after = SchedulesFound::cut(&mut names, page.limit);
-            let schedules = names.into_iter().filter_map(|name| writer.readable(name)).collect();
+            let mut schedules = Vec::new();
+            for name in names {
+                if let Look::Sound(stored) = writer.look(name)? {
+                    schedules.push(stored);
+                }
+            }
             Ok(SchedulesFound { schedules, more_after })
         };
         self.writer.read(read).await
@@ -199,3 +224,6 @@ impl ScheduleStore for FileStore {
         self.writer.call_with(need, change).await
     }
 }
+
+#[cfg(test)]
+mod tests;
