@@ -32,8 +32,8 @@ use crate::{
 pub const MAX_SCHEDULES: u64 = 1000;
 /// Maximum number of schedules that a page examines.
 const MAX_EXAMINED: usize = 10_000;
-/// Minimum number of schedules that are read at once.
-const MIN_READ: usize = 100;
+/// Maximum number of schedules that are read at once.
+const MAX_READ: usize = 1000;
 
 pub async fn list(
     State(app): State<App>,
@@ -63,7 +63,7 @@ pub async fn list(
         let own = &record.definition.topic;
         topics.allows(own) && topic.as_ref().is_none_or(|topic| topic == own)
     };
-    let (mut found, mut examined, most) = (Vec::new(), 0, limit.max(MIN_READ));
+    let (mut found, mut examined, mut most) = (Vec::new(), 0, limit);
     loop {
         let page = SchedulePage { prefix: prefix.clone(), after, limit: most };
         let (page, more_after) = app.schedules.list(page).await?;
@@ -79,6 +79,8 @@ pub async fn list(
         if after.is_none() || found.len() == limit || examined >= MAX_EXAMINED {
             break;
         }
+        // Few of these are shown, so reads of the same size would be many.
+        most = (2 * most).min(MAX_READ);
     }
     let cursor = after.map(|name| name.to_string());
     let shown = app.schedules.show(found).await?;
