@@ -66,7 +66,7 @@ pub use requests::{
     Touch,
 };
 pub use schedules::{
-    DueSchedules, Fired, Firing, MAX_DUE_BYTES, MAX_SCHEDULES, NewSchedule, ScheduleChange,
+    DueSchedules, Fired, Firing, MAX_READ_BYTES, MAX_SCHEDULES, NewSchedule, ScheduleChange,
     ScheduleChanged, SchedulePage, ScheduleStore, SchedulesFound, StoredSchedule,
 };
 pub use settings::{SettingCondition, TopicSettingsStore};

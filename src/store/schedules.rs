@@ -12,20 +12,21 @@ use crate::job::{NewJob, ScheduleName, UnixMillis};
 
 /// Maximum number of schedules of a store.
 pub const MAX_SCHEDULES: usize = 100_000;
-/// Number of bytes of texts after which a read of due schedules ends.
-pub const MAX_DUE_BYTES: usize = 4 << 20;
+/// Number of bytes of texts after which a read of several schedules ends.
+pub const MAX_READ_BYTES: usize = 4 << 20;
 
 /// The part of a store that keeps schedules.
 #[async_trait]
 pub trait ScheduleStore: Send + Sync {
     /// Reads up to `limit` schedules that are due, the earliest first. Ends early with the schedule
-    /// whose text reaches [`MAX_DUE_BYTES`].
+    /// whose text reaches [`MAX_READ_BYTES`].
     async fn due_schedules(&self, limit: usize) -> StoreResult<DueSchedules>;
 
     /// Reads a schedule.
     async fn schedule(&self, name: ScheduleName) -> StoreResult<Option<StoredSchedule>>;
 
-    /// Reads a page of schedules, in the order of their names.
+    /// Reads a page of schedules, in the order of their names. Ends early with the schedule whose
+    /// text reaches [`MAX_READ_BYTES`].
     async fn schedules(&self, page: SchedulePage) -> StoreResult<SchedulesFound>;
 
     /// Creates, replaces or removes schedules, each only if its text is still the expected one. The

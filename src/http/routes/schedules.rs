@@ -67,6 +67,8 @@ pub async fn list(
     loop {
         let page = SchedulePage { prefix: prefix.clone(), after, limit: most };
         let (page, more_after) = app.schedules.list(page).await?;
+        // Long schedules end a read, and so does this page, which would take too much memory.
+        let is_cut = page.len() < most && more_after.is_some();
         let (mut page, mut last) = (page.into_iter(), None);
         while found.len() < limit
             && let Some((name, record)) = page.next()
@@ -76,7 +78,7 @@ pub async fn list(
         }
         after = if page.len() > 0 { last } else { more_after };
         examined += most;
-        if after.is_none() || found.len() == limit || examined >= MAX_EXAMINED {
+        if after.is_none() || found.len() == limit || is_cut || examined >= MAX_EXAMINED {
             break;
         }
         // Few of these are shown, so reads of the same size would be many.

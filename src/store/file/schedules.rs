@@ -12,7 +12,7 @@ use super::{
 use crate::{
     job::{Bucket, NewJob, OnConflict, Refusal, ScheduleName, UnixMillis},
     store::{
-        DueSchedules, Fired, Firing, MAX_DUE_BYTES, MAX_SCHEDULES, NewSchedule, Reply,
+        DueSchedules, Fired, Firing, MAX_READ_BYTES, MAX_SCHEDULES, NewSchedule, Reply,
         ScheduleChange, ScheduleChanged, SchedulePage, ScheduleStore, SchedulesFound, StoreError,
         StoreResult, StoredSchedule,
     },
@@ -115,7 +115,7 @@ impl WriterState {
         let (mut due, mut bytes, mut lost, mut failed) = (Vec::new(), 0, Vec::new(), None);
         let mut times = self.schedules.times.iter().peekable();
         while due.len() + lost.len() < limit
-            && bytes < MAX_DUE_BYTES
+            && bytes < MAX_READ_BYTES
             && let Some((_, name)) = times.next_if(|(at, _)| *at <= now)
         {
             match self.look(name.clone()) {
@@ -198,11 +198,17 @@ impl ScheduleStore for FileStore {
     async fn schedules(&self, page: SchedulePage) -> StoreResult<SchedulesFound> {
         let read = move |writer: &mut WriterState| {
             let mut names = writer.schedules.page(&page);
-            let more_after = SchedulesFound::cut(&mut names, page.limit);
-            let mut schedules = Vec::new();
-            for name in names {
-                if let Look::Sound(stored) = writer.look(name)? {
+            let mut more_after = SchedulesFound::cut(&mut names, page.limit);
+            let (mut schedules, mut bytes) = (Vec::new(), 0);
+            let mut names = names.into_iter().peekable();
+            while let Some(name) = names.next() {
+                if let Look::Sound(stored) = writer.look(name.clone())? {
+                    bytes += stored.text.len();
                     schedules.push(stored);
+                }
+                if bytes >= MAX_READ_BYTES && names.peek().is_some() {
+                    more_after = Some(name);
+                    break;
                 }
             }
             Ok(SchedulesFound { schedules, more_after })

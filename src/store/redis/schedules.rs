@@ -14,7 +14,7 @@ use super::{
 use crate::{
     job::{Bucket, NewJob, OnConflict, Refusal, ScheduleName, UnixMillis},
     store::{
-        DueSchedules, Fired, Firing, MAX_DUE_BYTES, MAX_SCHEDULES, NewSchedule, Parts, Placed,
+        DueSchedules, Fired, Firing, MAX_READ_BYTES, MAX_SCHEDULES, NewSchedule, Parts, Placed,
         Reply, ScheduleChange, ScheduleChanged, SchedulePage, ScheduleStore, SchedulesFound,
         StoreError, StoreResult, StoreResults, StoredSchedule,
     },
@@ -69,41 +69,31 @@ impl RedisStore {
         futures::future::join_all(advance).await
     }
 
-    /// Reads the texts of due schedules, up to [`MAX_DUE_BYTES`]; `None` for schedules that do not
-    /// exist.
-    async fn due_texts(&self, names: &[ScheduleName]) -> StoreResult<Vec<Option<String>>> {
+    /// Reads schedules in order, up to the one whose text reaches [`MAX_READ_BYTES`]. `None` stands
+    /// for a schedule that does not exist, or whose text is not UTF-8: it must hide no others.
+    async fn read(&self, names: &[ScheduleName]) -> StoreResult<Vec<Option<StoredSchedule>>> {
         if names.is_empty() {
             return Ok(Vec::new());
         }
         let [all, ..] = keys::schedules(&self.prefix);
         let eval = |_| {
             let mut eval = redis::cmd("EVAL");
-            eval.arg(scripts::DUE_TEXTS).arg(1).arg(&all).arg(MAX_DUE_BYTES);
+            eval.arg(scripts::SCHEDULE_TEXTS).arg(1).arg(&all).arg(MAX_READ_BYTES);
             for name in names {
                 eval.arg(name.as_str());
             }
             eval
         };
         let texts = self.nodes.script(keys::slot(&all), None, eval).await?;
-        redis::from_redis_value(texts).map_err(StoreError::unreadable)
-    }
-
-    /// Reads the texts of these schedules; leaves out schedules that do not exist.
-    async fn texts(&self, names: Vec<ScheduleName>) -> StoreResult<Vec<StoredSchedule>> {
-        if names.is_empty() {
-            return Ok(Vec::new());
-        }
-        let [all, ..] = keys::schedules(&self.prefix);
-        let mut read = redis::cmd("HMGET");
-        read.arg(&all);
-        for name in &names {
-            read.arg(name.as_str());
-        }
-        let texts = self.nodes.command(keys::slot(&all), &read).await?;
-        let texts: Vec<Option<String>> =
+        let texts: Vec<Option<Vec<u8>>> =
             redis::from_redis_value(texts).map_err(StoreError::unreadable)?;
-        let stored = |(name, text): (_, Option<String>)| Some(StoredSchedule { name, text: text? });
-        Ok(names.into_iter().zip(texts).filter_map(stored).collect())
+        let stored = |(name, text): (&ScheduleName, Option<Vec<u8>>)| {
+            let text = String::from_utf8(text?);
+            let text =
+                text.inspect_err(|error| tracing::error!(%name, %error, "skipped a schedule"));
+            Some(StoredSchedule { name: name.clone(), text: text.ok()? })
+        };
+        Ok(names.iter().zip(texts).map(stored).collect())
     }
 }
 
@@ -127,15 +117,17 @@ impl ScheduleStore for RedisStore {
             }
             names.push(name);
         }
-        let texts = self.due_texts(&names).await?;
-        let next_at = at.get(texts.len()).copied();
-        let stored = |(name, text): (_, Option<String>)| Some(StoredSchedule { name, text: text? });
-        let due = names.into_iter().zip(texts).filter_map(stored).collect();
-        Ok(DueSchedules { now, due, next_at })
+        let read = self.read(&names).await?;
+        let next_at = at.get(read.len()).copied();
+        Ok(DueSchedules { now, due: read.into_iter().flatten().collect(), next_at })
     }
 
     async fn schedule(&self, name: ScheduleName) -> StoreResult<Option<StoredSchedule>> {
-        Ok(self.texts(vec![name]).await?.pop())
+        let [all, ..] = keys::schedules(&self.prefix);
+        let read = redis::cmd("HGET").arg(&all).arg(name.as_str()).take();
+        let text = self.nodes.command(keys::slot(&all), &read).await?;
+        let text: Option<String> = redis::from_redis_value(text).map_err(StoreError::unreadable)?;
+        Ok(text.map(|text| StoredSchedule { name, text }))
     }
 
     async fn schedules(&self, page: SchedulePage) -> StoreResult<SchedulesFound> {
@@ -155,8 +147,12 @@ impl ScheduleStore for RedisStore {
         while found.left() > 0 {
             page.push(found.parsed()?);
         }
-        let more_after = SchedulesFound::cut(&mut page, limit);
-        Ok(SchedulesFound { schedules: self.texts(page).await?, more_after })
+        let mut more_after = SchedulesFound::cut(&mut page, limit);
+        let read = self.read(&page).await?;
+        if read.len() < page.len() {
+            more_after = read.len().checked_sub(1).map(|last| page[last].clone());
+        }
+        Ok(SchedulesFound { schedules: read.into_iter().flatten().collect(), more_after })
     }
 
     async fn change_schedules(

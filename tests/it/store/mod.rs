@@ -164,6 +164,7 @@ on_each_store! {
             changes_of_one_call_follow_each_other,
             due_schedules_come_earliest_first_with_the_time_of_the_next,
             a_look_at_due_schedules_ends_after_a_number_of_bytes,
+            a_page_of_schedules_ends_after_a_number_of_bytes,
             schedules_are_listed_by_name_in_pages,
             a_firing_puts_the_job_and_advances_the_schedule,
             a_firing_counts_if_another_job_has_its_id,

@@ -179,6 +179,34 @@ pub async fn schedules_are_listed_by_name_in_pages(bench: Bench) {
     assert_eq!(more_after("a.", 3).await, None, "names with another prefix do not follow");
 }
 
+pub async fn a_page_of_schedules_ends_after_a_number_of_bytes(bench: Bench) {
+    const MIB: usize = 1 << 20;
+    for (of, mib) in [("a", 5), ("b", 2), ("c", 2), ("d", 1), ("e", 1)] {
+        create(&bench, of, &of.repeat(mib * MIB), None).await;
+    }
+    let found = async |after, limit| page_and_more(&bench, "", after, limit).await;
+    let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+    assert_eq!(found(None, 10).await, (names(&["a"]), Some("a".to_owned())));
+    assert_eq!(found(Some("a"), 10).await, (names(&["b", "c"]), Some("c".to_owned())));
+    assert_eq!(found(Some("a"), 1).await, (names(&["b"]), Some("b".to_owned())));
+    assert_eq!(found(Some("b"), 10).await, (names(&["c", "d", "e"]), None), "it is the last one");
+}
+
+#[tokio::test]
+async fn a_text_that_is_not_utf_8_hides_no_other_schedule() {
+    let bench = Bench::redis().await;
+    for (of, seconds) in [("a", 1), ("b", 2), ("c", 3)] {
+        create(&bench, of, of, Some(START.after(Millis::new(seconds * 1_000)))).await;
+    }
+    command(&bench, r#"HSET {dq:schedules}:all a "\xff""#);
+    bench.advance(MINUTE);
+    let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+    assert_eq!(due_names(&bench, 10).await, (names(&["b", "c"]), None));
+    assert_eq!(page(&bench, "", None, 10).await, ["b", "c"]);
+    let error = bench.store.schedule(name("a")).await.expect_err("it cannot be read");
+    assert!(error.to_string().contains("utf"), "{error}");
+}
+
 #[tokio::test]
 async fn a_page_of_names_without_texts_says_that_others_follow() {
     let bench = Bench::redis().await;
