@@ -230,7 +230,7 @@ async fn servers_continue_by_themselves_when_the_lost_data_is_back() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_emptied_cluster_node_affects_only_its_own_buckets() {
-    let cluster = Arc::new(tokio::task::block_in_place(Cluster::start));
+    let cluster = Arc::new(tokio::task::block_in_place(Cluster::steady));
     let settings = |settings: &mut Settings| settings.store.url = Secret(cluster.url());
     let servers = [Server::with(settings).await, Server::with(settings).await];
     let ids: Vec<String> = (0..60).map(|number| format!("job:{number}")).collect();

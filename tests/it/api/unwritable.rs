@@ -160,7 +160,7 @@ async fn writes_are_refused_once_redis_does_not_sync_them() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cluster_node_that_refuses_writes_is_reported() {
-    let cluster = tokio::task::block_in_place(Cluster::start);
+    let cluster = tokio::task::block_in_place(Cluster::steady);
     let server = Server::with(|settings| settings.store.url = Secret(cluster.url())).await;
     let set = |replicas: &str| {
         cluster.command(1, &["CONFIG", "SET", "min-replicas-to-write", replicas]);

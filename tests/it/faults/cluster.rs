@@ -50,7 +50,7 @@ async fn promises_hold_while_slots_with_buckets_move() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn promises_hold_while_each_server_is_killed_in_turn() {
-    let cluster = Cluster::start();
+    let cluster = Cluster::steady();
     let mut scenario = Scenario::start(&settings(&cluster)).await;
     let failures = scenario.kill_each_server().await;
     assert!(failures > 0, "no call failed because of the fault");

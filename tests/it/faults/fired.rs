@@ -181,7 +181,7 @@ async fn each_instant_is_put_once_while_servers_on_redis_die() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn each_instant_is_put_once_while_servers_on_a_cluster_die() {
-    let cluster = Cluster::start();
+    let cluster = Cluster::steady();
     no_instant_is_missing_or_doubled(&["--store", &cluster.url()], 3).await;
 }
 

@@ -25,6 +25,18 @@ struct NodeLine {
 }
 
 impl Cluster {
+    /// Starts a cluster that replaces no master: however long a busy machine does not run a node,
+    /// the others do not give it up.
+    pub fn steady() -> Self {
+        let cluster = Self::start();
+        for node in 0..NODES {
+            cluster.ok(node, &["CONFIG", "SET", "cluster-node-timeout", "60000"]);
+        }
+        // A node may have been given up before.
+        cluster.wait_until_whole();
+        cluster
+    }
+
     /// Starts the nodes, and waits until the cluster accepts commands and its replicas have all
     /// data.
     pub fn start() -> Self {

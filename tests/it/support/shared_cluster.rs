@@ -16,7 +16,7 @@ pub fn shared() -> Arc<Cluster> {
         // The cluster's processes end with the thread that started them, so this thread must
         // outlive all tests.
         std::thread::spawn(move || {
-            send.send(Arc::new(Cluster::start())).expect("the caller waits");
+            send.send(Arc::new(Cluster::steady())).expect("the caller waits");
             loop {
                 std::thread::park();
             }
