@@ -9,7 +9,7 @@ mod leaf;
 mod structure;
 mod tree;
 
-use std::{collections::HashMap, fs::File, io, os::unix::fs::FileExt, path::Path};
+use std::{collections::HashMap, fs::File, io, os::unix::fs::FileExt, path::Path, sync::OnceLock};
 
 use self::{cell::varint, structure::cell_offsets};
 pub use self::{
@@ -35,7 +35,7 @@ pub struct Pages {
     page_size: usize,
     count: u32,
     /// Child pages by parent, from the pointer map; read when first needed.
-    children: Option<HashMap<u32, Vec<u32>>>,
+    children: OnceLock<HashMap<u32, Vec<u32>>>,
 }
 
 /// The rows of a leaf.
@@ -70,7 +70,7 @@ impl Pages {
         let file = File::open(file)?;
         let length = file.metadata()?.len() / page_size as u64;
         let count = count.unwrap_or_else(|| u32::try_from(length).unwrap_or(u32::MAX));
-        Ok(Self { file, log, logged, page_size, count, children: None })
+        Ok(Self { file, log, logged, page_size, count, children: OnceLock::new() })
     }
 
     /// Reads a page as of the last committed transaction; `None` if it is lost or unreadable.

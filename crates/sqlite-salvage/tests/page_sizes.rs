@@ -68,6 +68,34 @@ fn all_rows_of_a_sound_file_and_its_log_are_read() {
 }
 
 #[test]
+fn any_inconsistent_leaf_of_a_large_table_is_found() {
+    const SIZE: usize = 512;
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let path = dir.path().join("large.db");
+    let large = Connection::open(&path).expect("opened");
+    large.pragma_update(None, "page_size", SIZE).expect("set");
+    large.pragma_update(None, "auto_vacuum", "INCREMENTAL").expect("set");
+    large.execute_batch("CREATE TABLE t (n INTEGER PRIMARY KEY, text TEXT)").expect("created");
+    let fill =
+        "INSERT INTO t WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c LIMIT 6000)
+                SELECT n, 'the text of a row ' || n FROM c";
+    large.execute_batch(fill).expect("filled");
+    drop(large);
+    let sound = std::fs::read(&path).expect("read");
+    let leaves = Pages::open(&path, SIZE).expect("opened").leaves(3).leaves;
+    assert!(leaves.len() > 200, "it is not large: {} leaves", leaves.len());
+    assert_eq!(Pages::open(&path, SIZE).expect("opened").unsound(3), None);
+    for leaf in leaves {
+        let mut damaged = sound.clone();
+        // The low byte of the leaf's cell count.
+        damaged[(leaf.page as usize - 1) * SIZE + 4] ^= 1;
+        std::fs::write(&path, damaged).expect("written");
+        let pages = Pages::open(&path, SIZE).expect("opened");
+        assert_eq!(pages.unsound(3), Some(leaf.page));
+    }
+}
+
+#[test]
 fn an_invalid_page_size_is_refused() {
     let dir = tempfile::tempdir().expect("a temporary folder");
     for size in [0, 256, 1000, 131_072] {

@@ -4,7 +4,7 @@
 use std::{
     error::Error,
     mem, panic,
-    sync::mpsc::{Receiver, sync_channel},
+    sync::mpsc::{Receiver, Sender, channel, sync_channel},
     thread,
 };
 
@@ -32,15 +32,17 @@ impl WriterState {
         let (records, taking) = (&mut self.records, &mut machines[..]);
         let loaded = thread::scope(|scope| {
             let (chunks, arrivals) = sync_channel(AHEAD);
-            let take = move || take_in(taking, (buckets, now), &arrivals);
+            let (used, empty) = channel();
+            let take = move || take_in(taking, (buckets, now), &arrivals, &used);
             let index = thread::Builder::new().name("store-index".to_owned());
             let index = index.spawn_scoped(scope, take)?;
             let mut chunk = Vec::with_capacity(CHUNK);
             let loaded = records.load(now.floor, |job| {
                 chunk.push(job);
                 if chunk.len() == CHUNK {
+                    let next = empty.try_recv().unwrap_or_else(|_| Vec::with_capacity(CHUNK));
                     // Fails if the other thread has panicked, which `join` reports.
-                    let _ = chunks.send(mem::replace(&mut chunk, Vec::with_capacity(CHUNK)));
+                    let _ = chunks.send(mem::replace(&mut chunk, next));
                 }
             });
             let _ = chunks.send(chunk);
@@ -73,12 +75,18 @@ impl WriterState {
     }
 }
 
+/// Adds the jobs to the index; returns each chunk, empty, to be filled again.
 fn take_in(
     machines: &mut [Machine],
     (buckets, now): (Buckets, Now),
-    jobs: &Receiver<Vec<Arrival>>,
+    chunks: &Receiver<Vec<Arrival>>,
+    used: &Sender<Vec<Arrival>>,
 ) {
-    for job in jobs.iter().flatten() {
-        machines[buckets.of(&job.id).index()].load(now, job);
+    for mut chunk in chunks {
+        for job in chunk.drain(..) {
+            machines[buckets.of(&job.id).index()].load(now, job);
+        }
+        // Fails after the last row was read.
+        let _ = used.send(chunk);
     }
 }

@@ -69,7 +69,7 @@ fn check_tables(dir: &Path) -> Result<(), OpenError> {
     if !file.exists() || dir.join("jobs.db-journal").exists() {
         return Ok(());
     }
-    let mut pages = Pages::open(&file, PAGE).map_err(|cause| engine(&file, &cause))?;
+    let pages = Pages::open(&file, PAGE).map_err(|cause| engine(&file, &cause))?;
     for (table, root) in ROOTS {
         // Loading skips damaged pages of these two.
         let is_skipped = ["pool", "attempts"].contains(&table);

@@ -4,36 +4,76 @@
 //! the cell count or of a cell pointer flips, SQLite omits rows or reads one twice, without an
 //! error.
 
-use std::collections::HashSet;
+use std::{
+    collections::{HashSet, VecDeque},
+    panic, thread,
+};
 
 use super::{
     INTERIOR, LEAF, Pages, cell::varint, interior, leaf::Leaf, local_part, pointers, u16_at,
 };
 
+/// Number of pages to examine from which on two threads share them.
+const WIDE: usize = 64;
+
+/// Pages of a table to examine, and all that were found so far.
+#[derive(Clone)]
+struct Walk {
+    open: VecDeque<Leaf>,
+    seen: HashSet<u32>,
+}
+
 impl Pages {
     /// Finds an inconsistent page in the table with the root page `root`. Ignores pages that SQLite
-    /// refuses to read, since SQLite reports them itself.
-    pub fn unsound(&mut self, root: u32) -> Option<u32> {
-        let mut open = vec![Leaf { page: root, range: (i64::MIN, i64::MAX) }];
-        let mut seen = HashSet::from([root]);
-        while let Some(Leaf { page: number, range }) = open.pop() {
-            let Some(page) = self.page(number) else { continue };
-            match page[0] {
-                LEAF if !is_leaf_consistent(&page) => return Some(number),
-                INTERIOR => {
-                    let Some(children) = interior(&page, range) else { return Some(number) };
-                    let mapped = self.children(number);
-                    let known = children.iter().all(|child| mapped.contains(&child.page));
-                    let agrees = known && children.len() == mapped.len();
-                    if !mapped.is_empty() && !agrees {
-                        return Some(number);
-                    }
-                    open.extend(children.into_iter().filter(|child| seen.insert(child.page)));
-                }
-                _ => {}
-            }
+    /// refuses to read, since SQLite reports them itself. Two threads share a large table, whose
+    /// size is that of the file.
+    pub fn unsound(&self, root: u32) -> Option<u32> {
+        let first = Leaf { page: root, range: (i64::MIN, i64::MAX) };
+        let mut walk = Walk { open: VecDeque::from([first]), seen: HashSet::from([root]) };
+        self.walk_in_two(&mut walk).err()
+    }
+
+    fn walk_in_two(&self, walk: &mut Walk) -> Result<(), u32> {
+        // The oldest pages first, which are those with the most pages below them.
+        while walk.open.len() < WIDE {
+            let Some(at) = walk.open.pop_front() else { return Ok(()) };
+            self.examine(at, walk)?;
         }
-        None
+        let mut half = walk.clone();
+        half.open = walk.open.split_off(walk.open.len() / 2);
+        thread::scope(|scope| {
+            let other = scope.spawn(|| self.walk(&mut half));
+            let own = self.walk(walk);
+            own.and(other.join().unwrap_or_else(|panicked| panic::resume_unwind(panicked)))
+        })
+    }
+
+    fn walk(&self, walk: &mut Walk) -> Result<(), u32> {
+        while let Some(at) = walk.open.pop_back() {
+            self.examine(at, walk)?;
+        }
+        Ok(())
+    }
+
+    /// Examines a page, and adds its children; fails with its number if it is inconsistent.
+    fn examine(&self, at: Leaf, walk: &mut Walk) -> Result<(), u32> {
+        let Some(page) = self.page(at.page) else { return Ok(()) };
+        match page[0] {
+            LEAF if !is_leaf_consistent(&page) => return Err(at.page),
+            INTERIOR => {
+                let children = interior(&page, at.range).ok_or(at.page)?;
+                let mapped = self.children(at.page);
+                let known = children.iter().all(|child| mapped.contains(&child.page));
+                let agrees = known && children.len() == mapped.len();
+                if !mapped.is_empty() && !agrees {
+                    return Err(at.page);
+                }
+                let new = children.into_iter().filter(|child| walk.seen.insert(child.page));
+                walk.open.extend(new);
+            }
+            _ => {}
+        }
+        Ok(())
     }
 
     /// Returns whether SQLite reads this page as the root of a table. Returns true for an

@@ -77,7 +77,7 @@ impl Pages {
         let names: HashSet<u32> = children.iter().map(|child| child.page).collect();
         let unlisted: Vec<u32> =
             mapped.iter().copied().filter(|page| !names.contains(page)).collect();
-        let known: HashSet<u32> = mapped.into_iter().collect();
+        let known: HashSet<u32> = mapped.iter().copied().collect();
         let is_sound = !children.is_empty()
             && names.len() == children.len()
             && page.is_some_and(is_interior_consistent);
@@ -92,12 +92,9 @@ impl Pages {
         children
     }
 
-    pub(super) fn children(&mut self, parent: u32) -> Vec<u32> {
-        if self.children.is_none() {
-            self.children = Some(self.read_pointer_map());
-        }
-        let all = self.children.as_ref();
-        all.and_then(|all| all.get(&parent)).cloned().unwrap_or_default()
+    pub(super) fn children(&self, parent: u32) -> &[u32] {
+        let all = self.children.get_or_init(|| self.read_pointer_map());
+        all.get(&parent).map_or(&[], Vec::as_slice)
     }
 
     /// Returns the distance between pages of the pointer map: one page, plus the pages that it

@@ -151,7 +151,10 @@ impl Last {
     }
 
     fn policy(&mut self, text: &str) -> Option<Arc<Policy>> {
-        if self.policy.as_ref().is_none_or(|(last, _)| last != text) {
+        // Most texts are empty. The C library takes long to compare no bytes at the address of an
+        // empty `String`, which is not mapped.
+        let differs = |last: &String| last.len() != text.len() || !text.is_empty() && last != text;
+        if self.policy.as_ref().is_none_or(|(last, _)| differs(last)) {
             let policy: Policy = text.parse().ok()?;
             self.policy = Some((text.to_owned(), Arc::new(policy.decisive())));
         }
