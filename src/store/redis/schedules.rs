@@ -20,6 +20,12 @@ use crate::{
     },
 };
 
+/// A schedule that was read, or the name of one whose text is not UTF-8.
+type Stored = Result<StoredSchedule, ScheduleName>;
+
+/// Text in a page for a text that is not UTF-8. It is no JSON, so an export reports the schedule.
+const UNREADABLE: &str = "not UTF-8";
+
 impl RedisStore {
     /// Puts the jobs of schedules and advances these schedules, by one script if all keys are on
     /// one server. Otherwise each job is put first, and kept if it exists.
@@ -70,8 +76,9 @@ impl RedisStore {
     }
 
     /// Reads schedules in order, up to the one whose text reaches [`MAX_READ_BYTES`]. `None` stands
-    /// for a schedule that does not exist, or whose text is not UTF-8: it must hide no others.
-    async fn read(&self, names: &[ScheduleName]) -> StoreResult<Vec<Option<StoredSchedule>>> {
+    /// for a schedule that does not exist, and an error for a text that is not UTF-8: such a text
+    /// must hide no others.
+    async fn read(&self, names: &[ScheduleName]) -> StoreResult<Vec<Option<Stored>>> {
         if names.is_empty() {
             return Ok(Vec::new());
         }
@@ -88,10 +95,14 @@ impl RedisStore {
         let texts: Vec<Option<Vec<u8>>> =
             redis::from_redis_value(texts).map_err(StoreError::unreadable)?;
         let stored = |(name, text): (&ScheduleName, Option<Vec<u8>>)| {
-            let text = String::from_utf8(text?);
-            let text =
-                text.inspect_err(|error| tracing::error!(%name, %error, "skipped a schedule"));
-            Some(StoredSchedule { name: name.clone(), text: text.ok()? })
+            let name = name.clone();
+            Some(match String::from_utf8(text?) {
+                Ok(text) => Ok(StoredSchedule { name, text }),
+                Err(error) => {
+                    tracing::error!(%name, %error, "the text of a schedule cannot be read");
+                    Err(name)
+                }
+            })
         };
         Ok(names.iter().zip(texts).map(stored).collect())
     }
@@ -119,7 +130,8 @@ impl ScheduleStore for RedisStore {
         }
         let read = self.read(&names).await?;
         let next_at = at.get(read.len()).copied();
-        Ok(DueSchedules { now, due: read.into_iter().flatten().collect(), next_at })
+        let due = read.into_iter().flatten().filter_map(Result::ok).collect();
+        Ok(DueSchedules { now, due, next_at })
     }
 
     async fn schedule(&self, name: ScheduleName) -> StoreResult<Option<StoredSchedule>> {
@@ -152,7 +164,9 @@ impl ScheduleStore for RedisStore {
         if read.len() < page.len() {
             more_after = read.len().checked_sub(1).map(|last| page[last].clone());
         }
-        Ok(SchedulesFound { schedules: read.into_iter().flatten().collect(), more_after })
+        let unreadable = |name| StoredSchedule { name, text: UNREADABLE.to_owned() };
+        let schedules = read.into_iter().flatten().map(|read| read.unwrap_or_else(unreadable));
+        Ok(SchedulesFound { schedules: schedules.collect(), more_after })
     }
 
     async fn change_schedules(
