@@ -68,7 +68,7 @@ fn all_rows_of_a_sound_file_and_its_log_are_read() {
 }
 
 #[test]
-fn any_inconsistent_leaf_of_a_large_table_is_found() {
+fn any_inconsistent_page_of_a_large_table_is_found() {
     const SIZE: usize = 512;
     let dir = tempfile::tempdir().expect("a temporary folder");
     let path = dir.path().join("large.db");
@@ -93,6 +93,18 @@ fn any_inconsistent_leaf_of_a_large_table_is_found() {
         let pages = Pages::open(&path, SIZE).expect("opened");
         assert_eq!(pages.unsound(3), Some(leaf.page));
     }
+    // The root names its first child a second time, so SQLite would read its rows twice, and never
+    // those of the second child.
+    let mut doubled = sound;
+    let root = 2 * SIZE;
+    let cell = |number: usize| {
+        let pointer = root + 12 + 2 * number;
+        root + usize::from(u16::from_be_bytes([doubled[pointer], doubled[pointer + 1]]))
+    };
+    let (first, second) = (cell(0), cell(1));
+    doubled.copy_within(first..first + 4, second);
+    std::fs::write(&path, doubled).expect("written");
+    assert_eq!(Pages::open(&path, SIZE).expect("opened").unsound(3), Some(3));
 }
 
 #[test]
