@@ -11,7 +11,7 @@ PROMETHEUS, PROMTOOL, PROGRAM = (os.environ[name] for name in ["PROMETHEUS", "PR
 RULES = ROOT / "contrib/prometheus/alerts.yml"
 DASHBOARD = ROOT / "contrib/grafana/delay-queue.json"
 # Seconds until a condition must hold, long enough for a busy machine.
-PATIENCE = 60
+PATIENCE = 180
 
 
 def free_port():

@@ -77,6 +77,14 @@ impl Planner {
             }
             _ => drop(self.catching_up.remove(&stored.name)),
         }
+        if missed > 0
+            && let Some(instant) = put
+        {
+            // Leaves out the earlier instants in a step of its own: they are counted once, even if
+            // puts are refused for a long time.
+            let left_out = Record { next: Some(instant), ..record };
+            return work.advance(stored, &left_out, Counts { missed, skipped: 0 });
+        }
         let skips = definition.overlap == Overlap::Skip && is_running;
         let advanced = Record { next: following, ..record.clone() };
         let Some(instant) = put.filter(|_| !skips) else {
@@ -100,7 +108,7 @@ impl Planner {
         match shared.capacity.put(&job.topic, job.body.len(), &shared.queue).await {
             Ok(admitted) => {
                 let firing = Firing { schedule: stored, new, job };
-                work.fire(firing, Try { instant, missed, retry }, admitted);
+                work.fire(firing, Try { instant, retry }, admitted);
             }
             Err(full) => {
                 tracing::debug!(name = %stored.name, ?full, "a scheduled job was refused; trying again");
