@@ -1,7 +1,7 @@
 //! Output of a run: a line for each injected fault during the run, and the totals at the end.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     time::{Duration, Instant},
 };
 
@@ -88,14 +88,23 @@ impl Report {
         let calls = history.calls();
         self.operations += calls.len();
         self.failed += calls.iter().filter(|call| call.failed()).count();
+        for objection in &judgement.objections {
+            println!("OBJECTION {:?}: {}", objection.rule, objection.what);
+        }
+        // The calls about these jobs, from which a reader can tell what went wrong.
+        let ids: BTreeSet<&str> =
+            judgement.objections.iter().filter_map(|one| one.what.split(": ").next()).collect();
+        for call in calls.iter() {
+            let call = format!("{call:?}");
+            if ids.iter().any(|id| call.contains(&format!("\"{id}\""))) {
+                println!("{call}");
+            }
+        }
         drop(calls);
         for (kind, durations) in history.took() {
             self.durations.entry(kind).or_default().extend(durations);
         }
         self.forgotten += judgement.forgotten;
-        for objection in &judgement.objections {
-            println!("OBJECTION {:?}: {}", objection.rule, objection.what);
-        }
         self.objections.extend(judgement.objections);
         self.counters.extend(counters.err());
     }
