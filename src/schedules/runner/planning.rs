@@ -79,9 +79,11 @@ impl Planner {
         }
         if missed > 0
             && let Some(instant) = put
+            && self.retries.was_refused(&stored.name, next)
         {
             // Leaves out the earlier instants in a step of its own: they are counted once, even if
-            // puts are refused for a long time.
+            // puts are refused for a long time. A put comes before the next such step, so that it
+            // never waits for steps that newer instants make.
             let left_out = Record { next: Some(instant), ..record };
             return work.advance(stored, &left_out, Counts { missed, skipped: 0 });
         }
@@ -108,7 +110,7 @@ impl Planner {
         match shared.capacity.put(&job.topic, job.body.len(), &shared.queue).await {
             Ok(admitted) => {
                 let firing = Firing { schedule: stored, new, job };
-                work.fire(firing, Try { instant, retry }, admitted);
+                work.fire(firing, Try { instant, missed, retry }, admitted);
             }
             Err(full) => {
                 tracing::debug!(name = %stored.name, ?full, "a scheduled job was refused; trying again");

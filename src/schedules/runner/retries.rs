@@ -43,6 +43,11 @@ impl Retries {
         retry.last_try.map_or(at, |last| at.min(last).max(now.after(FIRST_WAIT)))
     }
 
+    /// Returns whether a put was refused while `next` was the next instant of the schedule.
+    pub fn was_refused(&self, name: &ScheduleName, next: UnixMillis) -> bool {
+        self.waits.get(name).is_some_and(|(refused, _)| *refused == next)
+    }
+
     /// Forgets the waits of a schedule whose put succeeded.
     pub fn forget(&mut self, name: &ScheduleName) {
         self.waits.remove(name);

@@ -29,6 +29,8 @@ pub struct Work {
 /// A try to put the job of an instant.
 pub struct Try {
     pub instant: UnixMillis,
+    /// Number of missed instants that the step leaves out.
+    pub missed: u64,
     pub retry: Retry,
 }
 
@@ -88,10 +90,12 @@ impl Work {
                 Ok(Fired::Placed(Placed { how, .. })) => {
                     meters.fired(late(each.instant));
                     meters.conflicts.inc_by((how != PutOutcome::Created).into());
+                    meters.missed.inc_by(each.missed);
                     retries.forget(&schedule.name);
                 }
                 Ok(Fired::Taken) => {
                     meters.conflicts.inc();
+                    meters.missed.inc_by(each.missed);
                     retries.forget(&schedule.name);
                 }
                 Ok(Fired::Stale) => contested = true,

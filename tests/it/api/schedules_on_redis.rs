@@ -147,6 +147,7 @@ async fn a_refused_put_is_retried_less_often_and_counted_once() {
     set_next(&redis, "s", overdue);
     // Wakes the task, which knows nothing of that change.
     put(&server, "other", &daily("t")).await.ok(201);
+    eventually!(missed(&server).await == 4, "the earlier instants are not counted: {first}");
     // The last missed instant is half an hour before now, and a retry is after it.
     eventually!(look_at(&redis, "s") > next - HOUR, "it was not tried: {first}");
     let second = look_at(&redis, "s");
