@@ -146,22 +146,16 @@ class Proxy:
             if action == "hang":
                 await gone
                 return False
-            work = asyncio.ensure_future(made(rule.answer) if action == "answer" else self._forward(head, content))
-            await asyncio.wait({work, gone}, return_when=asyncio.FIRST_COMPLETED)
-            if not work.done():
-                work.cancel()
-                self._note(seen, "aborted")
-                return False
-            answer = work.result()
+            if action == "answer":
+                answer = made(rule.answer)
+            else:
+                answer = await self._forward(head, content, gone)
             if action == "hold":
                 await asyncio.wait(
                     [asyncio.ensure_future(rule.released.wait()), gone], return_when=asyncio.FIRST_COMPLETED
                 )
             if action == "drop_answer":
                 self._note(seen, "dropped")
-                return False
-            if gone.done():
-                self._note(seen, "aborted")
                 return False
             # Before the answer: the next request belongs to the next exchange.
             gone.cancel()
@@ -171,28 +165,35 @@ class Proxy:
             self._note(seen, int(answer.split(b" ", 2)[1]))
             return True
         except OSError:
-            self._note(seen, "failed")
+            self._note(seen, "aborted" if gone.done() else "failed")
             raise
         finally:
             if not gone.done():
                 gone.cancel()
                 await asyncio.wait({gone})
 
-    async def _forward(self, head, content):
-        """Returns the answer of the server, from a connection of its own."""
+    async def _forward(self, head, content, gone):
+        """Returns the answer of the server, from a connection of its own.
+
+        A library may close its half of the connection and still wait for the answer. So the proxy closes its half too:
+        with an abort, jobs that the server has popped meanwhile would be lost until their TTR ends.
+        """
         reader, writer = await asyncio.open_connection("127.0.0.1", self.server.port, limit=HEAD_BYTES)
+        answer = asyncio.ensure_future(read_message(reader))
         try:
             writer.write(head + content)
-            await writer.drain()
-            answer_head, answer = await read_message(reader)
-            return answer_head + answer
+            await asyncio.wait({answer, gone}, return_when=asyncio.FIRST_COMPLETED)
+            if not answer.done():
+                writer.write_eof()
+            return b"".join(await answer)
         except asyncio.IncompleteReadError as error:
             raise ConnectionError("the server ended the connection") from error
         finally:
+            answer.cancel()
             writer.transport.abort()
 
 
-async def made(answer):
+def made(answer):
     """Returns an answer of the proxy itself."""
     status, problem, headers = answer
     content = json.dumps(problem).encode() if not isinstance(problem, str) else problem.encode()
