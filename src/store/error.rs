@@ -83,6 +83,14 @@ impl StoreError {
         }
     }
 
+    /// Marks the error as possibly applied, for a call of which another part was applied.
+    pub fn of_part(self) -> Self {
+        match self {
+            Self::Replaced { .. } => Self::Replaced { applied: Applied::Unknown },
+            other => Self::unknown(other),
+        }
+    }
+
     /// Returns whether the batch may have been applied.
     pub fn applied(&self) -> Applied {
         match self {

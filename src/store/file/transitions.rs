@@ -19,9 +19,9 @@ use super::{
 use crate::{
     job::{Bucket, Change, Job, Refusal},
     store::{
-        Call, Command, Delete, JobTransitions, KickDead, Now, Outcome, Part, Parts, Promote,
-        Promoted, Purge, ReadyJobs, Release, Reply, StoreError, StoreResult, StoreResults, Target,
-        Transition, Transitioned,
+        Applied, Call, Command, Delete, JobTransitions, KickDead, Now, Outcome, Part, Parts,
+        Promote, Promoted, Purge, ReadyJobs, Release, Reply, StoreError, StoreResult, StoreResults,
+        Target, Transition, Transitioned,
     },
 };
 
@@ -110,25 +110,14 @@ impl FileStore {
             let grows: Vec<bool> = jobs.iter().map(|job| job.body.is_some()).collect();
             let (with_body, others): (Vec<_>, Vec<_>) =
                 jobs.into_iter().partition(|job| job.body.is_some());
-            let (count, need_none) = (with_body.len(), others.is_empty());
-            let with_body = async {
-                match count {
-                    0 => Ok(Vec::new()),
-                    _ => self.release_some(Need::Room, bucket, with_body).await,
-                }
-            };
-            let others = async {
-                match need_none && count > 0 {
-                    true => Ok(Vec::new()),
-                    false => self.release_some(Need::Writing, bucket, others).await,
-                }
-            };
-            let (with_body, others) = join(with_body, others).await;
-            let with_body = match with_body {
-                Err(StoreError::Full { .. }) => (0..count).map(|_| Err(Refusal::NoRoom)).collect(),
-                released => released?,
-            };
-            let (mut with_body, mut others) = (with_body.into_iter(), others?.into_iter());
+            let count = with_body.len();
+            let (with_body, others) = join(
+                self.release_some(Need::Room, bucket, with_body),
+                self.release_some(Need::Writing, bucket, others),
+            )
+            .await;
+            let (with_body, others) = both_released(count, with_body, others)?;
+            let (mut with_body, mut others) = (with_body.into_iter(), others.into_iter());
             let next = |grows| if grows { with_body.next() } else { others.next() };
             Ok(grows.into_iter().filter_map(next).collect())
         });
@@ -140,7 +129,10 @@ impl FileStore {
         need: Need,
         bucket: Bucket,
         jobs: Vec<Release>,
-    ) -> StoreResult<Vec<Reply<Transitioned>>> {
+    ) -> StoreResult<Released> {
+        if jobs.is_empty() {
+            return Ok(Vec::new());
+        }
         let work = move |writer: &mut WriterState| {
             let now = writer.now();
             let machine = &mut writer.machines[bucket.index()];
@@ -176,6 +168,27 @@ impl FileStore {
             Ok(promoted) => promoted.into_iter().map(Ok).collect(),
             Err(error) => vec![Err(error); count],
         }
+    }
+}
+
+type Released = Vec<Reply<Transitioned>>;
+
+/// Combines the results of releases with a body, of which there are `count`, and of all others. A
+/// failed call has one error for all its jobs, so the error of one piece of work must not say of
+/// the other one, which may have been committed, that nothing was applied.
+fn both_released(
+    count: usize,
+    with_body: StoreResult<Released>,
+    others: StoreResult<Released>,
+) -> StoreResult<(Released, Released)> {
+    match (with_body, others) {
+        (Ok(with_body), Ok(others)) => Ok((with_body, others)),
+        (Err(StoreError::Full { .. }), Ok(others)) => {
+            Ok(((0..count).map(|_| Err(Refusal::NoRoom)).collect(), others))
+        }
+        (Err(error), Ok(done)) | (Ok(done), Err(error)) if !done.is_empty() => Err(error.of_part()),
+        (Err(one), Err(other)) if other.applied() == Applied::No => Err(one),
+        (Err(error), Ok(_)) | (_, Err(error)) => Err(error),
     }
 }
 
@@ -221,4 +234,50 @@ fn kick_dead(
     let now = writer.now();
     let machine = &mut writer.machines[bucket.index()];
     Ok(machine.kick_dead(now, &topic, limit, &mut writer.writes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_error_says_of_a_committed_release_that_it_was_not() {
+        let done = || Ok(vec![Err(Refusal::NotFound)]);
+        let none = || Ok(Vec::new());
+        let no = || Err(StoreError::unavailable("no"));
+        let unknown = || Err(StoreError::unknown("unknown"));
+        let full = || Err(StoreError::Full { cause: "full".into() });
+        let replaced = || Err(StoreError::Replaced { applied: Applied::No });
+        let applied = |with_body, others| {
+            both_released(1, with_body, others).map(drop).map_err(|error| error.applied())
+        };
+        for (with_body, others) in [
+            (done(), no()),
+            (no(), done()),
+            (done(), full()),
+            (done(), replaced()),
+            (unknown(), done()),
+            (unknown(), no()),
+            (no(), unknown()),
+            (full(), unknown()),
+            (none(), unknown()),
+        ] {
+            let case = format!("{with_body:?}, {others:?}");
+            assert_eq!(applied(with_body, others), Err(Applied::Unknown), "{case}");
+        }
+        for (with_body, others) in [
+            (no(), no()),
+            (full(), no()),
+            (no(), full()),
+            (full(), full()),
+            (none(), no()),
+            (no(), none()),
+        ] {
+            let case = format!("{with_body:?}, {others:?}");
+            assert_eq!(applied(with_body, others), Err(Applied::No), "{case}");
+        }
+        let (with_body, others) = both_released(2, full(), done()).expect("the others are done");
+        assert_eq!((with_body.len(), others.len()), (2, 1));
+        assert!(with_body.iter().all(|reply| matches!(reply, Err(Refusal::NoRoom))));
+    }
 }

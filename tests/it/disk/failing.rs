@@ -73,6 +73,45 @@ async fn a_failed_sync_leaves_its_puts_unknown() {
     assert_failure_is_reported(Field::SyncError, "unknown").await;
 }
 
+/// On a disk that adds no pages, releases with a large body fail while the other releases of the
+/// same call are committed.
+#[tokio::test(flavor = "multi_thread")]
+async fn no_answer_denies_a_release_that_was_committed() {
+    let disk = Disk::new();
+    let server = disk.server().await;
+    let jobs: Vec<_> = (0..10).map(|n| json!({"topic": "t", "id": format!("job:{n}")})).collect();
+    server.post("/batch/jobs", json!({"jobs": jobs})).await.expect("an answer");
+    let (_, popped) = server.get("/topics/t/pop?count=10&ttr=1h").await;
+    let releases = popped["jobs"].as_array().expect("jobs").iter().enumerate().map(|(n, job)| {
+        let mut release =
+            json!({"id": job["id"], "reservation": job["reservation"], "delay": "1h"});
+        if n.is_multiple_of(2) {
+            release["body"] = json!("x".repeat(100_000));
+        }
+        release
+    });
+    let releases: Vec<_> = releases.collect();
+    disk.set(Field::FullError, EIO);
+    disk.set(Field::CapacityKib, 1);
+    let (_, answer) =
+        server.post("/batch/release", json!({"jobs": releases})).await.expect("an answer");
+    disk.set(Field::CapacityKib, 0);
+    let mut committed = 0;
+    for (n, release) in releases.iter().enumerate() {
+        // If all jobs fail alike, the answer is one problem for all.
+        let result = answer["results"].get(n).unwrap_or(&answer);
+        let id = release["id"].as_str().expect("an id");
+        let (_, job) = server.get(&format!("/jobs/{id}")).await;
+        let is_released = job["state"] == "delayed";
+        committed += usize::from(is_released);
+        let denied = result["applied"] == "no";
+        assert!(!(is_released && denied), "{id} is released, and the answer is {result}");
+        let claimed = result["status"] == 200;
+        assert!(is_released || !claimed, "{id} is {}, and the answer is {result}", job["state"]);
+    }
+    assert_eq!(committed, 5, "the releases without a body: {answer}");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn an_unreadable_disk_is_reported_and_loses_no_job() {
     let disk = Disk::new();
