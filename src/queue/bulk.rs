@@ -304,7 +304,7 @@ impl<'a> Walk<'a> {
 /// Makes the effect of an error unknown if earlier steps have changed jobs.
 fn in_the_middle(error: StoreError, done: u64) -> StoreError {
     match error.applied() {
-        Applied::No if done > 0 => StoreError::unknown(error),
+        Applied::No if done > 0 => error.of_part(),
         _ => error,
     }
 }

@@ -3,6 +3,7 @@
 
 use async_trait::async_trait;
 use redis::{Cmd, Pipeline};
+use sha1_smol::Sha1;
 
 use super::{
     RedisStore, keys,
@@ -20,11 +21,10 @@ use crate::{
     },
 };
 
-/// A schedule that was read, or the name of one whose text is not UTF-8.
-type Stored = Result<StoredSchedule, ScheduleName>;
-
-/// Text in a page for a text that is not UTF-8. It is no JSON, so an export reports the schedule.
-const UNREADABLE: &str = "not UTF-8";
+/// Begins the text that stands for a text that is not UTF-8, before the SHA-1 of its bytes. By this
+/// text, `change_schedules.lua` knows the bytes to replace or remove. It is no JSON, so servers and
+/// exports report the schedule as unreadable.
+const NOT_UTF_8: &str = "not UTF-8, SHA-1 ";
 
 impl RedisStore {
     /// Puts the jobs of schedules and advances these schedules, by one script if all keys are on
@@ -76,9 +76,8 @@ impl RedisStore {
     }
 
     /// Reads schedules in order, up to the one whose text reaches [`MAX_READ_BYTES`]. `None` stands
-    /// for a schedule that does not exist, and an error for a text that is not UTF-8: such a text
-    /// must hide no others.
-    async fn read(&self, names: &[ScheduleName]) -> StoreResult<Vec<Option<Stored>>> {
+    /// for a schedule that does not exist.
+    async fn read(&self, names: &[ScheduleName]) -> StoreResult<Vec<Option<StoredSchedule>>> {
         if names.is_empty() {
             return Ok(Vec::new());
         }
@@ -94,15 +93,8 @@ impl RedisStore {
         let texts = self.nodes.script(keys::slot(&all), None, eval).await?;
         let texts: Vec<Option<Vec<u8>>> =
             redis::from_redis_value(texts).map_err(StoreError::unreadable)?;
-        let stored = |(name, text): (&ScheduleName, Option<Vec<u8>>)| {
-            let name = name.clone();
-            Some(match String::from_utf8(text?) {
-                Ok(text) => Ok(StoredSchedule { name, text }),
-                Err(error) => {
-                    tracing::error!(%name, %error, "the text of a schedule cannot be read");
-                    Err(name)
-                }
-            })
+        let stored = |(name, bytes): (&ScheduleName, Option<Vec<u8>>)| {
+            Some(StoredSchedule { name: name.clone(), text: text_of(bytes?) })
         };
         Ok(names.iter().zip(texts).map(stored).collect())
     }
@@ -130,16 +122,16 @@ impl ScheduleStore for RedisStore {
         }
         let read = self.read(&names).await?;
         let next_at = at.get(read.len()).copied();
-        let due = read.into_iter().flatten().filter_map(Result::ok).collect();
-        Ok(DueSchedules { now, due, next_at })
+        Ok(DueSchedules { now, due: read.into_iter().flatten().collect(), next_at })
     }
 
     async fn schedule(&self, name: ScheduleName) -> StoreResult<Option<StoredSchedule>> {
         let [all, ..] = keys::schedules(&self.prefix);
         let read = redis::cmd("HGET").arg(&all).arg(name.as_str()).take();
         let text = self.nodes.command(keys::slot(&all), &read).await?;
-        let text: Option<String> = redis::from_redis_value(text).map_err(StoreError::unreadable)?;
-        Ok(text.map(|text| StoredSchedule { name, text }))
+        let bytes: Option<Vec<u8>> =
+            redis::from_redis_value(text).map_err(StoreError::unreadable)?;
+        Ok(bytes.map(|bytes| StoredSchedule { name, text: text_of(bytes) }))
     }
 
     async fn schedules(&self, page: SchedulePage) -> StoreResult<SchedulesFound> {
@@ -164,9 +156,7 @@ impl ScheduleStore for RedisStore {
         if read.len() < page.len() {
             more_after = read.len().checked_sub(1).map(|last| page[last].clone());
         }
-        let unreadable = |name| StoredSchedule { name, text: UNREADABLE.to_owned() };
-        let schedules = read.into_iter().flatten().map(|read| read.unwrap_or_else(unreadable));
-        Ok(SchedulesFound { schedules: schedules.collect(), more_after })
+        Ok(SchedulesFound { schedules: read.into_iter().flatten().collect(), more_after })
     }
 
     async fn change_schedules(
@@ -177,7 +167,8 @@ impl ScheduleStore for RedisStore {
         let keys = keys::schedules(&self.prefix);
         let eval = |_| {
             let mut eval = redis::cmd("EVAL");
-            eval.arg(scripts::CHANGE_SCHEDULES).arg(keys.len()).arg(&keys).arg(MAX_SCHEDULES);
+            eval.arg(scripts::CHANGE_SCHEDULES).arg(keys.len()).arg(&keys);
+            eval.arg(MAX_SCHEDULES).arg(NOT_UTF_8);
             for ScheduleChange { name, old, new } in &changes {
                 eval.arg(name.as_str()).arg(old.as_deref().unwrap_or_default());
                 let (text, next_at) = match new {
@@ -199,6 +190,13 @@ impl ScheduleStore for RedisStore {
         };
         done.into_iter().map(changed).collect()
     }
+}
+
+/// Returns a stored text, or the text that stands for it if it is not UTF-8: such a text, which
+/// another program has written, must hide no other schedule.
+fn text_of(bytes: Vec<u8>) -> String {
+    let stand_in = |bytes: &[u8]| format!("{NOT_UTF_8}{}", Sha1::from(bytes).digest());
+    String::from_utf8(bytes).unwrap_or_else(|error| stand_in(error.as_bytes()))
 }
 
 fn jobs_of(firings: &[Firing]) -> Vec<NewJob> {

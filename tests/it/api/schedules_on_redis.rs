@@ -26,10 +26,18 @@ fn millis(time: &Value) -> i64 {
     time.as_millisecond()
 }
 
+/// Texts that no version can read: JSON without fields, and a byte that is not UTF-8.
+const UNREADABLE: [&str; 2] = ["{}", r#""\xff""#];
+
+/// Replaces the text of a schedule.
+fn set_text(redis: &Redis, name: &str, text: &str) {
+    let set = redis.command(&format!("HSET {{dq:schedules}}:all {name} {text}"));
+    assert_eq!(set.as_deref(), Some(":0\r\n"));
+}
+
 /// Replaces the text of a schedule by one that no version can read.
 fn damage(redis: &Redis, name: &str) {
-    let set = redis.command(&format!("HSET {{dq:schedules}}:all {name} {{}}"));
-    assert_eq!(set.as_deref(), Some(":0\r\n"));
+    set_text(redis, name, UNREADABLE[0]);
 }
 
 /// Sets the next instant of a schedule.
@@ -62,20 +70,23 @@ async fn missed(server: &Server) -> u64 {
 async fn an_unreadable_schedule_can_be_set_again_and_deleted() {
     let redis = Arc::new(Redis::start());
     let server = Server::on(Arc::clone(&redis)).await;
-    for name in ["again", "deleted"] {
-        put(&server, name, &daily("t")).await.ok(201);
-        damage(&redis, name);
-        let path = format!("/schedules/{name}");
-        server.get(&path).await.problem(500, "internal");
-        for action in ["pause", "resume", "run"] {
-            server.post(&format!("{path}/{action}"), "").await.problem(500, "internal");
+    for text in UNREADABLE {
+        for name in ["again", "deleted"] {
+            let path = format!("/schedules/{name}");
+            server.delete(&path).await;
+            put(&server, name, &daily("t")).await.ok(201);
+            set_text(&redis, name, text);
+            server.get(&path).await.problem(500, "internal");
+            for action in ["pause", "resume", "run"] {
+                server.post(&format!("{path}/{action}"), "").await.problem(500, "internal");
+            }
         }
+        let set = put(&server, "again", &daily("t")).await.ok(200);
+        assert_eq!(server.get("/schedules/again").await.ok(200), set);
+        assert_eq!(server.delete("/schedules/deleted").await.status, 204);
+        server.get("/schedules/deleted").await.problem(404, "schedule_not_found");
+        assert_eq!(put(&server, "deleted", &daily("t")).await.status, 201);
     }
-    let set = put(&server, "again", &daily("t")).await.ok(200);
-    assert_eq!(server.get("/schedules/again").await.ok(200), set);
-    assert_eq!(server.delete("/schedules/deleted").await.status, 204);
-    server.get("/schedules/deleted").await.problem(404, "schedule_not_found");
-    assert_eq!(put(&server, "deleted", &daily("t")).await.status, 201);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -452,6 +452,10 @@ async fn doctor_finds_and_repairs_entries_of_schedules() {
     ask("HSET {dq:schedules}:all lost {}");
     let words = ["the schedule \"lost\" cannot be read (missing field `topic`", "set it again"];
     place.assert_problem(&settings, &words);
+    redis.command(r#"HSET {dq:schedules}:all late "\xff""#);
+    place.assert_problem(&settings, &words);
+    let words = ["the schedule \"late\" cannot be read (invalid utf-8", "set it again"];
+    place.assert_problem(&settings, &words);
     ask("DEL {dq:schedules}:names");
     ask("LPUSH {dq:schedules}:names x");
     place.assert_problem(&settings, &["{dq:schedules}:names must be a sorted set: rename it"]);

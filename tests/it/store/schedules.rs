@@ -193,18 +193,34 @@ pub async fn a_page_of_schedules_ends_after_a_number_of_bytes(bench: Bench) {
 }
 
 #[tokio::test]
-async fn a_text_that_is_not_utf_8_hides_no_other_schedule() {
+async fn a_text_that_is_not_utf_8_can_be_put_off_replaced_and_removed() {
     let bench = Bench::redis().await;
     for (of, seconds) in [("a", 1), ("b", 2), ("c", 3)] {
         create(&bench, of, of, Some(START.after(Millis::new(seconds * 1_000)))).await;
     }
-    command(&bench, r#"HSET {dq:schedules}:all a "\xff""#);
+    let damage = || command(&bench, r#"HSET {dq:schedules}:all a "\xff""#);
+    damage();
     bench.advance(MINUTE);
     let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
-    assert_eq!(due_names(&bench, 10).await, (names(&["b", "c"]), None));
+    assert_eq!(due_names(&bench, 10).await, (names(&["a", "b", "c"]), None));
     assert_eq!(page(&bench, "", None, 10).await, ["a", "b", "c"]);
-    let error = bench.store.schedule(name("a")).await.expect_err("it cannot be read");
-    assert!(error.to_string().contains("utf"), "{error}");
+    let found = text(&bench, "a").await.expect("a text in place of it");
+    assert!(found.starts_with("not UTF-8"), "{found}");
+    let change = async |old: &str, new: Option<NewSchedule>| {
+        let change = ScheduleChange { name: name("a"), old: Some(old.to_owned()), new };
+        bench.store.change_schedules(vec![change]).await.expect("an outcome")
+    };
+    let later = new(&found, Some(bench.now().after(MINUTE)));
+    assert_eq!(change(&found, Some(later)).await, [ScheduleChanged::Done]);
+    assert_eq!(due_names(&bench, 10).await.0, names(&["b", "c"]), "a server looks at it later");
+    assert_eq!(text(&bench, "a").await.as_deref(), Some(&*found), "its bytes are kept");
+    assert_eq!(change("not UTF-8, SHA-1 0", None).await, [ScheduleChanged::Stale]);
+    assert_eq!(change(&found, Some(new("again", None))).await, [ScheduleChanged::Done]);
+    assert_eq!(change(&found, None).await, [ScheduleChanged::Stale], "it has another text");
+    assert_eq!(text(&bench, "a").await.as_deref(), Some("again"));
+    damage();
+    assert_eq!(change(&found, None).await, [ScheduleChanged::Done]);
+    assert_eq!(page(&bench, "", None, 10).await, ["b", "c"]);
 }
 
 #[tokio::test]

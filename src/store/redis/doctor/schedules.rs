@@ -28,8 +28,10 @@ pub struct Schedules<'a> {
     pub mend: bool,
 }
 
+/// A name or text, which another program may have written: it may not be UTF-8.
+type Bytes = Vec<u8>;
 /// A schedule whose entries must be compared: name, text, and when a server must look at it.
-type Suspect = (String, String, Option<UnixMillis>);
+type Suspect = (Bytes, Bytes, Option<UnixMillis>);
 
 impl Schedules<'_> {
     /// Counts and examines all schedules.
@@ -67,7 +69,7 @@ impl Schedules<'_> {
         loop {
             let mut scan = redis::cmd("HSCAN");
             scan.arg(texts).arg(cursor).arg("COUNT").arg(PAGE);
-            let (next, page): (u64, Vec<(String, String)>) = self.ask(&scan).await?;
+            let (next, page): (u64, Vec<(Bytes, Bytes)>) = self.ask(&scan).await?;
             let mut entries = Pipeline::with_capacity(2 * page.len());
             for (name, _) in &page {
                 entries.cmd("ZSCORE").arg(&times).arg(name);
@@ -99,11 +101,14 @@ impl Schedules<'_> {
     }
 
     /// Returns when a server must look at a schedule, or that it cannot be read.
-    fn latest(&self, name: &str, text: &str) -> Result<Option<UnixMillis>, String> {
-        let problem = |reason: String| unreadable_schedule(name, &reason);
+    fn latest(&self, name: &[u8], text: &[u8]) -> Result<Option<UnixMillis>, String> {
+        let shown = String::from_utf8_lossy(name);
+        let problem = |reason: &str| unreadable_schedule(&shown, reason);
         let parsed: ScheduleName =
-            name.parse().map_err(|error: NameError| problem(error.to_string()))?;
-        (self.read)(&StoredSchedule { name: parsed, text: text.to_owned() }).map_err(problem)
+            shown.parse().map_err(|error: NameError| problem(&error.to_string()))?;
+        let text = str::from_utf8(text).map_err(|error| problem(&error.to_string()))?;
+        let stored = StoredSchedule { name: parsed, text: text.to_owned() };
+        (self.read)(&stored).map_err(|reason| problem(&reason))
     }
 
     /// Scans the entries of a sorted set for names without a text.
@@ -117,7 +122,7 @@ impl Schedules<'_> {
         loop {
             let mut scan = redis::cmd("ZSCAN");
             scan.arg(key).arg(cursor).arg("COUNT").arg(PAGE);
-            let (next, page): (u64, Vec<(String, f64)>) = self.ask(&scan).await?;
+            let (next, page): (u64, Vec<(Bytes, f64)>) = self.ask(&scan).await?;
             let mut exist = Pipeline::with_capacity(page.len());
             for (name, _) in &page {
                 exist.cmd("HEXISTS").arg(texts).arg(name);
@@ -125,7 +130,7 @@ impl Schedules<'_> {
             let exist: Vec<bool> = self.ask_all(&exist).await?;
             let lost = page.into_iter().zip(exist).filter(|(_, exists)| !exists);
             let lost: Vec<Suspect> =
-                lost.map(|((name, _), _)| (name, String::new(), None)).collect();
+                lost.map(|((name, _), _)| (name, Bytes::new(), None)).collect();
             self.run(&lost, findings).await?;
             if next == 0 {
                 return Ok(());

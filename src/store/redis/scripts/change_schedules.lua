@@ -1,19 +1,23 @@
 -- Creates, replaces or removes schedules. Not built from shared files: it uses no keys of a bucket.
 -- KEYS  1 hash: name -> text, 2 sorted set: name -> the time at which a server must look at it, 3 sorted set: all names
--- ARGV  1 maximum number of schedules; for each change: name, the text that it must have now ('' if there must be none),
---       the new text ('' removes the schedule), the new time ('' if none)
+-- ARGV  1 maximum number of schedules, 2 begin of a text that stands for one that is not UTF-8, by its SHA-1; for each
+--       change: name, the text that it must have now ('' if there must be none), the new text ('' removes the schedule),
+--       the new time ('' if none)
 -- Reply for each change: 0 it has another text, 1 done, 2 there are too many schedules
 -- A removal begins with a command that needs no memory and changes nothing, so that a schedule can be removed from a full
 -- Redis.
 local texts, times, names = unpack(KEYS)
 local reply = {}
+local is_expected = function(text, old)
+  return text == old or (old:sub(1, #ARGV[2]) == ARGV[2] and ARGV[2] .. redis.sha1hex(text) == old)
+end
 redis.call('HLEN', texts)
 redis.call('ZCARD', times)
 redis.call('ZCARD', names)
-for i = 2, #ARGV, 4 do
+for i = 3, #ARGV, 4 do
   local name, old, new, time = unpack(ARGV, i, i + 3)
   local result = 1
-  if (redis.call('HGET', texts, name) or '') ~= old then
+  if not is_expected(redis.call('HGET', texts, name) or '', old) then
     result = 0
   elseif new == '' then
     redis.call('HDEL', texts, '')
@@ -24,7 +28,7 @@ for i = 2, #ARGV, 4 do
     result = 2
   else
     if old == '' then redis.call('ZADD', names, 0, name) end
-    redis.call('HSET', texts, name, new)
+    if new ~= old then redis.call('HSET', texts, name, new) end
     if time == '' then
       redis.call('ZREM', times, name)
     else
