@@ -1,11 +1,13 @@
-//! Dispatchers of all transitions, and their effects on the timer and on waiting pops.
+//! Dispatchers of all transitions.
 //!
-//! The call itself reports these effects, not the task that requested the transition: a client that
-//! disconnects after its put must not lose the wake-up for its ready job.
+//! The call itself reports the effects on the timer and on waiting pops, not the task that
+//! requested the transition: a client that disconnects after its put must not lose the wake-up for
+//! its ready job.
+
+mod effects;
+mod pop;
 
 use std::sync::Arc;
-
-use tokio::time::Instant;
 
 use super::{
     batching::{
@@ -21,25 +23,20 @@ use super::{
 };
 use crate::{
     job::{
-        Bucket, Buckets, Change, Job, Millis, NewJob, Nonce, OnConflict, Priority, Refusal, State,
-        Topic, UnixMillis,
+        Bucket, Buckets, Change, Job, Millis, NewJob, OnConflict, Priority, State, Topic,
+        UnixMillis,
     },
     store::{
-        Applied, Bury, Clock, Delete, Finish, Fired, Firing, JobRef, Parts, Placed, PopRequest,
-        Popped, PutOutcome, Readied, ReadyJobs, Release, Reply, StoreError, StoreResult,
-        StoreResults, Target, Touch, Transition, Transitioned, verb,
+        Applied, Bury, Delete, Finish, Fired, Firing, JobRef, Placed, Readied, Release, Reply,
+        StoreError, StoreResult, StoreResults, Target, Touch, Transition, Transitioned, verb,
     },
 };
+
+pub use self::pop::PopFrom;
 
 /// Size of a part of a body, in bytes, that counts as much as a job. A full batch of 1,000 has
 /// about 8 MiB.
 const PART: usize = 8 << 10;
-
-#[derive(Debug, Clone)]
-pub struct PopFrom {
-    pub bucket: Bucket,
-    pub want: PopRequest,
-}
 
 pub struct Transitions {
     pub put: Dispatcher<NewJob, Reply<Placed>>,
@@ -63,19 +60,6 @@ type After<K, O> = fn(&Context, Bucket, &[K], &[Reply<O>]);
 fn nothing<I>(_: &I) {}
 
 impl Context {
-    /// Wakes a consumer for a job that is now ready, or the timer for one that is delayed.
-    fn moved(&self, bucket: Bucket, job: &Transitioned) {
-        match job.state {
-            State::Ready => {
-                self.waiters.ready(&job.topic, bucket, ReadyJobs::one(job.priority));
-            }
-            State::Delayed => self.timer.wake_by(bucket, job.due_at),
-            // The time of a dead job is its former due time; the end of its retention is far in the
-            // future.
-            State::Reserved | State::Dead | State::Finished => {}
-        }
-    }
-
     /// Creates the dispatcher of a transition. `after` runs for each bucket that has answered, with
     /// the data that `kept` took of each job.
     fn dispatcher<T, I, O, K>(
@@ -193,163 +177,6 @@ impl Context {
             ),
         }
     }
-
-    fn released(&self, bucket: Bucket, _: &[()], replies: &[Reply<Transitioned>]) {
-        let topics = replies.iter().flatten().map(Transitioned::left);
-        self.stats.count(topics, |since| since.released += 1);
-        self.count_dead(replies);
-        replies.iter().flatten().for_each(|job| self.moved(bucket, job));
-    }
-
-    /// Wakes a consumer for each job that is ready again, and the timer when the job expires.
-    fn readied(&self, bucket: Bucket, replies: &[Reply<Readied>]) {
-        for Readied { topic, priority, expires_at } in replies.iter().flatten() {
-            self.waiters.ready(topic, bucket, ReadyJobs::one(*priority));
-            self.wake_at_expiry(bucket, *expires_at);
-        }
-    }
-
-    /// Wakes the timer when a ready job expires. A delayed job expires after it is due, and its
-    /// promotion returns the next deadline.
-    fn wake_at_expiry(&self, bucket: Bucket, expires_at: Option<UnixMillis>) {
-        expires_at.into_iter().for_each(|at| self.timer.wake_by(bucket, at));
-    }
-
-    fn rescheduled(&self, bucket: Bucket, _: &[()], replies: &[Reply<Job>]) {
-        for reply in replies {
-            match reply {
-                Ok(job) => {
-                    self.moved(bucket, &Transitioned::of(job));
-                    self.wake_at_expiry(bucket, job.policy.expires_at);
-                }
-                // The answer does not contain the new time.
-                Err(Refusal::ChangedDamaged) => self.timer.doubt(),
-                Err(_) => {}
-            }
-        }
-    }
-
-    fn count_dead(&self, replies: &[Reply<Transitioned>]) {
-        let died = replies.iter().flatten().filter(|moved| moved.died);
-        self.stats.count(died.map(|moved| &moved.topic), |since| since.dead += 1);
-        let moved = replies.iter().flatten().filter_map(|moved| moved.dead_from.as_ref());
-        self.stats.count(moved, |since| since.moved += 1);
-    }
-
-    fn fired(&self, bucket: Bucket, jobs: &[PutOf], replies: &[Reply<Fired>]) {
-        let placed = |reply: &Reply<Fired>| match reply {
-            Ok(Fired::Placed(placed)) => Ok(placed.clone()),
-            Ok(Fired::Taken | Fired::Stale) => Err(Refusal::NotFound),
-            Err(refusal) => Err(refusal.clone()),
-        };
-        self.placed(bucket, jobs, &replies.iter().map(placed).collect::<Vec<_>>());
-    }
-
-    fn placed(&self, bucket: Bucket, jobs: &[PutOf], replies: &[Reply<Placed>]) {
-        let placed = |(job, reply)| match reply {
-            &Ok(Placed { how: PutOutcome::Created | PutOutcome::Replaced, state, due_at }) => {
-                Some((job, state, due_at))
-            }
-            Ok(_) | Err(_) => None,
-        };
-        let placed: Vec<(&PutOf, _, UnixMillis)> =
-            jobs.iter().zip(replies).filter_map(placed).collect();
-        self.stats.count(placed.iter().map(|((topic, ..), ..)| topic), |since| since.put += 1);
-        for same in placed.chunk_by(|a, b| (a.0, a.1) == (b.0, b.1)) {
-            match same[0] {
-                ((topic, priority, expires_after), State::Ready, _) => {
-                    let jobs = ReadyJobs { count: same.len() as u64, highest: *priority };
-                    self.waiters.ready(topic, bucket, jobs);
-                    let earliest = same.iter().map(|&(.., at)| at).min();
-                    let expires_at = earliest.zip(*expires_after).map(|(at, span)| at.after(span));
-                    self.wake_at_expiry(bucket, expires_at);
-                }
-                _ => same.iter().for_each(|&(.., at)| self.timer.wake_by(bucket, at)),
-            }
-        }
-    }
-
-    fn pop(
-        &self,
-        returner: &Arc<Returner>,
-        unanswered: &Arc<[Arc<Unanswered>]>,
-    ) -> Dispatcher<PopFrom, PendingDelivery> {
-        let weight = |pop: &PopFrom| usize::from(pop.want.count);
-        Dispatcher::new(
-            &self.store,
-            |pop, _| pop.bucket,
-            || {
-                let (context, returner) = (self.clone(), Arc::clone(returner));
-                let unanswered = Arc::clone(unanswered);
-                let limit = self.store.batch_limit();
-                Coalescer::weighing(weight, limit, &self.calls, move |pops| {
-                    context.clone().pop_jobs(pops, Arc::clone(&returner), Arc::clone(&unanswered))
-                })
-            },
-        )
-    }
-
-    async fn pop_jobs(
-        self,
-        pops: Vec<PopFrom>,
-        returner: Arc<Returner>,
-        unanswered: Arc<[Arc<Unanswered>]>,
-    ) -> StoreResults<PendingDelivery> {
-        let (asked, order) = divide(pops, |pop| pop.bucket);
-        let marks: Vec<Vec<u64>> = asked
-            .iter()
-            .map(|(bucket, pops)| {
-                let topics = pops.iter().map(|pop| &pop.want.topic);
-                self.waiters.last_marks(*bucket, topics)
-            })
-            .collect();
-        let parts = asked.iter().map(|(bucket, pops)| {
-            let nonce = Nonce::new(rand::random());
-            (*bucket, (nonce, pops.chunk_by(can_merge).map(together).collect()))
-        });
-        let parts: Parts<(Nonce, Vec<PopRequest>)> = parts.collect();
-        let nonces: Vec<Nonce> = parts.iter().map(|(_, (nonce, _))| *nonce).collect();
-        let began = Instant::now();
-        let outcomes = self.store.pop(parts).await;
-        let each = asked.iter().zip(marks).zip(nonces).zip(outcomes).map(
-            |((((bucket, pops), marks), nonce), outcome)| match outcome {
-                Ok(popped) => {
-                    self.popped(*bucket, pops, &marks, &popped);
-                    share(pops, popped, &returner, began)
-                }
-                Err(error) => {
-                    let topics = pops.iter().map(|pop| pop.want.topic.clone());
-                    if error.applied() == Applied::Unknown {
-                        unanswered[bucket.index()].add(nonce, topics.clone().collect());
-                    }
-                    // When the bucket is available again, the timer polls it for waiting pops
-                    // without a mark.
-                    topics.for_each(|topic| self.waiters.unmark(&topic, *bucket));
-                    self.of_each(Err(error), pops.len())
-                }
-            },
-        );
-        order.restore(each.collect())
-    }
-
-    fn popped(&self, bucket: Bucket, pops: &[PopFrom], marks: &[u64], popped: &[Popped]) {
-        let jobs = || popped.iter().flat_map(|popped| &popped.jobs);
-        jobs().for_each(|job| self.timer.wake_by(bucket, job.reserved_until));
-        self.stats.count(jobs().map(|job| &job.topic), |since| since.popped += 1);
-        let now = Clock::Own.now().floor;
-        self.lateness.count(now, jobs().map(|job| (job.due_at, job.popped_at())));
-        let mut index = 0;
-        for (same, popped) in pops.chunk_by(can_merge).zip(popped) {
-            let last = popped.jobs.last().map(|job| job.policy.priority);
-            let topic = &same[0].want.topic;
-            self.waiters.left(topic, bucket, marks[index], (popped.left, last));
-            for (target, jobs) in &popped.moved {
-                self.waiters.ready(target, bucket, *jobs);
-                self.stats.count([topic], |since| since.moved += jobs.count);
-            }
-            index += same.len();
-        }
-    }
 }
 
 /// Returns what the effects of a put depend on.
@@ -363,33 +190,4 @@ fn weight_of_put(job: &NewJob) -> usize {
         OnConflict::Replace => 3 + job.body.len() / PART,
         OnConflict::Reject | OnConflict::Keep => 1 + job.body.len() / PART,
     }
-}
-
-/// Returns whether one request to the store can serve both pops.
-fn can_merge(a: &PopFrom, b: &PopFrom) -> bool {
-    let PopRequest { topic, count: _, ttr, consumer } = &a.want;
-    (topic, ttr, consumer) == (&b.want.topic, &b.want.ttr, &b.want.consumer)
-}
-
-fn together(same: &[PopFrom]) -> PopRequest {
-    let counts = same.iter().map(|pop| pop.want.count);
-    PopRequest { count: counts.fold(0, u16::saturating_add), ..same[0].want.clone() }
-}
-
-/// Divides the jobs of merged pops among these pops.
-fn share(
-    pops: &[PopFrom],
-    popped: Vec<Popped>,
-    returner: &Arc<Returner>,
-    began: Instant,
-) -> StoreResults<PendingDelivery> {
-    let mut all = Vec::with_capacity(pops.len());
-    for (same, popped) in pops.chunk_by(can_merge).zip(popped) {
-        let mut jobs = popped.jobs.into_iter();
-        for pop in same {
-            let own = jobs.by_ref().take(pop.want.count.into()).collect();
-            all.push(Ok(PendingDelivery::new(own, Arc::clone(returner), began)));
-        }
-    }
-    all
 }

@@ -1,0 +1,79 @@
+//! Replies about jobs that a script has changed.
+
+use redis::Value;
+
+use super::{Values, refusal, state_of};
+use crate::{
+    job::{Living, Priority, Refusal, State, UnixMillis},
+    store::{Placed, PutOutcome, Readied, Reply, StoreError, Transitioned},
+};
+
+impl Values {
+    /// Reads the outcome of one job of `put.lua`.
+    pub fn placed(&mut self) -> Result<Reply<Placed>, StoreError> {
+        match self.next()? {
+            Value::Int(code @ ..0) => refusal(code).map(Err),
+            Value::Int(created) => Ok(Ok(Placed {
+                how: PutOutcome::Created,
+                state: if created % 2 == 1 { State::Ready } else { State::Delayed },
+                due_at: UnixMillis::new(created.unsigned_abs() / 2),
+            })),
+            of_living => Self::new(of_living)?.placed_on_living(),
+        }
+    }
+
+    fn placed_on_living(&mut self) -> Result<Reply<Placed>, StoreError> {
+        let (how, state) = (self.int()?, state_of(self.int()?)?);
+        let how = match how {
+            1 => PutOutcome::Kept,
+            2 => PutOutcome::Replaced,
+            3 => PutOutcome::Created,
+            -2 => return Ok(Err(Refusal::Exists(Some(Living { state, topic: self.parsed()? })))),
+            other => return Err(StoreError::unreadable(format!("put reply {other}"))),
+        };
+        Ok(Ok(Placed { how, state, due_at: self.millis()? }))
+    }
+
+    /// Reads the state in which a job was deleted.
+    pub fn deleted(&mut self) -> Result<Reply<State>, StoreError> {
+        match self.reply_number()? {
+            Ok(code) => state_of(i64::try_from(code).unwrap_or(0)).map(Ok),
+            Err(refusal) => Ok(Err(refusal)),
+        }
+    }
+
+    /// Reads a job that became ready: its topic and, each after a blank, its priority and the time
+    /// at which it expires, if `readied.lua` adds them.
+    pub fn readied(&mut self) -> Result<Reply<Readied>, StoreError> {
+        let text = match self.reply_text()? {
+            Ok(text) => text,
+            Err(refusal) => return Ok(Err(refusal)),
+        };
+        let mut words = text.split(' ');
+        let topic = words.next().unwrap_or_default().parse().map_err(StoreError::unreadable)?;
+        let priority = words.next().map_or(Ok(Priority::STANDARD), str::parse);
+        let expires_at = words.next().map(|text| text.parse().map(UnixMillis::new)).transpose();
+        Ok(Ok(Readied {
+            topic,
+            priority: priority.map_err(StoreError::unreadable)?,
+            expires_at: expires_at.map_err(StoreError::unreadable)?,
+        }))
+    }
+
+    /// Reads the outcome of one job of `release.lua` or `bury.lua`.
+    pub fn moved(&mut self) -> Result<Reply<Transitioned>, StoreError> {
+        let (state, text, due_at) = (self.reply_number()?, self.text()?, self.millis()?);
+        let (died, priority) = (self.int()? == 1, self.priority()?);
+        let state = match state {
+            Ok(code) => state_of(i64::try_from(code).unwrap_or(0))?,
+            Err(refusal) => return Ok(Err(refusal)),
+        };
+        let (topic, left) = match text.split_once(' ') {
+            Some((topic, left)) => (topic, Some(left)),
+            None => (text.as_str(), None),
+        };
+        let topic = topic.parse().map_err(StoreError::unreadable)?;
+        let dead_from = left.map(str::parse).transpose().map_err(StoreError::unreadable)?;
+        Ok(Ok(Transitioned { topic, state, due_at, died, priority, dead_from }))
+    }
+}
