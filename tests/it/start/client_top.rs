@@ -25,12 +25,12 @@ struct View {
 }
 
 impl View {
-    fn start(shell: &Shell<'_>, columns: u16) -> Self {
+    fn start(shell: &Shell<'_>, (columns, rows): (u16, u16)) -> Self {
         let top = shell.command(&["top", "--interval", "500ms"]);
         let words = [top.get_program()].into_iter().chain(top.get_args());
         let words: Vec<String> = words.map(|word| word.display().to_string()).collect();
         let line = format!(
-            "echo $$ > pid; stty cols {columns} rows 24; exec {}",
+            "echo $$ > pid; stty cols {columns} rows {rows}; exec {}",
             words[3..].join(" ") // without setpriv, so that the process is that of the shell
         );
         let mut script = Command::new("script");
@@ -75,7 +75,7 @@ async fn the_view_waits_for_a_server_and_restores_the_terminal() {
     let mut server = Process::start_on_port(port, place.path(), &[]).await;
     let shell = Shell::new(&place, &server.base);
     shell.one(&["put", "orders", "--delay", "1h"]);
-    let mut view = View::start(&shell, 40);
+    let mut view = View::start(&shell, (40, 24));
     view.wait_for("orders");
     server.kill();
     view.wait_for("away");
@@ -87,12 +87,26 @@ async fn the_view_waits_for_a_server_and_restores_the_terminal() {
 }
 
 #[test]
+fn the_view_shows_more_topics_than_the_overview_lists() {
+    let place = WorkDir::new();
+    let server = Logged::start(&place, "");
+    let shell = Shell::new(&place, &server.base);
+    let puts = (1..=30).map(|n| format!("{{\"topic\":\"many-{n:02}\",\"delay\":\"1h\"}}\n"));
+    let puts = place.file("puts.jsonl", &puts.collect::<String>());
+    assert!(shell.run(&["put", "--jsonl", &puts]).status.success());
+    let view = View::start(&shell, (100, 60));
+    for n in 1..=30 {
+        view.wait_for(&format!("many-{n:02}"));
+    }
+}
+
+#[test]
 fn a_signal_ends_the_view_and_restores_the_terminal() {
     let place = WorkDir::new();
     let server = Logged::start(&place, "");
     let shell = Shell::new(&place, &server.base);
     shell.one(&["put", "orders"]);
-    let view = View::start(&shell, 100);
+    let view = View::start(&shell, (100, 24));
     view.wait_for("orders");
     let pid = fs::read_to_string(place.path().join("pid")).expect("a number");
     let sent = Command::new("kill").arg(pid.trim()).status();

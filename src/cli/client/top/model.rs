@@ -15,6 +15,8 @@ use crate::{
 
 /// Seconds of a step of the due jobs.
 pub const DUE_STEP: u64 = 10;
+/// Number of topics, by their names, that are shown beside those of the overview.
+const FIRST_TOPICS: usize = 100;
 /// Number of steps of the due jobs.
 const DUE_STEPS: u64 = 60;
 
@@ -122,10 +124,11 @@ impl Sample {
             Err(Failure::NotAllowed(problem)) if problem.status == 403 => None,
             Err(failure) => return Err(failure),
         };
-        let topics = match &overview {
-            Some(overview) => overview.topics(),
-            None => parse::<Page>(&client.send(Request::get("/topics?limit=100")).await?)?.topics,
-        };
+        let first = client.send(Request::get(format!("/topics?limit={FIRST_TOPICS}"))).await?;
+        let mut topics = parse::<Page>(&first)?.topics;
+        topics.extend(overview.iter().flat_map(Overview::topics).cloned());
+        topics.sort_by(|a, b| a.topic.cmp(&b.topic));
+        topics.dedup_by(|a, b| a.topic == b.topic);
         let due = match topic {
             Some(topic) => due(client, topic).await?,
             None => Vec::new(),
@@ -135,13 +138,9 @@ impl Sample {
 }
 
 impl Overview {
-    /// Returns the listed topics once, by name.
-    fn topics(&self) -> Vec<Topic> {
-        let all = [&self.oldest_ready, &self.most_delayed, &self.most_dead];
-        let mut all: Vec<Topic> = all.into_iter().flatten().cloned().collect();
-        all.sort_by(|a, b| a.topic.cmp(&b.topic));
-        all.dedup_by(|a, b| a.topic == b.topic);
-        all
+    /// Returns the listed topics; a topic may be in several lists.
+    fn topics(&self) -> impl Iterator<Item = &Topic> {
+        [&self.oldest_ready, &self.most_delayed, &self.most_dead].into_iter().flatten()
     }
 
     /// Returns the lateness of the latest minute with pops: the present one, or the one before.
