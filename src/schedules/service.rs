@@ -101,15 +101,9 @@ impl Schedules {
         Ok((found.schedules.into_iter().map(parsed).collect(), found.more_after))
     }
 
-    /// Adds to schedules what can be computed or read about them.
-    ///
-    /// # Errors
-    /// Any error of the store.
-    pub async fn show(
-        &self,
-        records: Vec<(ScheduleName, Record)>,
-    ) -> Result<Vec<Shown>, ScheduleError> {
-        let now = self.now().await?;
+    /// Adds to schedules what can be computed or read about them. Cannot fail, since it may follow a
+    /// change.
+    pub async fn show(&self, records: Vec<(ScheduleName, Record)>, now: UnixMillis) -> Vec<Shown> {
         let ids: Vec<Option<JobId>> =
             records.iter().map(|(name, record)| job_id(name, record.last?.instant).ok()).collect();
         let asked: Vec<JobId> = ids.iter().flatten().cloned().collect();
@@ -132,12 +126,12 @@ impl Schedules {
                 record,
             }
         });
-        Ok(shown.collect())
+        shown.collect()
     }
 
     /// Changes a schedule: `change` gets the present record, or the error that it cannot be read,
     /// and the store's time. It returns the new record; `None` removes the schedule. It is called
-    /// again if another client was faster.
+    /// again if another client was faster. Returns the new record and the time.
     ///
     /// # Errors
     /// The refusal of `change`, or any [`ScheduleError`].
@@ -148,7 +142,7 @@ impl Schedules {
             Result<Option<Record>, ScheduleError>,
             UnixMillis,
         ) -> Result<Option<Record>, E>,
-    ) -> Result<Option<Record>, E> {
+    ) -> Result<(Option<Record>, UnixMillis), E> {
         let now = self.now().await?;
         for _ in 0..MAX_TRIES {
             let stored = self.shared.queue.schedule(name.clone()).await;
@@ -160,7 +154,7 @@ impl Schedules {
             let change = ScheduleChange { name: name.clone(), old, new };
             let changed = self.shared.queue.change_schedules(vec![change]).await;
             match changed.map_err(ScheduleError::from)?.first() {
-                Some(ScheduleChanged::Done) => return Ok(record),
+                Some(ScheduleChanged::Done) => return Ok((record, now)),
                 Some(ScheduleChanged::TooMany) => return Err(ScheduleError::TooMany.into()),
                 Some(ScheduleChanged::Stale) | None => {}
             }
@@ -180,27 +174,45 @@ impl Schedules {
     ) -> Result<(JobId, Record, Placed), E> {
         // One instant for all attempts: a repeated put keeps the job of the first one.
         let mut instant = self.now().await?;
+        // An attempt may have put the job or advanced the schedule, and yet not be the last one.
+        let mut has_changed = false;
         for _ in 0..MAX_TRIES {
-            let stored = self.shared.queue.schedule(name.clone()).await;
-            let stored = stored.map_err(ScheduleError::from)?;
-            let stored = stored.ok_or_else(|| ScheduleError::NotFound(name.clone()))?;
-            let record = Record::parse(&stored)?;
-            check(&record)?;
-            let job = self.shared.queue.scheduled_job(record.put(name, instant)?);
-            let (id, topic, bytes) = (job.id.clone(), job.topic.clone(), job.body.len());
-            let admitted = self.shared.capacity.put(&topic, bytes, &self.shared.queue).await;
-            let _admitted = admitted.map_err(ScheduleError::Full)?;
-            let last = Some(LastJob { instant, due_at: record.due_at(name, instant) });
-            let new = written(name, &Record { last, ..record.clone() })?;
-            let firing = Firing { schedule: stored, new, job };
-            match self.shared.queue.fire(vec![firing]).await.pop() {
-                Some(Ok(Fired::Placed(placed))) => return Ok((id, record, placed)),
-                Some(Err(error)) => return Err(ScheduleError::from(error).into()),
-                Some(Ok(Fired::Taken)) => instant = instant.after(Millis::new(1)),
-                Some(Ok(Fired::Stale)) | None => {}
+            let (id, record, fired) = match self.try_to_run(name, &check, instant).await {
+                Err(_) if has_changed => break,
+                tried => tried?,
+            };
+            match fired {
+                Fired::Placed(placed) => return Ok((id, record, placed)),
+                Fired::Taken => (instant, has_changed) = (instant.after(Millis::new(1)), true),
+                Fired::Stale => has_changed |= self.shared.queue.fires_in_two_steps(),
             }
         }
         Err(ScheduleError::Contended(name.clone()).into())
+    }
+
+    /// Tries to put a job of a schedule with this instant.
+    async fn try_to_run<E: From<ScheduleError>>(
+        &self,
+        name: &ScheduleName,
+        check: impl Fn(&Record) -> Result<(), E>,
+        instant: UnixMillis,
+    ) -> Result<(JobId, Record, Fired), E> {
+        let stored = self.shared.queue.schedule(name.clone()).await;
+        let stored = stored.map_err(ScheduleError::from)?;
+        let stored = stored.ok_or_else(|| ScheduleError::NotFound(name.clone()))?;
+        let record = Record::parse(&stored)?;
+        check(&record)?;
+        let job = self.shared.queue.scheduled_job(record.put(name, instant)?);
+        let (id, topic, bytes) = (job.id.clone(), job.topic.clone(), job.body.len());
+        let admitted = self.shared.capacity.put(&topic, bytes, &self.shared.queue).await;
+        let _admitted = admitted.map_err(ScheduleError::Full)?;
+        let last = Some(LastJob { instant, due_at: record.due_at(name, instant) });
+        let new = written(name, &Record { last, ..record.clone() })?;
+        let firing = Firing { schedule: stored, new, job };
+        match self.shared.queue.fire(vec![firing]).await.pop() {
+            Some(fired) => Ok((id, record, fired.map_err(ScheduleError::from)?)),
+            None => Ok((id, record, Fired::Stale)),
+        }
     }
 
     /// Returns the first instants of a timing, and describes it.

@@ -23,7 +23,7 @@ use crate::{
             TransitionResponse, json::Json,
         },
     },
-    job::{ScheduleName, Topic},
+    job::{ScheduleName, Topic, UnixMillis},
     schedules::{Record, ScheduleError},
     store::SchedulePage,
 };
@@ -85,7 +85,7 @@ pub async fn list(
         most = (2 * most).min(MAX_READ);
     }
     let cursor = after.map(|name| name.to_string());
-    let shown = app.schedules.show(found).await?;
+    let shown = app.schedules.show(found, app.schedules.now().await?).await;
     let schedules = shown.into_iter().map(ScheduleResponse::from).collect();
     Ok(Json(SchedulesPage { schedules, cursor }))
 }
@@ -97,7 +97,7 @@ pub async fn get(
     _: NoQuery,
 ) -> Result<Json<ScheduleResponse>, Problem> {
     let record = reachable(&app, &identity, &name).await?;
-    shown(&app, name, record).await
+    shown(&app, name, (Some(record), app.schedules.now().await?)).await
 }
 
 pub async fn put(
@@ -141,7 +141,7 @@ pub async fn put(
         }
         Ok(Some(record))
     });
-    let record = set.await?.ok_or_else(Problem::internal)?;
+    let record = set.await?;
     let detail = AuditDetail(format!("schedule of the topic {} set", definition.topic));
     Ok((status, detail, shown(&app, name, record).await?))
 }
@@ -174,7 +174,7 @@ pub async fn pause(
 ) -> Result<(AuditDetail, Json<ScheduleResponse>), Problem> {
     no_body(&content)?;
     let paused = |record, _| Ok(Some(Record { paused: true, next: None, ..record }));
-    let record = change(&app, &identity, &name, paused).await?.ok_or_else(Problem::internal)?;
+    let record = change(&app, &identity, &name, paused).await?;
     Ok((AuditDetail("schedule paused".to_owned()), shown(&app, name, record).await?))
 }
 
@@ -195,7 +195,7 @@ pub async fn resume(
         let next = record.first_after(&timing, now);
         Ok(Some(Record { paused: false, next, ..record }))
     };
-    let record = change(&app, &identity, &name, resumed).await?.ok_or_else(Problem::internal)?;
+    let record = change(&app, &identity, &name, resumed).await?;
     Ok((AuditDetail("schedule resumed".to_owned()), shown(&app, name, record).await?))
 }
 
@@ -238,8 +238,8 @@ async fn change(
     app: &App,
     identity: &Identity,
     name: &ScheduleName,
-    change: impl Fn(Record, crate::job::UnixMillis) -> Result<Option<Record>, Problem>,
-) -> Result<Option<Record>, Problem> {
+    change: impl Fn(Record, UnixMillis) -> Result<Option<Record>, Problem>,
+) -> Result<(Option<Record>, UnixMillis), Problem> {
     let changed =
         app.schedules.change(name, |old, now| change(changeable(identity, name, old?)?, now));
     changed.await
@@ -280,11 +280,13 @@ fn may_set_all(identity: &Identity) -> Result<(), Problem> {
     identity.may_put_everywhere()
 }
 
+/// Shows a schedule that was read or changed at this time.
 async fn shown(
     app: &App,
     name: ScheduleName,
-    record: Record,
+    (record, now): (Option<Record>, UnixMillis),
 ) -> Result<Json<ScheduleResponse>, Problem> {
-    let shown = app.schedules.show(vec![(name, record)]).await?.pop();
+    let records = record.into_iter().map(|record| (name.clone(), record)).collect();
+    let shown = app.schedules.show(records, now).await.pop();
     Ok(Json(shown.ok_or_else(Problem::internal)?.into()))
 }

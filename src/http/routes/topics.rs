@@ -22,7 +22,7 @@ use crate::{
     },
     job::{Bucket, Job, Millis, Topic, TopicPattern, Topics},
     queue::{Listed, Position},
-    store::{Applied, Clock, JobRange, Steps, TopicPage, TopicPeek},
+    store::{Clock, JobRange, Steps, StoreError, TopicPage, TopicPeek},
 };
 
 /// Maximum number of topics, and most jobs, per page.
@@ -107,16 +107,16 @@ pub async fn get(
 ) -> Result<Json<TopicResponse>, Problem> {
     identity.may(&topic)?;
     Query::new(&uri).reject_unknown()?;
-    shown(&app, topic).await
+    let peek = app.queue.topic(&topic).await?;
+    Ok(shown(&app, topic, &peek))
 }
 
-async fn shown(app: &App, topic: Topic) -> Result<Json<TopicResponse>, Problem> {
-    let peek = app.queue.topic(&topic).await?;
+fn shown(app: &App, topic: Topic, peek: &TopicPeek) -> Json<TopicResponse> {
     let (pause, defaults) = (app.queue.pause_of(&topic), app.queue.defaults(&topic));
     let since_start = app.queue.since_start(&topic);
     let push = Some(app.queue.push_of(&topic).is_some());
-    let shown = TopicResponse::in_list(topic, &peek, pause).with_push(push).counted(since_start);
-    Ok(Json(shown.with_defaults(defaults)))
+    let shown = TopicResponse::in_list(topic, peek, pause).with_push(push).counted(since_start);
+    Json(shown.with_defaults(defaults))
 }
 
 pub async fn put(
@@ -138,8 +138,8 @@ pub async fn put(
         return Err(Problem::field("dead_to", detail));
     }
     // The defaults are set, even if reading them back fails.
-    let unsure = |problem| Problem { applied: Applied::Unknown, ..problem };
-    Ok((detail, shown(&app, topic).await.map_err(unsure)?))
+    let peek = app.queue.topic(&topic).await.map_err(StoreError::of_part)?;
+    Ok((detail, shown(&app, topic, &peek)))
 }
 
 /// Pauses a topic, for a limited time if the body says so.

@@ -138,6 +138,16 @@ impl RedisStore {
     /// Gives these buckets new incarnations, unless their incarnations are accepted already.
     /// Returns the number of changed buckets.
     pub(super) async fn accept_loss_of(&self, buckets: &[Bucket]) -> StoreResult<u64> {
+        let mut has_written = false;
+        let accepted = self.try_to_accept_loss_of(buckets, &mut has_written).await;
+        accepted.map_err(|error| if has_written { error.of_part() } else { error })
+    }
+
+    async fn try_to_accept_loss_of(
+        &self,
+        buckets: &[Bucket],
+        has_written: &mut bool,
+    ) -> StoreResult<u64> {
         self.share_reservation_key().await?;
         let (new, mut changed) = (incarnation::new(), 0);
         for _ in 0..TRIES {
@@ -164,6 +174,7 @@ impl RedisStore {
                 return failure.map_or(Ok(changed), |error| Err(StoreError::unknown(error)));
             }
             let accepted = self.write_accepted(&stale, &new).await?;
+            *has_written = true;
             let writes = stale.iter().zip(&accepted).map(|(stale, accepted)| {
                 self.write_incarnation(stale.bucket, stale.found.as_deref(), accepted)
             });

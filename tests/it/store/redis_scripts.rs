@@ -280,7 +280,10 @@ impl WatchedRedis {
 
     /// Sets whether clients may write.
     fn may_write(&mut self, may: bool) {
-        let rule = if may { "+@all" } else { "-@write" };
+        self.set_rights(if may { "+@all" } else { "-@write" });
+    }
+
+    fn set_rights(&mut self, rule: &str) {
         assert_eq!(self.ask(&["ACL", "SETUSER", "default", rule]), Reply::Text("OK".to_owned()));
     }
 
@@ -699,6 +702,19 @@ async fn check_schedules(redis: &mut WatchedRedis) -> Vec<String> {
     let changed = bench.store.change_schedules(change()).await.expect("changed");
     assert_eq!(changed, [ScheduleChanged::Done]);
     let (mut commands, created) = (redis.received_commands(), redis.contents());
+    for withdrawn in ["-zadd", "-zrem", "-hset"] {
+        redis.set_rights(withdrawn);
+        for next_at in [None, Some(bench.now())] {
+            let new = Some(NewSchedule { text: "two".to_owned(), next_at });
+            let change = ScheduleChange { name: name(), old: Some("one".to_owned()), new };
+            let refused = bench.store.change_schedules(vec![change]).await;
+            refused.expect_err("the user lacks a right");
+        }
+        redis.may_write(true);
+        assert_eq!(redis.contents(), created, "{withdrawn}");
+        reconnect(&bench).await;
+    }
+    redis.received_commands();
     redis.may_write(false);
     fire().await.expect_err("the user has no right to write");
     redis.may_write(true);

@@ -27,8 +27,11 @@ for i = 3, #ARGV, 4 do
   elseif old == '' and redis.call('HLEN', texts) >= tonumber(ARGV[1]) then
     result = 2
   else
-    if old == '' then redis.call('ZADD', names, 0, name) end
+    -- Both change nothing: a right that the user lacks must show before the text is set.
+    redis.call('ZADD', times, 'XX', 0, '')
+    redis.call('ZREM', times, '')
     if new ~= old then redis.call('HSET', texts, name, new) end
+    if old == '' then redis.call('ZADD', names, 0, name) end
     if time == '' then
       redis.call('ZREM', times, name)
     else
