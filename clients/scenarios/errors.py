@@ -61,11 +61,11 @@ def revoked_token_is_logged(s):
     driver.work(s.topic, wait=1)
     server.gone(server.put(s.topic))
     server.call("DELETE", "/tokens/worker")
-    driver.line("401")
+    driver.line("unauthenticated")
     s.proxy.wait_for(
         "three refused pops", lambda proxy: [seen.result for seen in proxy.requests("GET", "/pop")].count(401) >= 3
     )
-    assert len(driver.lines("401")) == 1, driver.log
+    assert len(driver.lines("unauthenticated")) == 1, driver.log
     assert not driver.all_events("worker_ended")
 
 

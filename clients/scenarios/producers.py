@@ -91,7 +91,7 @@ def put_waits_for_the_server(s):
 @scenario
 def put_gives_up_after_retry_for(s):
     s.proxy.rule("POST", "/jobs", "drop_answer", 1000)
-    driver = s.another_driver(retry_for=5)
+    driver = s.another_driver(retry_for=10)
     error = s.fails("unavailable", driver.put, s.topic, delay=3600)
     assert error.applied == "unknown", vars(error)
     assert len(s.proxy.requests("POST", "/jobs")) >= 2

@@ -8,6 +8,7 @@ from scenario import scenario
 from server import until
 
 JOBS = 400
+TTR = 10
 UNFINISHED = ("delayed", "ready", "reserved", "dead")
 
 
@@ -16,7 +17,14 @@ def workers_survive_kills_and_stops(s):
     """Each job runs, none before it is due; a second run needs a kill. No job waits for its TTR after SIGTERM."""
     server = s.own_server()
     puts = [
-        {"topic": s.topic, "id": f"q:{n}", "body": {"after": 0.05}, "delay": n % 10 * 0.2, "ttr": 3, "max_attempts": 0}
+        {
+            "topic": s.topic,
+            "id": f"q:{n}",
+            "body": {"after": 0.05},
+            "delay": n % 10 * 0.2,
+            "ttr": TTR,
+            "max_attempts": 0,
+        }
         for n in range(JOBS)
     ]
     results = s.driver.call("put_many", puts=puts)
@@ -34,7 +42,7 @@ def workers_survive_kills_and_stops(s):
             assert changed.wait_for(lambda: len(runs) >= count, 60), f"{len(runs)} of {count} jobs have run"
 
     def worker():
-        driver = s.another_driver()
+        driver = s.another_driver(server.url)  # without the proxy, which could stall with an answer
         driver.on_event = note
         driver.work(s.topic, concurrency=8)
         return driver
@@ -42,8 +50,13 @@ def workers_survive_kills_and_stops(s):
     stopped, killed, last = worker(), worker(), worker()
     wait_for(JOBS // 8)
     assert stopped.terminate() == 0, stopped.tail()
-    reserved = server.call("GET", f"/topics/{s.topic}/jobs?state=reserved")["jobs"]
-    assert not any(job["consumer"].endswith(f":{stopped.pid}") for job in reserved), "a job waits for its TTR"
+
+    def held():
+        reserved = server.call("GET", f"/topics/{s.topic}/jobs?state=reserved")["jobs"]
+        return [job["id"] for job in reserved if job["consumer"].endswith(f":{stopped.pid}")]
+
+    # The server may still be giving back what the worker did not take.
+    until("no job of the stopped worker waits for its TTR", lambda: not held(), TTR / 2)
     wait_for(JOBS // 4)
     killed.process.kill()
     wait_for(JOBS // 3)

@@ -3,11 +3,12 @@
 import threading
 
 from scenario import scenario
+from server import until
 
 
 @scenario
 def stop_waits_for_handlers(s):
-    id = s.server.put(s.topic, {"gate": "g"}, ttr=2)
+    id = s.server.put(s.topic, {"gate": "g"}, ttr=9)
     s.driver.work(s.topic, grace=50)
     s.driver.event("started", id=id)
     stopped = s.driver.begin("stop")
@@ -40,7 +41,7 @@ def stop_aborts_the_pop(s):
     s.driver.work(s.topic, wait=20)
     s.proxy.wait_for("a pop", lambda proxy: proxy.requests("GET", "/pop"))
     assert s.driver.terminate() == 0
-    assert s.proxy.requests("GET", "/pop")[-1].result == "aborted", s.proxy.seen
+    s.proxy.wait_for("the aborted pop", lambda proxy: proxy.requests("GET", "/pop")[-1].result == "aborted")
     assert s.driver.all_events("worker_ended")
 
 
@@ -71,12 +72,13 @@ def sigterm_under_load(s):
             if len(ended) == len(ids):
                 enough.set()
 
-    workers = [s.another_driver() for _ in range(4)]
+    # Without the proxy, which could stall with an answer while its worker ends.
+    workers = [s.another_driver(s.server.url) for _ in range(4)]
     for worker in workers:
         worker.on_event = note
         worker.work(s.topic, concurrency=10, grace=0.005)
     for worker in workers[:3]:
-        worker.event("started", count=30)
+        until("the worker is busy", lambda worker=worker: len(worker.all_events("started")) >= 30 or enough.is_set())
         assert worker.terminate() == 0, worker.tail()
     assert enough.wait(60), f"{len(ids - ended)} jobs did not run: {s.server.counts(s.topic)}"
     workers[3].call("stop")

@@ -101,8 +101,8 @@ impl Schedules {
         Ok((found.schedules.into_iter().map(parsed).collect(), found.more_after))
     }
 
-    /// Adds to schedules what can be computed or read about them. Cannot fail, since it may follow a
-    /// change.
+    /// Adds to schedules what can be computed or read about them. Never fails, since it may follow
+    /// a change.
     pub async fn show(&self, records: Vec<(ScheduleName, Record)>, now: UnixMillis) -> Vec<Shown> {
         let ids: Vec<Option<JobId>> =
             records.iter().map(|(name, record)| job_id(name, record.last?.instant).ok()).collect();

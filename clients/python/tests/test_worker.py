@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import queue
 import threading
 from typing import Any, Callable, Dict, List, Optional
 
@@ -88,11 +89,11 @@ def test_a_snooze_without_a_delay_is_an_error(stub: StubServer) -> None:
 
 def test_a_thread_that_outlives_the_grace_gives_its_job_back(stub: StubServer) -> None:
     ends = threading.Event()
-    seen: List[bool] = []
+    seen: queue.SimpleQueue[bool] = queue.SimpleQueue()
 
     def handler(job: Job[Any]) -> None:
         worker.stop()
-        seen.append(job.wait_cancelled(60))
+        seen.put(job.wait_cancelled(60))
         ends.wait(60)
 
     worker = Worker(Queue(stub.url), grace=0.0)
@@ -107,7 +108,7 @@ def test_a_thread_that_outlives_the_grace_gives_its_job_back(stub: StubServer) -
     stub.reply = reply
     asyncio.run(worker.run_async())
     ends.set()
-    assert seen == [True]
+    assert seen.get(timeout=60) is True
     released = [body["jobs"] for _, path, body in stub.requests if path == "/v1/batch/release"]
     assert released == [[{**HOLD, "delay": 0, "count_attempt": False}]]
 

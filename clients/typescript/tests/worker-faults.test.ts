@@ -37,11 +37,11 @@ describe("a worker in trouble", () => {
           reject(signal.reason as Error);
         });
       });
-    await bench.queue.put("orders", 1, { id: "a", ttr: 1, backoff: ["1h"] });
+    await bench.queue.put("orders", 1, { id: "a", ttr: 9, backoff: ["1h"] });
     const one = bench.worker(handler);
     const running = one.run();
     await bench.log.line(/is available again/);
-    bench.stub.fake.advance("2s");
+    bench.stub.fake.advance("20s");
     assert.ok((await cancelled.happened) instanceof JobLost);
     one.stop();
     await running;

@@ -27,11 +27,11 @@ const CANCELLED: Duration = Duration::from_secs(1);
 pub(super) struct AbortOnDrop<T>(pub(super) JoinHandle<T>);
 
 impl<T> AbortOnDrop<T> {
-    /// Aborts the task, and waits until its future is dropped.
-    async fn cancelled(mut self) {
+    /// Aborts the task, and waits until its future is dropped. Returns the result of a task that
+    /// had already ended.
+    async fn cancelled(mut self) -> Option<T> {
         self.0.abort();
-        // The result of a cancelled handler does not matter.
-        let _ = (&mut self.0).await;
+        (&mut self.0).await.ok()
     }
 }
 
@@ -64,10 +64,11 @@ pub(super) async fn run(
             return;
         }
         () = shared.reaches(Phase::Cancelling) => {
-            if timeout(CANCELLED, work.cancelled()).await.is_err() {
+            let ended = timeout(CANCELLED, work.cancelled()).await.unwrap_or_else(|_| {
                 warn!(job = id, topic, "the handler of {id} runs on: it reaches no .await");
-            }
-            Outcome::Snooze(Duration::ZERO)
+                None
+            });
+            ended.unwrap_or(Outcome::Snooze(Duration::ZERO))
         }
     };
     acknowledge(&shared, &reserved, hold, outcome).await;

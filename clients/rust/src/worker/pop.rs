@@ -14,7 +14,7 @@ use crate::{Error, job::Popped, retry::Backoff, transport::segment, value::milli
 const MAX_COUNT: usize = 100;
 /// Time for the answer to the last pop after the shutdown began. Under load it arrives, and its
 /// jobs are given back; a pop that waits is aborted, and the server keeps its jobs.
-const LAST_ANSWER: Duration = Duration::from_millis(300);
+const LAST_ANSWER: Duration = Duration::from_secs(1);
 
 #[derive(Deserialize)]
 struct Answer {
