@@ -307,8 +307,8 @@ def check_alerts(prometheus, files, redis, endpoint):
     raises(prometheus, own, ["DelayQueueSchedulesMissed"], "a clock that jumps over instants")
     every = set(re.findall(r"alert: (\w+)", RULES.read_text()))
     skipped = set() if files.is_small else {"DelayQueueDiskNearlyFull", "DelayQueueStoreFull"}
-    # An alert that has ended meanwhile.
-    raised = skipped | {"DelayQueueDueJobsNotMoving"}
+    # Alerts that were raised, and have ended meanwhile.
+    raised = skipped | set(alerts) | {"DelayQueueDueJobsNotMoving"}
 
     def all_raised():
         raised.update(alert for _, alert in prometheus.firing())

@@ -24,9 +24,10 @@ async fn moves_to(server: &Server, topic: &str, target: &str) {
 /// Puts a job of topic `t`, and lets it die in this way; returns the answer of the call that did.
 async fn die(server: &Server, way: &str, id: &str) -> Option<Value> {
     let expiry = if way == "expiry" { json!(0.3) } else { json!("1h") };
+    let ttr = if way == "ttr" { 1 } else { 60 };
     let put = json!({
         "topic": "t", "id": id, "body": {"id": id}, "headers": {"X-Kind": "a"}, "priority": 7,
-        "ttr": 1, "max_attempts": 1, "expires_after": expiry, "finished_retention": "1h",
+        "ttr": ttr, "max_attempts": 1, "expires_after": expiry, "finished_retention": "1h",
     });
     // With a limit of jobs, moved ones count until all are counted anew.
     eventually!(server.post("/jobs", put.to_string()).await.status == 201, "it is not put");
@@ -253,7 +254,8 @@ async fn dead_jobs_move_in_a_full_redis() {
     let mut held = Vec::new();
     for id in ids {
         let body = "x".repeat(if id == "a" { 5_000 } else { 5 });
-        let put = json!({"topic": "t", "id": id, "ttr": 2, "max_attempts": 1, "body": body});
+        let ttr = if id == "c" { 2 } else { 60 };
+        let put = json!({"topic": "t", "id": id, "ttr": ttr, "max_attempts": 1, "body": body});
         server.put(&put.to_string()).await;
         held.push(json!({"reservation": reservation_of(&server.pop_one("t").await)}));
     }

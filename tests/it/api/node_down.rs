@@ -14,7 +14,7 @@ fn ids_on(cluster: &Cluster, node: usize) -> BTreeSet<String> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn only_buckets_of_an_unavailable_node_refuse_calls() {
-    let mut cluster = tokio::task::block_in_place(Cluster::start);
+    let mut cluster = tokio::task::block_in_place(Cluster::steady);
     // Otherwise the cluster itself would refuse all calls.
     for node in 0..6 {
         cluster.command(node, &["CONFIG", "SET", "cluster-require-full-coverage", "no"]);

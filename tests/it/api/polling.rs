@@ -150,5 +150,7 @@ async fn pops_share_only_a_read_that_began_after_them() {
     // The first pop needs one command. All others together need three steps: one command finds the
     // lists with jobs, 16 commands count the jobs in each bucket, and one finds the highest
     // priority in the list with the job.
-    assert_eq!(commands.ready_list_counts().len(), 1 + 1 + 16 + 1, "reads of {POPS} pops");
+    let reads = 1 + 1 + 16 + 1;
+    eventually!(commands.ready_list_counts().len() >= reads, "fewer reads of {POPS} pops");
+    assert_eq!(commands.ready_list_counts().len(), reads, "reads of {POPS} pops");
 }

@@ -1,6 +1,9 @@
 //! A server in this process, and a client for it.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use delay_queue::{
     config::{Flags, Settings},
@@ -11,7 +14,7 @@ use reqwest::{Method, StatusCode, header::HeaderMap};
 use serde_json::Value;
 use tokio::{net::TcpListener, sync::oneshot, task::JoinHandle};
 
-use crate::support::{Redis, events, shared_cluster};
+use crate::support::{Redis, events, patience::patience, shared_cluster};
 
 pub struct Server {
     pub address: std::net::SocketAddr,
@@ -180,8 +183,16 @@ impl Server {
         self.post("/jobs", body.to_owned()).await.ok(201)
     }
 
+    /// Pops jobs. Repeats a pop that reads of a stalled store have refused, since it popped nothing.
     pub async fn pop(&self, query: &str) -> Vec<Value> {
-        self.get(&format!("/topics/{query}")).await.jobs()
+        let end = Instant::now() + patience();
+        loop {
+            let answer = self.get(&format!("/topics/{query}")).await;
+            if answer.status != 503 || Instant::now() > end {
+                return answer.jobs();
+            }
+            assert_eq!(answer.json()["applied"], "no", "{}", answer.text);
+        }
     }
 
     /// Waits until at least `count` pops search for jobs or wait for them.

@@ -61,7 +61,7 @@ async fn use_every_slot(server: &Server, admin: &str, round: &str) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_slot_without_a_bucket_may_be_on_a_master_of_its_own() {
-    let cluster = tokio::task::block_in_place(Cluster::start);
+    let cluster = tokio::task::block_in_place(Cluster::steady);
     let homes = ["layout", "topics", "tokens"]
         .map(|home| (home, slot(&cluster, &format!("{{{PREFIX}:{home}}}"))));
     // One master has the only bucket and all other keys. The others have no keys.

@@ -65,7 +65,7 @@ pub async fn a_hundred_waiting_pops_share_a_thousand_jobs(server: Server) {
         consumers.spawn(async move {
             let mut mine: Vec<String> = Vec::new();
             loop {
-                let jobs = server.pop("t/pop?wait=2s").await;
+                let jobs = server.pop("t/pop?wait=10s").await;
                 if jobs.is_empty() {
                     return mine;
                 }

@@ -30,7 +30,7 @@ async fn promises_hold_while_a_killed_master_is_replaced() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn promises_hold_while_slots_with_buckets_move() {
-    let cluster = Cluster::start();
+    let cluster = Cluster::steady();
     let mut scenario = Scenario::start(&settings(&cluster)).await;
     let slots = cluster.slots_in_use(0);
     assert!(slots.len() >= 3, "a master has fewer than 3 slots with buckets: {slots:?}");

@@ -41,7 +41,7 @@ async fn waiting(server: &Process) -> u64 {
 async fn every_phase_has_figures_and_no_job_is_left() {
     let dir = tempfile::tempdir().expect("a temporary folder");
     let server = Process::start(dir.path(), &[]).await;
-    let spans = ["--late-jobs", "50", "--window", "1s", "--flow-time", "3s"];
+    let spans = ["--late-jobs", "50", "--window", "1s", "--flow-time", "10s"];
     for (batch, topics, ids) in [("1", "1", "own"), ("7", "3", "made")] {
         let mut arguments = vec!["--url", &server.base, "--jobs", "500", "--batch", batch];
         arguments.extend(["--topics", topics, "--pending", "100"]);
@@ -180,7 +180,8 @@ async fn own_ids_scatter_and_differ_from_run_to_run() {
     let server = Process::start(dir.path(), &[]).await;
     let mut seen = std::collections::HashSet::new();
     for batch in ["1", "10"] {
-        let arguments = ["bench", "--url", &server.base, "--jobs", "50", "--batch", batch];
+        let arguments =
+            ["bench", "--url", &server.base, "--jobs", "50", "--batch", batch, "--due-in", "5s"];
         let mut command = program(dir.path(), &[&arguments[..], &["--phases", "put,pop"]].concat());
         command.stdout(std::process::Stdio::null()).stderr(std::process::Stdio::null());
         let mut child = command.spawn().expect("the program runs");

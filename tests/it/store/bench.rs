@@ -7,6 +7,7 @@ use std::{
         Arc,
         atomic::{AtomicU64, Ordering},
     },
+    time::Duration,
 };
 
 use bytes::Bytes;
@@ -31,6 +32,7 @@ pub use delay_queue::store::verb;
 use crate::support::{
     Redis,
     cluster::Cluster,
+    patience::scaled,
     resp::{self, ask},
     shared_cluster,
 };
@@ -469,9 +471,14 @@ async fn open(backend: &Backend, layout: &Layout, clock: &Clock) -> Arc<dyn Stor
     }
 }
 
+/// Returns options with which an open waits for a Redis that the machine has stalled.
+pub fn redis_options(url: &str, prefix: &str) -> RedisOptions {
+    let options = RedisOptions::new(url.parse().expect("a URL"), prefix);
+    RedisOptions { connect_timeout: scaled(Duration::from_secs(60)), ..options }
+}
+
 async fn on_redis(url: &str, layout: &Layout, options: Options) -> Arc<dyn Store> {
-    let redis = RedisOptions::new(url.parse().expect("a URL"), &layout.prefix);
-    Arc::new(RedisStore::open(redis, options).await.expect("open"))
+    Arc::new(RedisStore::open(redis_options(url, &layout.prefix), options).await.expect("open"))
 }
 
 pub fn one<T>(mut batch: Vec<T>) -> T {

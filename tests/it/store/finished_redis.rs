@@ -8,11 +8,11 @@ use delay_queue::{
         Topics,
     },
     schedules::deadline_of,
-    store::{Finish, JobRef, Location as _, Options, redis::RedisOptions},
+    store::{Finish, JobRef, Location as _, Options},
 };
 
 use crate::store::{
-    bench::{Backend, Bench, HOUR, MINUTE, SECOND, finishing, id, job, kept, verb},
+    bench::{Backend, Bench, HOUR, MINUTE, SECOND, finishing, id, job, kept, redis_options, verb},
     finished::text,
     redis_only::{command, key},
 };
@@ -137,7 +137,7 @@ async fn repaired(bench: &Bench) -> String {
     let keys = command(bench, "KEYS *:incarnation");
     let tag = keys.lines().filter_map(|key| key.strip_prefix("{fresh:")).next().expect("a key");
     let number = tag.split(':').next().expect("a number");
-    let doctor = RedisOptions::new(redis.url().parse().expect("a URL"), &format!("fresh:{number}"));
+    let doctor = redis_options(&redis.url(), &format!("fresh:{number}"));
     let report = doctor.examine(Options::new(None, bench.clock.clone()), true, deadline_of).await;
     let report = report.expect("examined");
     assert_eq!(report.problems, Vec::<String>::new(), "{}", report.text);

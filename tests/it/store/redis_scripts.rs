@@ -18,14 +18,17 @@ use delay_queue::{
     store::{
         Delete, Fired, Firing, JobFilter, JobRange, JobRef, Location as _, NewSchedule, Options,
         ScheduleChange, ScheduleChanged, Selection, Steps, StoredSchedule, Target, TokenChange,
-        TopicPage, redis::RedisOptions,
+        TopicPage,
     },
 };
 use futures::FutureExt as _;
 
 use crate::{
     store::{
-        bench::{Backend, Bench, SECOND, changing, finishing, id, job, kept, peek_in, verb, with},
+        bench::{
+            Backend, Bench, SECOND, changing, finishing, id, job, kept, peek_in, redis_options,
+            verb, with,
+        },
         calls::{Call, ReservationChoice, STEP, released},
         damage::INVARIANTS,
         equivalence::StoreUnderTest,
@@ -647,8 +650,7 @@ async fn check_repairs(redis: &mut WatchedRedis) -> Vec<String> {
     redis.ask(&["ZREM", &format!("{tag}topics"), "unnamed"]);
     let prefix = tag.trim_start_matches('{').rsplit_once(':').expect("a tag").0;
     let prefix = prefix.rsplit_once(':').expect("a prefix").0.to_owned();
-    let url = format!("redis://127.0.0.1:{}/", redis.port).parse().expect("a URL");
-    let doctor = RedisOptions::new(url, &prefix);
+    let doctor = redis_options(&format!("redis://127.0.0.1:{}/", redis.port), &prefix);
     let options = || Options::new(None, bench.clock.clone());
     redis.ask(&["ZADD", &format!("{{{prefix}:schedules}}:names"), "0", "gone"]);
     redis.ask(&["SCRIPT", "FLUSH"]);

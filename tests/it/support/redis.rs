@@ -93,7 +93,7 @@ impl Redis {
     /// Sends an inline command, and returns the raw beginning of the answer.
     pub fn command(&self, line: &str) -> Option<String> {
         let mut stream = TcpStream::connect(("127.0.0.1", self.port)).ok()?;
-        stream.set_read_timeout(Some(Duration::from_secs(5))).ok()?;
+        stream.set_read_timeout(Some(Duration::from_secs(60))).ok()?;
         stream.write_all(format!("{line}\r\n").as_bytes()).ok()?;
         let mut answer = vec![0; 16 * 1024];
         let length = stream.read(&mut answer).ok()?;

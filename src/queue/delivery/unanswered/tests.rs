@@ -73,7 +73,7 @@ impl Bench {
     }
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test]
 async fn only_jobs_of_the_unanswered_pop_are_given_back() {
     let bench = Bench::with_jobs(&["a", "b", "c"]).await;
     let (answered, lost) = (Nonce::new(1 << 12), Nonce::new(2 << 12));
