@@ -214,9 +214,9 @@ async fn another_server_delivers_the_jobs_of_a_killed_server() {
     }
     first.kill();
     let killed_at = Instant::now();
-    let drained = drain(&second, "t", "2s").await;
+    let drained = drain(&second, "t", "10s").await;
     assert_eq!(drained.len(), 50);
     // Jobs are due within 0.4 s and found within `timer.poll_interval` (0.5 s). The drain ends
-    // after 2 s without a job.
-    assert!(killed_at.elapsed() < scaled(Duration::from_secs(20)), "{:?}", killed_at.elapsed());
+    // after 10 s without a job.
+    assert!(killed_at.elapsed() < scaled(Duration::from_secs(40)), "{:?}", killed_at.elapsed());
 }

@@ -47,7 +47,7 @@ pub async fn jobs_are_popped_by_priority_and_then_due_time(server: Server) {
     let job = |n: usize| {
         let (place, priority) = (n * 7 % 20, 9 - n * 7 % 20 / 2);
         // The times are absolute, so that a slow put does not change the order.
-        let due_at = now.after(Millis::new(if place % 2 == 0 { 2_000 } else { 2_500 })).get();
+        let due_at = now.after(Millis::new(if place % 2 == 0 { 5_000 } else { 5_500 })).get();
         json!({"topic": "t", "id": ids[n], "body": place, "priority": priority, "due_at": due_at})
     };
     put_batch(&server, (0..12).map(job).collect()).await;
@@ -84,7 +84,7 @@ pub async fn a_job_keeps_its_priority_when_it_is_ready_again(server: Server) {
     let replace = json!({"topic": "t", "id": ids[3], "on_conflict": "replace"});
     assert_eq!(server.post("/jobs", replace.to_string()).await.ok(200)["state"], "ready");
     until_ready(&server, "t", 10).await;
-    let first = server.pop("t/pop?count=4").await;
+    let first = server.pop("t/pop?count=4&ttr=1m").await;
     let mut names: Vec<&str> = first.iter().filter_map(|job| job["body"].as_str()).collect();
     names.sort_unstable();
     assert_eq!(names, ["bury", "kick", "release", "ttr"], "{first:?}");

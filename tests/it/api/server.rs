@@ -183,7 +183,7 @@ impl Server {
         self.post("/jobs", body.to_owned()).await.ok(201)
     }
 
-    /// Pops jobs. Repeats a pop that reads of a stalled store have refused, since it popped nothing.
+    /// Pops jobs. Repeats a pop that was refused because the store has stalled: it popped nothing.
     pub async fn pop(&self, query: &str) -> Vec<Value> {
         let end = Instant::now() + patience();
         loop {

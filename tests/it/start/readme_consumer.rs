@@ -119,14 +119,14 @@ async fn the_consumer_of_the_readme_survives_ends_of_server_and_ttr() {
     let mut server = Process::start_on_port(port, dir.path(), &[]).await;
     let mut consumer = Consumer::start(&server, SLEEP);
     // The work takes longer than the TTR, so the consumer touches the job.
-    put_order(&server, "slow", json!(6.0), "4s").await;
+    put_order(&server, "slow", json!(12.0), "9s").await;
     consumer.works_on("slow").await;
     wait_for_state(&server, "slow", "gone").await;
     let (_, topic) = server.get("/topics/orders").await;
     assert_eq!(topic["since_start"]["expired"], 0, "{topic}");
     // The job is deleted meanwhile, so the consumer's touch and finish are refused. The consumer
     // continues.
-    put_order(&server, "cancelled", json!(1.0), "1s").await;
+    put_order(&server, "cancelled", json!(5.0), "1s").await;
     consumer.works_on("cancelled").await;
     assert_eq!(server.delete("/jobs/cancelled").await, Some(200));
     // The server is killed and restarted during the work.
