@@ -51,8 +51,11 @@ impl Record {
     /// # Errors
     /// The text is damaged, or a later version wrote it.
     pub fn parse(stored: &StoredSchedule) -> Result<Self, ScheduleError> {
-        serde_json::from_str(&stored.text)
-            .map_err(|error| ScheduleError::Unreadable(stored.name.clone(), error.to_string()))
+        let parsed = |text| serde_json::from_str(text).map_err(|error| error.to_string());
+        stored
+            .json()
+            .and_then(parsed)
+            .map_err(|reason| ScheduleError::Unreadable(stored.name.clone(), reason))
     }
 
     /// Returns the text for a store. A server looks at the schedule at its next instant.

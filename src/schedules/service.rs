@@ -1,6 +1,6 @@
 //! The schedules of a store: what clients do with them, and the task that puts their jobs.
 
-use std::sync::Arc;
+use std::{fmt::Debug, sync::Arc};
 
 use prometheus_client::registry::Registry;
 use recurrence::{Invalid, Timing};
@@ -167,7 +167,7 @@ impl Schedules {
     ///
     /// # Errors
     /// The refusal of `check`, or any [`ScheduleError`].
-    pub async fn run<E: From<ScheduleError>>(
+    pub async fn run<E: From<ScheduleError> + Debug>(
         &self,
         name: &ScheduleName,
         check: impl Fn(&Record) -> Result<(), E>,
@@ -178,7 +178,10 @@ impl Schedules {
         let mut has_changed = false;
         for _ in 0..MAX_TRIES {
             let (id, record, fired) = match self.try_to_run(name, &check, instant).await {
-                Err(_) if has_changed => break,
+                Err(error) if has_changed => {
+                    tracing::warn!(%name, ?error, "a job may have been put, but an attempt failed");
+                    break;
+                }
                 tried => tried?,
             };
             match fired {

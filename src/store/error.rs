@@ -87,6 +87,10 @@ impl StoreError {
     pub fn of_part(self) -> Self {
         match self {
             Self::Replaced { .. } => Self::Replaced { applied: Applied::Unknown },
+            Self::Unavailable { cause, .. } => {
+                Self::Unavailable { applied: Applied::Unknown, cause }
+            }
+            unreadable @ Self::Unreadable { .. } => unreadable,
             other => Self::unknown(other),
         }
     }

@@ -66,8 +66,8 @@ pub use requests::{
     Touch,
 };
 pub use schedules::{
-    DueSchedules, Fired, Firing, MAX_READ_BYTES, MAX_SCHEDULES, NewSchedule, ScheduleChange,
-    ScheduleChanged, SchedulePage, ScheduleStore, SchedulesFound, StoredSchedule,
+    DueSchedules, Fired, Firing, MAX_READ_BYTES, MAX_SCHEDULES, NOT_UTF_8, NewSchedule,
+    ScheduleChange, ScheduleChanged, SchedulePage, ScheduleStore, SchedulesFound, StoredSchedule,
 };
 pub use settings::{SettingCondition, TopicSettingsStore};
 pub use shared::{Lease, Servers, SharedStore};

@@ -37,6 +37,9 @@ pub trait ScheduleStore: Send + Sync {
     ) -> StoreResult<Vec<ScheduleChanged>>;
 }
 
+/// Begins the text that a store gives in place of a text that is not UTF-8. It is no JSON.
+pub const NOT_UTF_8: &str = "not UTF-8, SHA-1 ";
+
 /// A schedule in a store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoredSchedule {
@@ -44,6 +47,19 @@ pub struct StoredSchedule {
     pub name: ScheduleName,
     /// Definition and state, as JSON.
     pub text: String,
+}
+
+impl StoredSchedule {
+    /// Returns the text.
+    ///
+    /// # Errors
+    /// The stored text is not UTF-8.
+    pub fn json(&self) -> Result<&str, String> {
+        match self.text.starts_with(NOT_UTF_8) {
+            true => Err("it is not UTF-8".to_owned()),
+            false => Ok(&self.text),
+        }
+    }
 }
 
 /// The schedules that are due.

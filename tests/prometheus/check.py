@@ -1,7 +1,7 @@
 """Tests the metrics, the dashboard and the alerts with a real Prometheus.
 
 Prometheus scrapes a server on files and a server on Redis every second. After a short load, every query of the dashboard must return
-data, and no alert may fire. Then each fault must raise its alert. tests/prometheus/run starts this program.
+data, and no alert may keep firing. Then each fault must raise its alert. tests/prometheus/run starts this program.
 """
 
 import http.client, http.server, json, os, pathlib, re, signal, socket, subprocess, tempfile, threading, time, urllib.parse
@@ -338,16 +338,17 @@ def main():
         load = Load(files.port)
         try:
             check_dashboard(prometheus)
-            # A machine that stalls raises some for a moment.
-            end, quiet = time.monotonic() + PATIENCE, time.monotonic()
+            # A machine that stalls raises some for a moment, but not again and again.
+            end, quiet = time.monotonic() + 40, time.monotonic()
             while time.monotonic() - quiet < 8:
                 if firing := prometheus.firing():
+                    print(f"firing without a fault: {firing}")
                     assert time.monotonic() < end, firing
                     quiet = time.monotonic()
                 time.sleep(0.5)
         finally:
             load.stop()
-        print("no alert fires on servers without faults")
+        print("no alert keeps firing on servers without faults")
         check_alerts(prometheus, files, redis, endpoint)
 
 

@@ -20,8 +20,8 @@ use crate::{
 
 /// Maximum number of schedules of one pass.
 const MAX_SCHEDULES: usize = 500;
-/// Time until the next pass if schedules are due and none of them can be read.
-const UNREADABLE_PAUSE: Duration = Duration::from_secs(1);
+/// Time until the next pass if names are due and none of them has a schedule.
+const STRAY_PAUSE: Duration = Duration::from_secs(1);
 
 /// When the next pass begins.
 pub enum Next {
@@ -46,9 +46,9 @@ impl Passes {
         let due = shared.queue.due_schedules(MAX_SCHEDULES).await?;
         let (now, next_at, count) = (due.now, due.next_at, due.due.len());
         if count == 0 || stop.is_cancelled() {
-            // Schedules that are due but cannot be read must not keep this task busy.
+            // Names that are due but have no schedule must not keep this task busy.
             let wait = next_at.map_or(Duration::MAX, |at| match at <= now {
-                true => UNREADABLE_PAUSE,
+                true => STRAY_PAUSE,
                 false => at.since(now).into(),
             });
             return Ok(Next::In(wait.saturating_sub(asked.elapsed())));

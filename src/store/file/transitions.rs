@@ -187,6 +187,8 @@ fn both_released(
             Ok(((0..count).map(|_| Err(Refusal::NoRoom)).collect(), others))
         }
         (Err(error), Ok(done)) | (Ok(done), Err(error)) if !done.is_empty() => Err(error.of_part()),
+        // The others need no room.
+        (Err(StoreError::Full { .. }), Err(other)) => Err(other),
         (Err(one), Err(other)) if other.applied() == Applied::No => Err(one),
         (Err(error), Ok(_)) | (_, Err(error)) => Err(error),
     }

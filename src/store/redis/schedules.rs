@@ -15,16 +15,11 @@ use super::{
 use crate::{
     job::{Bucket, NewJob, OnConflict, Refusal, ScheduleName, UnixMillis},
     store::{
-        DueSchedules, Fired, Firing, MAX_READ_BYTES, MAX_SCHEDULES, NewSchedule, Parts, Placed,
-        Reply, ScheduleChange, ScheduleChanged, SchedulePage, ScheduleStore, SchedulesFound,
-        StoreError, StoreResult, StoreResults, StoredSchedule,
+        DueSchedules, Fired, Firing, MAX_READ_BYTES, MAX_SCHEDULES, NOT_UTF_8, NewSchedule, Parts,
+        Placed, Reply, ScheduleChange, ScheduleChanged, SchedulePage, ScheduleStore,
+        SchedulesFound, StoreError, StoreResult, StoreResults, StoredSchedule,
     },
 };
-
-/// Begins the text that stands for a text that is not UTF-8, before the SHA-1 of its bytes. By this
-/// text, `change_schedules.lua` knows the bytes to replace or remove. It is no JSON, so servers and
-/// exports report the schedule as unreadable.
-const NOT_UTF_8: &str = "not UTF-8, SHA-1 ";
 
 impl RedisStore {
     /// Puts the jobs of schedules and advances these schedules, by one script if all keys are on
@@ -193,7 +188,8 @@ impl ScheduleStore for RedisStore {
 }
 
 /// Returns a stored text, or the text that stands for it if it is not UTF-8: such a text, which
-/// another program has written, must hide no other schedule.
+/// another program has written, must hide no other schedule. It has the SHA-1 of the bytes, by
+/// which `change_schedules.lua` knows what to replace or remove.
 fn text_of(bytes: Vec<u8>) -> String {
     let stand_in = |bytes: &[u8]| format!("{NOT_UTF_8}{}", Sha1::from(bytes).digest());
     String::from_utf8(bytes).unwrap_or_else(|error| stand_in(error.as_bytes()))

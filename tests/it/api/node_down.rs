@@ -66,7 +66,7 @@ async fn only_buckets_of_an_unavailable_node_refuse_calls() {
     // Pops return the jobs of other buckets. They fail when no other bucket has a job.
     let mut popped = 0;
     while popped < 300 {
-        let jobs = server.pop("new/pop?count=100&wait=2s").await;
+        let jobs = server.get("/topics/new/pop?count=100&wait=10s").await.jobs();
         assert!(!jobs.is_empty(), "{popped} of 300");
         popped += jobs.len();
     }

@@ -14,7 +14,11 @@ use reqwest::{Method, StatusCode, header::HeaderMap};
 use serde_json::Value;
 use tokio::{net::TcpListener, sync::oneshot, task::JoinHandle};
 
-use crate::support::{Redis, events, patience::patience, shared_cluster};
+use crate::support::{
+    Redis, events,
+    patience::{PAUSE, patience},
+    shared_cluster,
+};
 
 pub struct Server {
     pub address: std::net::SocketAddr,
@@ -188,10 +192,12 @@ impl Server {
         let end = Instant::now() + patience();
         loop {
             let answer = self.get(&format!("/topics/{query}")).await;
-            if answer.status != 503 || Instant::now() > end {
+            let has_stalled = answer.status == 503 && answer.json()["code"] == "store_unavailable";
+            if !has_stalled || Instant::now() > end {
                 return answer.jobs();
             }
             assert_eq!(answer.json()["applied"], "no", "{}", answer.text);
+            pass(PAUSE).await; // no event reports that the store answers again
         }
     }
 

@@ -251,7 +251,7 @@ async fn deadlines_of_a_killed_server_are_met_without_hints() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_deadline_of_a_late_put_is_met() {
-    const POLL_INTERVAL: Millis = Millis::new(1_000);
+    const POLL_INTERVAL: Millis = Millis::new(4_000);
     let redis = Redis::start();
     let proxy = Proxy::start(redis.port()).await;
     let server = Server::with(|settings| {
@@ -266,7 +266,7 @@ async fn the_deadline_of_a_late_put_is_met() {
     assert_eq!(unknown["applied"], "unknown");
     let job = server.pop_one("t").await;
     assert_eq!((job["id"].as_str(), proxy.late()), (Some("delayed-on-its-way"), 1));
-    assert!(late(&job) < scaled(6 * Duration::from(POLL_INTERVAL)), "{:?} late", late(&job));
+    assert!(late(&job) < scaled(4 * Duration::from(POLL_INTERVAL)), "{:?} late", late(&job));
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -29,9 +29,11 @@ pub(super) struct AbortOnDrop<T>(pub(super) JoinHandle<T>);
 impl<T> AbortOnDrop<T> {
     /// Aborts the task, and waits until its future is dropped. Returns the result of a task that
     /// had already ended.
-    async fn cancelled(mut self) -> Option<T> {
+    async fn cancelled(mut self) -> Option<Result<T, JoinError>> {
         self.0.abort();
-        (&mut self.0).await.ok()
+        let ended = (&mut self.0).await;
+        let is_cancelled = matches!(&ended, Err(error) if error.is_cancelled());
+        (!is_cancelled).then_some(ended)
     }
 }
 
@@ -68,7 +70,7 @@ pub(super) async fn run(
                 warn!(job = id, topic, "the handler of {id} runs on: it reaches no .await");
                 None
             });
-            ended.unwrap_or(Outcome::Snooze(Duration::ZERO))
+            ended.map_or(Outcome::Snooze(Duration::ZERO), outcome)
         }
     };
     acknowledge(&shared, &reserved, hold, outcome).await;
@@ -109,4 +111,23 @@ pub(crate) fn outcome(ended: Result<Outcome, JoinError>) -> Outcome {
         Ok(payload) => failure::panicked(&*payload),
         Err(_) => Outcome::Release("the runtime of the worker has stopped".to_owned()),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_task_that_had_ended_keeps_its_result() {
+        let ended = tokio::spawn(async { 7 });
+        let panicked = tokio::spawn(async { panic!("a test") });
+        let runs = tokio::spawn(std::future::pending::<()>());
+        while !ended.is_finished() || !panicked.is_finished() {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(AbortOnDrop(ended).cancelled().await.and_then(Result::ok), Some(7));
+        let panicked: Option<Result<(), _>> = AbortOnDrop(panicked).cancelled().await;
+        assert!(panicked.is_some_and(|ended| ended.is_err_and(|error| error.is_panic())));
+        assert!(AbortOnDrop(runs).cancelled().await.is_none());
+    }
 }

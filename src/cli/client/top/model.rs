@@ -124,11 +124,13 @@ impl Sample {
             Err(Failure::NotAllowed(problem)) if problem.status == 403 => None,
             Err(failure) => return Err(failure),
         };
-        let first = client.send(Request::get(format!("/topics?limit={FIRST_TOPICS}"))).await?;
-        let mut topics = parse::<Page>(&first)?.topics;
-        topics.extend(overview.iter().flat_map(Overview::topics).cloned());
-        topics.sort_by(|a, b| a.topic.cmp(&b.topic));
-        topics.dedup_by(|a, b| a.topic == b.topic);
+        let page = client.send(Request::get(format!("/topics?limit={FIRST_TOPICS}"))).await;
+        let page = match page {
+            // Unlike the list of topics, the overview needs no store.
+            Err(_) if overview.is_some() => Vec::new(),
+            page => parse::<Page>(&page?)?.topics,
+        };
+        let topics = by_name(overview.as_ref(), page);
         let due = match topic {
             Some(topic) => due(client, topic).await?,
             None => Vec::new(),
@@ -156,6 +158,15 @@ impl Overview {
     }
 }
 
+/// Returns topics once, by name. Those of the overview come first, because only they have totals.
+fn by_name(overview: Option<&Overview>, page: Vec<Topic>) -> Vec<Topic> {
+    let of_overview = overview.into_iter().flat_map(Overview::topics).cloned();
+    let mut topics: Vec<Topic> = of_overview.chain(page).collect();
+    topics.sort_by(|a, b| a.topic.cmp(&b.topic));
+    topics.dedup_by(|a, b| a.topic == b.topic);
+    topics
+}
+
 async fn due(client: &Client, topic: &str) -> Result<Vec<u64>, Failure> {
     let path = format!("/topics/{topic}/due?step={DUE_STEP}s");
     let answer = match client.send(Request::get(path)).await {
@@ -171,4 +182,35 @@ async fn due(client: &Client, topic: &str) -> Result<Vec<u64>, Failure> {
 fn parse<T: DeserializeOwned>(answer: &Bytes) -> Result<T, Failure> {
     serde_json::from_slice(answer)
         .map_err(|cause| Failure::Unreachable(format!("failed to read the answer: {cause}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    #[test]
+    fn a_topic_of_the_overview_keeps_its_totals() {
+        let topic = |name: &str, since_start: Value| {
+            json!({
+                "topic": name, "delayed": 1, "ready": 0, "reserved": 0, "dead": 0, "finished": 0,
+                "paused": false, "next_due_at": null, "oldest_ready_age": null,
+                "since_start": since_start,
+            })
+        };
+        let totals = json!({"put": 7, "popped": 0, "finished": 0, "dead": 0});
+        let overview = json!({
+            "as_of": "", "jobs": {"delayed": 2, "ready": 0, "reserved": 0, "dead": 0, "finished": 0},
+            "due_not_delivered": 0, "oldest_ready_age": null, "since_start": totals,
+            "store": {"status": "ok"}, "version": "1", "oldest_ready": [],
+            "most_delayed": [topic("b", totals.clone())], "most_dead": [topic("b", totals)],
+        });
+        let overview: Overview = serde_json::from_value(overview).expect("an overview");
+        let page = ["a", "b"].map(|name| serde_json::from_value(topic(name, Value::Null)));
+        let page = page.into_iter().map(|topic| topic.expect("a topic")).collect();
+        let topics = by_name(Some(&overview), page);
+        let shown = topics.iter().map(|topic| (&*topic.topic, topic.since_start.map(|s| s.put)));
+        assert_eq!(shown.collect::<Vec<_>>(), [("a", None), ("b", Some(7))]);
+    }
 }
