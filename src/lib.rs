@@ -23,6 +23,7 @@ pub mod server;
 pub mod store;
 
 mod bounded_map;
+mod budget;
 mod metrics;
 mod suggest;
 mod tls_error;

@@ -22,17 +22,14 @@ type scriptedServer struct {
 	*httptest.Server
 	t        *testing.T
 	jobs     chan string // jobs to pop, as JSON
-	pops     chan string // queries of pops
 	ends     chan string // outcomes, as "verb {item}"
-	touches  chan string // ids
-	answer   func(verb string, item map[string]any) (int, string)
+	isLost   bool        // touches are refused
 	mu       sync.Mutex
 	accepted int // connections
 }
 
 func newScriptedServer(t *testing.T) *scriptedServer {
-	s := &scriptedServer{t: t, jobs: make(chan string, 1000), pops: make(chan string, 1000),
-		ends: make(chan string, 1000), touches: make(chan string, 1000)}
+	s := &scriptedServer{t: t, jobs: make(chan string, 1000), ends: make(chan string, 1000)}
 	s.Server = httptest.NewUnstartedServer(s)
 	s.Config.ConnState = func(_ net.Conn, state http.ConnState) {
 		if state == http.StateNew {
@@ -51,21 +48,18 @@ func (s *scriptedServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	verb := r.URL.Path[strings.LastIndex(r.URL.Path, "/")+1:]
 	switch {
 	case verb == "pop":
-		s.pops <- r.URL.RawQuery
 		select {
 		case job := <-s.jobs:
 			io.WriteString(w, `{"jobs":[`+job+`]}`)
 		case <-r.Context().Done():
 		}
 	case verb == "touch":
-		id := strings.Split(r.URL.Path, "/")[3]
-		status, text := 200, `{}`
-		if s.answer != nil {
-			status, text = s.answer("touch", map[string]any{"id": id})
+		if s.isLost {
+			w.WriteHeader(http.StatusConflict)
+			io.WriteString(w, `{"status":409,"code":"reservation_lost","detail":"it is gone"}`)
+			return
 		}
-		w.WriteHeader(status)
-		io.WriteString(w, text)
-		s.touches <- id
+		io.WriteString(w, `{}`)
 	default:
 		s.batch(w, r, verb)
 	}
@@ -78,11 +72,7 @@ func (s *scriptedServer) batch(w http.ResponseWriter, r *http.Request, verb stri
 	}
 	var results []string
 	for _, item := range batch.Jobs {
-		text := `{"status":204}`
-		if s.answer != nil {
-			_, text = s.answer(verb, item)
-		}
-		results = append(results, text)
+		results = append(results, `{"status":204}`)
 		data, _ := json.Marshal(item)
 		s.ends <- verb + " " + string(data)
 	}

@@ -47,8 +47,6 @@ func TestAWorkerSurvivesWhateverItsHandlerDoes(t *testing.T) {
 				return make(chan int), nil
 			case "panicking result":
 				return panics{}, nil
-			case "result":
-				return map[string]int{"n": 1}, nil
 			}
 			return nil, nil
 		})
@@ -60,15 +58,10 @@ func TestAWorkerSurvivesWhateverItsHandlerDoes(t *testing.T) {
 		"goexit":           unreturned,
 		"unencodable":      `finish {"id":"a","reservation":"r-a"}`,
 		"panicking result": `finish {"id":"a","reservation":"r-a"}`,
-		"result":           `finish {"id":"a","reservation":"r-a","result":{"n":1}}`,
-		"nothing":          `finish {"id":"a","reservation":"r-a"}`,
 	} {
 		s.job("a", `"`+body+`"`, "60")
 		expect(t, next(t, s.ends), expected)
 	}
-	s.job("a", `7`, "60")
-	expect(t, next(t, s.ends),
-		`bury {"error":"body is a number, expected a string (string)","id":"a","reservation":"r-a"}`)
 	stop()
 	for _, text := range []string{"panicked: boom", "worker_test.go", "is a chan int, which JSON cannot express"} {
 		if !strings.Contains(logged.String(), text) {
@@ -81,34 +74,23 @@ type panics struct{}
 
 func (panics) MarshalJSON() ([]byte, error) { panic("in MarshalJSON") }
 
-func TestALostReservationCancelsTheHandlerAndIsNotAcknowledged(t *testing.T) {
+func TestADerivedContextHasTheLostReservationAsItsCause(t *testing.T) {
 	s := newScriptedServer(t)
-	s.answer = func(verb string, item map[string]any) (int, string) {
-		if item["id"] == "lost" && verb == "touch" {
-			return 409, `{"status":409,"code":"reservation_lost","detail":"it is gone"}`
-		}
-		return 200, `{"status":204}`
-	}
+	s.isLost = true
 	causes := make(chan error, 1)
 	logged, stop := runWorker(t, s, func(w *Worker) {
-		Handle(w, "orders", func(ctx context.Context, job *Job[any]) error {
-			if job.ID == "next" {
-				return nil
-			}
+		Handle(w, "orders", func(ctx context.Context, _ *Job[any]) error {
 			derived, cancel := context.WithCancel(ctx)
 			defer cancel()
 			<-derived.Done()
 			causes <- Cause(derived)
 			return nil
 		})
-	}, WithConcurrency(1))
+	})
 	s.job("lost", "null", "1")
 	if cause := next(t, causes); !errors.Is(cause, ErrReservationLost) {
 		t.Errorf("the cause is %v", cause)
 	}
-	// The slot is free again, and the only outcome is that of the next job.
-	s.job("next", "null", "60")
-	expect(t, next(t, s.ends), `finish {"id":"next","reservation":"r-next"}`)
 	stop()
 	if !strings.Contains(logged.String(), "job lost of topic orders lost its reservation") {
 		t.Errorf("the log is %s", logged)

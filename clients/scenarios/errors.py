@@ -15,8 +15,9 @@ from server import PROGRAM
 def wrong_url(s):
     class Other(http.server.BaseHTTPRequestHandler):
         def do_GET(self):
-            content = b"<html>welcome</html>"
-            self.send_response(404 if "pop" in self.path else 200)
+            content, id = b"<html>welcome</html>", self.path.rsplit("/", 1)[1]
+            self.send_response(int(id) if id.isdigit() else 404)
+            self.send_header("Location", "http://127.0.0.1:1/")
             self.send_header("Content-Length", str(len(content)))
             self.end_headers()
             self.wfile.write(content)
@@ -30,7 +31,8 @@ def wrong_url(s):
     threading.Thread(target=other.serve_forever, daemon=True).start()
     url = f"http://127.0.0.1:{other.server_port}"
     driver = s.another_driver(url)
-    assert url in s.fails("protocol", driver.call, "get", id="x").message
+    for status in ("200", "302", "404"):
+        assert url in s.fails("protocol", driver.call, "get", id=status).message
     driver.work(s.topic)
     error = driver.event("worker_ended")["error"]
     assert error["kind"] == "protocol" and url in error["message"], error

@@ -7,11 +7,10 @@ from scenario import scenario
 def touch_holds_a_long_job(s):
     id = s.server.put(s.topic, {"gate": "g"}, ttr=9)
     s.driver.work(s.topic)
-    popped = s.driver.event("started", id=id)
+    s.driver.event("started", id=id)
     touches = s.proxy.wait_for_requests("POST", "/touch", 4)  # longer than the TTR
-    pop = next(seen for seen in s.proxy.requests("GET", "/pop") if seen.result == 200)
-    assert popped["attempt"] == 1 and touches[0].at - pop.at < 8, "the first touch is late"
-    assert len(s.driver.all_events("started")) == 1
+    assert {touch.result for touch in touches} == {200}, touches
+    assert [event["attempt"] for event in s.driver.all_events("started")] == [1]
     s.driver.call("open", gate="g")
     s.server.gone(id)
     assert s.server.counts(s.topic)["ready"] == 0
@@ -38,7 +37,7 @@ def deleted_job_cancels_its_handler(s):
 @scenario
 def lost_reservation_cancels_its_handler(s):
     id = s.server.put(s.topic, {"gate": "g"}, ttr=9)
-    s.driver.work(s.topic)
+    s.driver.work(s.topic, concurrency=1)  # the next job needs its slot
     s.driver.event("started", id=id)
     s.server.call("POST", f"/jobs/{id}/release", {"delay": 3600})
     cancelled(s, id)
@@ -82,12 +81,14 @@ def finish_is_repeated_after_a_lost_answer(s):
 
 @scenario
 def late_finish_is_logged_as_lost(s):
-    id = s.server.put(s.topic, {"gate": "g"}, ttr=60)
+    deleted, released = (s.server.put(s.topic, {"gate": "g"}, ttr=3600) for _ in range(2))
     s.driver.work(s.topic)
-    s.driver.event("started", id=id)
-    s.server.call("DELETE", f"/jobs/{id}")
+    s.driver.event("started", count=2)
+    s.server.call("DELETE", f"/jobs/{deleted}")
+    s.server.call("POST", f"/jobs/{released}/release", {"delay": 3600})
     s.driver.call("open", gate="g")
-    s.driver.line(id, "lost its reservation")
+    for id in (deleted, released):
+        s.driver.line(id, "lost its reservation")
     s.server.gone(s.server.put(s.topic))
 
 

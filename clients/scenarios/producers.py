@@ -139,7 +139,8 @@ def cancel_takes_waiting_jobs_only(s):
     assert s.server.job("cancel:2")["state"] == "reserved"
     s.server.put(s.topic, id="cancel:3")
     assert s.driver.call("cancel", id="cancel:3", remember=60) == {"id": "cancel:3", "state": "ready"}
-    assert s.server.job("cancel:3")["outcome"] == "deleted"
+    job = s.server.job("cancel:3")
+    assert job["outcome"] == "deleted" and job["finished_retention"] == 60, job
 
 
 @scenario

@@ -6,7 +6,7 @@ import threading
 import time
 import urllib.parse
 
-from server import PATIENCE, free_port
+from server import PATIENCE, reserved_port
 
 HEAD_BYTES = 1 << 16
 
@@ -53,7 +53,8 @@ class Proxy:
 
     def __init__(self, server):
         self.server = server
-        self.port = free_port()
+        self.holder = reserved_port()
+        self.port = self.holder.getsockname()[1]
         self.url = f"http://127.0.0.1:{self.port}"
         self.seen, self.rules, self.changed = [], [], threading.Condition()
         self.connections = set()
@@ -79,7 +80,9 @@ class Proxy:
         """Closes the port and cuts all connections."""
         asyncio.run_coroutine_threadsafe(self._refuse(), self.loop).result()
 
-    close = refuse
+    def close(self):
+        self.refuse()
+        self.holder.close()
 
     def requests(self, method, text):
         """Returns the requests so far with a method and a path that contains a text."""

@@ -5,7 +5,7 @@ import datetime
 import threading
 
 from scenario import scenario
-from server import until
+from server import PATIENCE, until
 
 JOBS = 400
 TTR = 10
@@ -24,6 +24,7 @@ def workers_survive_kills_and_stops(s):
             "delay": n % 10 * 0.2,
             "ttr": TTR,
             "max_attempts": 0,
+            "finished_retention": 3600,
         }
         for n in range(JOBS)
     ]
@@ -39,7 +40,7 @@ def workers_survive_kills_and_stops(s):
 
     def wait_for(count):
         with changed:
-            assert changed.wait_for(lambda: len(runs) >= count, 60), f"{len(runs)} of {count} jobs have run"
+            assert changed.wait_for(lambda: len(runs) >= count, PATIENCE), f"{len(runs)} of {count} jobs have run"
 
     def worker():
         driver = s.another_driver(server.url)  # without the proxy, which could stall with an answer
@@ -56,7 +57,7 @@ def workers_survive_kills_and_stops(s):
         return [job["id"] for job in reserved if job["consumer"].endswith(f":{stopped.pid}")]
 
     # The server may still be giving back what the worker did not take.
-    until("no job of the stopped worker waits for its TTR", lambda: not held(), TTR / 2)
+    until("the stopped worker holds no job", lambda: not held())
     wait_for(JOBS // 4)
     killed.process.kill()
     wait_for(JOBS // 3)
@@ -66,6 +67,9 @@ def workers_survive_kills_and_stops(s):
     # The jobs of the killed worker that ended without a finish run again after their TTR.
     until("all jobs are finished", lambda: not any(server.counts(s.topic)[state] for state in UNFINISHED))
     last.call("stop")
+    history = [run for n in range(JOBS) for run in server.job(f"q:{n}")["history"]]
+    of_stopped = [run for run in history if run.get("consumer", "").endswith(f":{stopped.pid}")]
+    assert {run["outcome"] for run in of_stopped} <= {"finished", "released"}, of_stopped
     # Only jobs in hand at a kill may run again: those of the killed worker, and those of all workers at the server's.
     twice = [id for id, count in runs.items() if count > 1]
     assert len(twice) <= 24 and max(runs.values()) <= 3, runs

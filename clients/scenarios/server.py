@@ -12,13 +12,18 @@ import urllib.error
 import urllib.request
 
 PROGRAM = os.environ.get("PROGRAM", "delay-queue")
-PATIENCE = 60
+PATIENCE = 60 * float(os.environ.get("TEST_PATIENCE", "1"))
 
 
-def free_port():
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return listener.getsockname()[1]
+def reserved_port():
+    """Returns a socket that keeps its port from other programs, also while no server listens on it.
+
+    A server that sets SO_REUSEADDR can listen on the port all the same, because this socket does not listen.
+    """
+    holder = socket.socket()
+    holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    holder.bind(("127.0.0.1", 0))
+    return holder
 
 
 def until(what, holds, patience=PATIENCE):
@@ -46,7 +51,8 @@ class Server:
 
     def __init__(self, token=None, **settings):
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="delay-queue-"))
-        self.port = free_port()
+        self.holder = reserved_port()
+        self.port = self.holder.getsockname()[1]
         self.url = f"http://127.0.0.1:{self.port}"
         self.token = token
         self.environment = {f"DELAY_QUEUE__{name.upper()}": value for name, value in settings.items()}
@@ -87,6 +93,7 @@ class Server:
         if self.process and self.process.poll() is None:
             self.process.terminate()
             self.process.wait()
+        self.holder.close()
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def __enter__(self):
@@ -122,14 +129,23 @@ class Server:
 
     def gone(self, id):
         """Waits until the job is gone; fails if it ends in another way."""
-        job = self.job(id, wait=60)
+        job = self._end(id)
         assert job is None, job
 
     def ended(self, id):
         """Waits until the job is finished or dead, and returns it."""
-        job = self.job(id, wait=60)
-        assert job and job["state"] in ("finished", "dead"), job
+        job = self._end(id)
+        assert job, f"job {id} is gone"
         return job
+
+    def _end(self, id):
+        """Waits for the end of a job, and returns it, or None if it is gone."""
+
+        def ended():
+            job = self.job(id, wait=60)
+            return (job,) if job is None or job["state"] in ("finished", "dead") else None
+
+        return until(f"job {id} ends", ended)[0]
 
     def becomes(self, id, state):
         """Waits until the job is in a state, and returns it."""

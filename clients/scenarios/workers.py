@@ -4,7 +4,7 @@ import datetime
 import threading
 
 from scenario import scenario
-from server import until
+from server import PATIENCE, until
 
 
 @scenario
@@ -128,6 +128,8 @@ def snooze_costs_no_attempt(s):
     s.driver.event("ended", id=id)
     job = s.server.becomes(id, "delayed")
     assert job["attempt"] == 0 and job["history"][0]["counted"] is False, job
+    ended, due = (datetime.datetime.fromisoformat(text) for text in (job["history"][0]["ended_at"], job["due_at"]))
+    assert datetime.timedelta(minutes=29) < due - ended < datetime.timedelta(minutes=31), job
 
 
 @scenario
@@ -167,7 +169,7 @@ def finishes_are_gathered(s):
     for id in ids:
         s.server.gone(id)
     sizes = [len(seen.json["jobs"]) for seen in s.proxy.requests("POST", "/batch/finish")]
-    assert sum(sizes) == 20 and len(sizes) <= 4, sizes
+    assert sum(sizes) == 20 and len(sizes) <= 10, sizes  # the last handlers may return after the first answer
 
 
 @scenario
@@ -185,6 +187,6 @@ def many_jobs_in_order_of_a_busy_worker(s):
 
     s.driver.on_event = note
     s.driver.work(s.topic, concurrency=8)
-    assert done.wait(60), len(ended)
+    assert done.wait(PATIENCE), len(ended)
     assert set(ended) == ids
     until("all are finished", lambda: not any(s.server.counts(s.topic)[state] for state in ("ready", "reserved")))

@@ -5,7 +5,7 @@ use std::{cell::RefCell, collections::HashMap};
 use arbitrary::Unstructured;
 use rusqlite::{Connection, types::Value};
 
-use super::{PoolTable, Records, parse_ending, schema::tables};
+use super::{Records, parse_ending, schema::tables};
 use crate::{
     fuzzing,
     job::{Ending, History, Job, State, UnixMillis},
@@ -44,12 +44,11 @@ thread_local! {
 
 fn in_memory() -> Records {
     let connection = Connection::open_in_memory().expect("memory");
-    connection.execute_batch(&tables(PoolTable::Current)).expect("the tables");
+    connection.execute_batch(&tables()).expect("the tables");
     connection.set_prepared_statement_cache_capacity(64);
     let file = tempfile::tempfile().expect("a file");
     Records {
         connection,
-        pool: PoolTable::Current,
         in_transaction: false,
         quarantined: HashMap::new(),
         damaged: HashMap::new(),

@@ -184,7 +184,7 @@ pub fn http_requests(data: &[u8]) {
     }
     if let Some(push) = checked(parse::<PutPush>(content, "")) {
         let push = checked(push.valid(&topic, |_| Ok(())));
-        let push = push.and_then(|push| checked(push.replacing(None)));
+        let push = push.and_then(|push| checked(push.replacing(None, None)));
         assert!(push.is_none_or(|push| push.is_within_limits()));
     }
     if let Some(pause) = checked(parse_or_default::<PauseTopic>(content)) {

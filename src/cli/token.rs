@@ -25,7 +25,8 @@ use crate::{
 /// Create, list and revoke access tokens, in the configured store or through a running server
 ///
 /// The command goes to the server that --url, --context, DELAY_QUEUE_URL or DELAY_QUEUE_CONTEXT
-/// names. Without one, or if --store or --config is given, it opens the configured store.
+/// names, or to that of the context in use. Without one, or if --store or --config is given, it
+/// opens the configured store.
 #[derive(Debug, Args)]
 #[command(after_help = client::EXIT_CODES)]
 pub struct Token {
@@ -57,6 +58,10 @@ enum Action {
     Revoke {
         /// Name of the token
         name: TokenName,
+        /// With --url: pause the pushes and schedules that the token has set, or keep them running;
+        /// without this option, such a token is not revoked
+        #[arg(long, value_parser = ["pause", "keep"])]
+        then: Option<String>,
     },
     /// Print a new token without storing it, for server.bootstrap_token_file
     Generate,
@@ -77,7 +82,7 @@ impl Token {
     /// Returns whether the command goes to a running server. `has_store` is whether the arguments
     /// name a store.
     pub fn is_for_server(&self, has_store: bool) -> bool {
-        self.connection.has_server() || (!has_store && client::has_variable())
+        self.connection.has_server() || (!has_store && client::has_default_server())
     }
 
     /// Runs the command on a running server.
@@ -115,7 +120,7 @@ async fn run_on_store(
         // Commands that only read must not create a store.
         _ => open_existing_store(settings).await,
     };
-    let store = opened.map_err(|error| explain_locked_store(error, settings))?;
+    let store = opened.map_err(explain_locked_store)?;
     let tokens = Tokens::new(store.clone(), None);
     let result = match action {
         Action::Create { name, scopes, expires } => {
@@ -137,7 +142,7 @@ async fn run_on_store(
             }
             Err(error) => Err(error.into()),
         },
-        Action::Revoke { name } => tokens.revoke(name).await.map_err(Into::into),
+        Action::Revoke { name, .. } => tokens.revoke(name).await.map_err(Into::into),
         Action::Generate => Ok(()),
     };
     store.close().await;
@@ -170,8 +175,9 @@ async fn run_on_server(server: &Client, action: Action) -> Result<(), Box<dyn Er
             let Listed { tokens, unreadable } = serde_json::from_slice(&answer)?;
             print_rows(&server.output, &[tokens, unreadable].concat())?;
         }
-        Action::Revoke { name } => {
-            server.send(Request::new(Method::DELETE, format!("/tokens/{name}"))).await?;
+        Action::Revoke { name, then } => {
+            let then = then.map(|then| format!("?then={then}")).unwrap_or_default();
+            server.send(Request::new(Method::DELETE, format!("/tokens/{name}{then}"))).await?;
         }
         Action::Generate => {}
     }
@@ -202,14 +208,12 @@ fn print_rows(output: &Output, rows: &[Box<RawValue>]) -> Result<(), Box<dyn Err
 /// Advises to send the command to the running server that has locked a file store. The error itself
 /// ([`OpenError::InUse`]) advises to use another directory, but the server would not see a token
 /// that was created there.
-fn explain_locked_store(error: StartError, settings: &Settings) -> Box<dyn Error> {
+fn explain_locked_store(error: StartError) -> Box<dyn Error> {
     let StartError::Store(OpenError::InUse { dir }) = &error else { return error.into() };
-    let url = settings.server.listen.url(settings.server.tls.cert_file.is_some());
-    let url = url.unwrap_or_else(|| "http://HOST:PORT".to_owned());
     format!(
         "a running server has locked the store in {}: send the command to it, with `delay-queue token … \
-         --url {url}` (if tokens exist, add one with the scope admin in --token-file or \
-         DELAY_QUEUE_TOKEN)",
+         --url URL`, where URL is the address in its log (if tokens exist, add one with the scope admin in \
+         --token-file or DELAY_QUEUE_TOKEN)",
         dir.display()
     )
     .into()

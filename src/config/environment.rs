@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, ffi::OsString};
 
 use config::{Value, ValueKind};
 
-use super::{error::SettingsError, renamed};
+use super::error::SettingsError;
 
 /// The given values by key. If several sources give a value, the last source counts.
 pub type Given = BTreeMap<String, Value>;
@@ -77,9 +77,6 @@ fn is_kubernetes_service(name: &str) -> bool {
 
 /// Returns the error about a variable that is not a setting, to follow its name in a message.
 fn unknown_variable(name: &str, keys: &[String]) -> String {
-    if let Some(new) = renamed::new_name(|old| variable(old) == name) {
-        return format!("was renamed: use {}", variable(new));
-    }
     let plain = |name: &str| name[PREFIX.len()..].replace('_', "");
     let similarity = |candidate: &String| {
         strsim::normalized_damerau_levenshtein(&plain(name), &plain(candidate))

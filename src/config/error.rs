@@ -38,14 +38,6 @@ pub enum SettingsError {
         /// The error, and perhaps a suggestion.
         advice: String,
     },
-    /// A setting is given by its former name.
-    #[error("failed to read the settings: {old} was renamed: use {new}")]
-    Renamed {
-        /// The key that was given.
-        old: String,
-        /// The current name.
-        new: &'static str,
-    },
     /// A value is not allowed.
     #[error("failed to use the settings: {key} {allowed}, got {given}")]
     Value {

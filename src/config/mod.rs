@@ -8,7 +8,6 @@ mod explain;
 mod limits;
 mod listen;
 mod push;
-mod renamed;
 mod sources;
 mod store;
 mod tls;

@@ -9,7 +9,6 @@ use super::{
     DEFAULTS, Flags, Settings, SettingsError,
     environment::{self, Given},
     explain::{self, Lines},
-    renamed,
 };
 
 /// Reads all sources. For an invalid value, adds an error and uses the default.
@@ -38,10 +37,6 @@ pub fn read(flags: &Flags, errors: &mut Vec<SettingsError>) -> Result<Settings, 
         }
     }
     given.retain(|key, value| {
-        if let Some(new) = renamed::new_name(|old| old == key) {
-            errors.push(SettingsError::Renamed { old: key.clone(), new });
-            return false;
-        }
         let alone = || merge(&defaults, &Given::from([(key.clone(), value.clone())]));
         let within = format!("{key}.");
         let is_section = || keys.iter().any(|known| known.starts_with(&within));

@@ -64,7 +64,7 @@ impl App {
         tokens: Arc<Tokens>,
         mut metrics: Registry,
     ) -> Self {
-        let memory = Memory::new(limits.memory_bytes);
+        let memory = Memory::new(pushes.budget().clone());
         memory.register(&mut metrics);
         let requests = Requests::default();
         requests.register(&mut metrics);

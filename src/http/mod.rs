@@ -34,11 +34,11 @@ pub use self::{
         origin::Origins,
     },
     limits::{
+        delivery::Delivery,
         hold::Hold,
         limit_by::{KeyedLimit, network},
     },
     problem::Code,
-    routes::pop::Delivery,
 };
 
 /// Routes that a listener serves.

@@ -42,7 +42,6 @@ pub use id::{IdMaker, JobId};
 pub use json::{JsonFault, MAX_DEPTH, check_json, json_pointer};
 pub use list::List;
 pub use name::{MAX_LEN as MAX_NAME, NameError};
-pub(crate) use policy::PolicyOfSchema4;
 pub use policy::{Policy, PolicyError, PolicyFields, retention_text};
 pub use priority::{Priority, PriorityError};
 pub use push::{

@@ -4,7 +4,6 @@
 //! change and the defaults of a topic set it. Stores keep the text as a whole ([`text`]).
 
 mod fields;
-mod schema_4;
 mod text;
 
 use serde::{Deserialize, Serialize};
@@ -14,7 +13,6 @@ use super::{
     topic::Topic, traceparent::TraceParent,
 };
 
-pub(crate) use self::schema_4::PolicyOfSchema4;
 pub use self::{
     fields::PolicyFields,
     text::{PolicyError, retention_text},
@@ -123,11 +121,6 @@ impl Policy {
     /// Returns the topic to which a job of this topic moves when it dies.
     pub fn dead_to(&self, topic: &Topic) -> Option<&Topic> {
         self.dead_to.as_ref().filter(|target| *target != topic)
-    }
-
-    /// Returns whether the job has expired at `time`, for instance at a new due time.
-    pub fn has_expired_by(&self, time: UnixMillis) -> bool {
-        self.expires_at.is_some_and(|expires_at| expires_at <= time)
     }
 }
 

@@ -3,11 +3,11 @@
 mod rate;
 mod secret;
 
-use std::fmt;
+use std::{collections::BTreeMap, fmt};
 
 use serde::{Deserialize, Serialize};
 
-use super::{backoff::Backoff, duration::Millis, headers::Headers};
+use super::{backoff::Backoff, duration::Millis, headers::Headers, time::UnixMillis};
 
 pub use self::{
     rate::{Rate, RateError},
@@ -57,6 +57,15 @@ pub struct Push {
     /// The wait after a counted failure of a job without a backoff of its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub backoff: Option<Backoff>,
+    /// Headers whose values are not shown.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub secret_headers: BTreeMap<String, Hidden>,
+    /// Name of the token that set it; `None` if it needed none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub set_by: Option<String>,
+    /// When a server last had a job accepted, to within a day.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub accepted_at: Option<UnixMillis>,
     /// Why no requests are sent; `None` if they are.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub paused: Option<PushPause>,
@@ -80,8 +89,10 @@ pub enum PushPause {
     Requested,
     /// An import stored it without its secrets.
     Imported,
-    /// Every request that one server sent in five days failed.
+    /// Requests have failed for five days.
     Failing,
+    /// The token that set it was revoked.
+    Revoked,
 }
 
 impl PushPause {
@@ -91,6 +102,7 @@ impl PushPause {
             Self::Requested => "requested",
             Self::Imported => "imported",
             Self::Failing => "failing",
+            Self::Revoked => "revoked",
         }
     }
 }
@@ -140,7 +152,21 @@ impl Push {
     #[must_use]
     pub fn exported(&self) -> Self {
         let paused = Some(PushPause::Imported);
-        Self { secrets: Vec::new(), authorization: None, paused, ..self.clone() }
+        Self {
+            secrets: Vec::new(),
+            authorization: None,
+            secret_headers: BTreeMap::new(),
+            set_by: None,
+            accepted_at: None,
+            paused,
+            ..self.clone()
+        }
+    }
+
+    /// Returns whether both send the same requests.
+    pub fn is_same_as(&self, other: &Self) -> bool {
+        let accepted_at = other.accepted_at;
+        Self { accepted_at, ..self.clone() } == *other
     }
 }
 

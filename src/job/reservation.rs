@@ -46,8 +46,7 @@ impl Reservation {
     /// clients, so such text gets the same refusal as a reservation that no longer holds the job.
     pub const NONE: Self = Self(0);
 
-    /// The bit of reservations with a tag; every pop sets it. Persisted. Older versions without
-    /// tags numbered jobs from 0 in these bits and never gave more than 2,048 in one call.
+    /// The bit of reservations with a tag; every pop sets it. Persisted.
     const TAGGED: u64 = 0x800;
 
     /// Returns whether clients must send the tag of this reservation.

@@ -1,4 +1,5 @@
-//! Tags that keep clients from computing one reservation from another.
+//! Tags that keep clients from computing one reservation from another, and marks of ids that only
+//! the store can make.
 //!
 //! The reservations of one pop call differ only in a number. Therefore clients get each reservation
 //! followed by a tag, which only servers of the store can compute. A store contains the key, and
@@ -13,7 +14,7 @@ use super::{JobId, Reservation};
 /// Hexadecimal digits of a reservation, before its tag.
 const RESERVATION_DIGITS: usize = 16;
 
-/// The secret key for the tags of a store.
+/// The secret key for the tags and marks of a store.
 pub struct ReservationKey {
     bytes: [u8; 32],
     key: hmac::Key,
@@ -44,8 +45,7 @@ impl ReservationKey {
     /// Parses the reservation that a client sent for this job, and verifies its tag.
     ///
     /// If the tag is wrong or missing, returns the [untagged](Reservation::untagged) reservation.
-    /// It matches only a job that an older version reserved, or that was imported with the
-    /// reservation of another store.
+    /// It matches only a job that was imported with the reservation of another store.
     pub fn check(&self, id: &JobId, text: &str) -> Reservation {
         let (reservation, tag) = text.split_at_checked(RESERVATION_DIGITS).unwrap_or((text, ""));
         let Ok(reservation) = reservation.parse::<Reservation>() else {
@@ -57,6 +57,20 @@ impl ReservationKey {
             Ok(tag) if self.compute_tag(id, reservation) == tag => reservation,
             _ => reservation.untagged(),
         }
+    }
+
+    /// Returns six characters for the id of a job, which only servers of the store can compute from
+    /// the first part of the id. Must stay stable.
+    pub fn mark(&self, id: &JobId) -> String {
+        const DIGITS: &[u8; 64] =
+            b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+        let mut context = hmac::Context::with_key(&self.key);
+        // No tag of a reservation is computed from a text with a space in this place.
+        context.update(b"mark of ");
+        context.update(b" ");
+        context.update(id.as_str().as_bytes());
+        let mark = context.sign();
+        mark.as_ref().iter().take(6).map(|byte| DIGITS[usize::from(byte % 64)] as char).collect()
     }
 
     /// Computes the tag of a reservation of this job.
@@ -131,6 +145,17 @@ mod tests {
         let reservation = Nonce::new(0x5f0c_9d1e_2b3a_4000).reservation(3);
         let shown = key.tag(&id("call:1"), reservation).to_string();
         assert_eq!(shown, "5f0c9d1e2b3a48039193ac8850b5ad8d");
+        assert_eq!(key.mark(&id("daily:1800000000000")), "ygdkUg");
+    }
+
+    #[test]
+    fn a_mark_is_that_of_its_id_and_store() {
+        let (key, other) = (ReservationKey::from([7; 32]), ReservationKey::from([8; 32]));
+        let mark = key.mark(&id("a:1"));
+        id(&format!("a:1:{mark}"));
+        assert_eq!(mark, key.mark(&id("a:1")));
+        assert_ne!(mark, key.mark(&id("a:2")));
+        assert_ne!(mark, other.mark(&id("a:1")));
     }
 
     proptest! {

@@ -1,4 +1,4 @@
-//! Circuit breaker of a target: stops requests while the target fails, and starts again slowly.
+//! Circuit breaker: stops requests while they fail, and starts again slowly.
 
 use super::{status::BreakerState, window::Results};
 
@@ -7,7 +7,7 @@ const FAILURES_IN_A_ROW: u32 = 10;
 /// Minimum number of requests in ten seconds of which half must have failed to open the breaker.
 const MIN_REQUESTS: u32 = 20;
 
-/// Circuit breaker of a target on this server.
+/// Circuit breaker on this server.
 #[derive(Debug, Default)]
 pub struct Breaker {
     state: State,
@@ -44,8 +44,9 @@ impl Breaker {
         }
     }
 
-    /// Records a request that did not fail because of the target. The breaker closes when its limit
-    /// reaches `share`.
+    /// Records a request that did not fail because of its host or push. Each allows one
+    /// more at once, so their number doubles in the time of one; the breaker closes when it reaches
+    /// `share`.
     pub fn record_available(&mut self, share: usize) {
         self.row = 0;
         self.state = match self.state {
@@ -55,6 +56,11 @@ impl Breaker {
         };
     }
 
+    /// Allows all requests.
+    pub fn close(&mut self) {
+        (self.state, self.row) = (State::Closed, 0);
+    }
+
     /// Allows one request if the breaker is open.
     pub fn recover(&mut self) {
         if self.state == State::Open {
@@ -62,8 +68,8 @@ impl Breaker {
         }
     }
 
-    /// Records a request that failed because of the target. `recent` are the results of the last
-    /// ten seconds, with this one.
+    /// Records a request that failed because of its host or push. `recent` are the results of the
+    /// last ten seconds, with this one.
     pub fn record_failure(&mut self, recent: Results) {
         self.row = self.row.saturating_add(1);
         let count = recent.count();

@@ -15,7 +15,8 @@ use crate::{
 const WAIT: Duration = Duration::from_secs(20);
 /// Maximum number of jobs of one pop.
 pub const MAX_POP: usize = 100;
-/// Total size of the bodies of one request, in bytes, at which it takes no more jobs.
+/// Total size of the bodies of one request, in bytes, at which it takes no more jobs, unless memory
+/// allows less.
 const MAX_BODIES: usize = 4 << 20;
 /// Number of batches that are popped at once while batches are full.
 pub const BATCHES: usize = 4;
@@ -39,9 +40,14 @@ impl Collector<'_> {
         self.sender.push.batch.map_or(usize::MAX, |batch| batch.max.into())
     }
 
+    /// Returns the size of bodies at which a request or a pop takes no more jobs.
+    fn max_bodies(&self) -> usize {
+        MAX_BODIES.min(self.sender.shared.loads.max_pop())
+    }
+
     /// Pops batches of jobs that are ready now, at most `count`.
     pub async fn ready_batches(&self, count: usize) -> ReadyBatches {
-        let pops = (0..count).map(|_| self.pop(self.max(), Duration::ZERO, MAX_BODIES));
+        let pops = (0..count).map(|_| self.pop(self.max(), Duration::ZERO, self.max_bodies()));
         let mut ready = ReadyBatches { full: Vec::new(), part: PendingDelivery::default() };
         // A bucket that is unavailable gives no jobs, and the next pop reports it.
         for delivery in join_all(pops).await.into_iter().flatten() {
@@ -68,16 +74,15 @@ impl Collector<'_> {
         part: PendingDelivery,
         turn: &Turn,
     ) -> Result<Vec<PendingDelivery>, StoreError> {
-        let wait = if turn.probe.is_some() { Duration::ZERO } else { WAIT };
+        let wait = if turn.is_limited { Duration::ZERO } else { WAIT };
         let Some(batch) = self.sender.push.batch else {
-            return Ok(vec![self.pop(turn.count, wait, MAX_BODIES).await?]);
+            return Ok(vec![self.pop(turn.flights.len(), wait, self.max_bodies()).await?]);
         };
         let first = match part.jobs().is_empty() {
-            true => self.pop(self.max(), wait, MAX_BODIES).await?,
+            true => self.pop(self.max(), wait, self.max_bodies()).await?,
             false => part,
         };
-        // A probe waits for no more jobs.
-        let first = if turn.probe.is_some() { first } else { self.fill(first, batch).await };
+        let first = if turn.is_limited { first } else { self.fill(first, batch).await };
         Ok(vec![first])
     }
 
@@ -86,7 +91,7 @@ impl Collector<'_> {
         let end = Instant::now() + Duration::from_millis(batch.linger);
         while !all.jobs().is_empty() && !self.is_full(&all) {
             let left = end.saturating_duration_since(Instant::now());
-            let (count, enough) = (self.max() - all.jobs().len(), MAX_BODIES - all.bytes());
+            let (count, enough) = (self.max() - all.jobs().len(), self.max_bodies() - all.bytes());
             match self.pop(count, left, enough).await {
                 Ok(more) => all.join(more),
                 // The jobs that were popped must not wait for a store that is unavailable.
@@ -100,7 +105,7 @@ impl Collector<'_> {
     }
 
     fn is_full(&self, delivery: &PendingDelivery) -> bool {
-        delivery.jobs().len() >= self.max() || delivery.bytes() >= MAX_BODIES
+        delivery.jobs().len() >= self.max() || delivery.bytes() >= self.max_bodies()
     }
 
     async fn pop(

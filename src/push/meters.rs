@@ -51,7 +51,7 @@ impl Meters {
                     move |target: &Arc<Target>| ([("target", target.name.clone())], value(target));
                 targets.iter().map(of).collect::<Vec<_>>()
             };
-            let help = "1 if the target of a push fails and is only probed.";
+            let help = "1 if the target of a push, or a push to it, fails and is only probed.";
             gauges(encoder, "push_target_open", help, series(|target| target.is_open().into()))?;
             let help = "Requests of pushes that are under way.";
             gauges(

@@ -5,10 +5,13 @@
 mod breaker;
 mod collector;
 mod flight;
+mod gate;
 mod lane;
 mod limiter;
+mod load;
 mod meters;
 mod pushes;
+mod report;
 pub(crate) mod request;
 mod sender;
 mod share;

@@ -3,12 +3,12 @@
 use std::{
     collections::{HashMap, HashSet},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use guarded_client::{Allowed, Client, TargetUrl};
 use prometheus_client::registry::Registry;
-use tokio::sync::Semaphore;
+use tokio::{sync::Semaphore, time::sleep};
 use tokio_util::{
     sync::{CancellationToken, DropGuard},
     task::TaskTracker,
@@ -16,6 +16,7 @@ use tokio_util::{
 
 use super::{
     lane::Lane,
+    load::Loads,
     meters::Meters,
     request::Template,
     sender::Sender,
@@ -27,23 +28,31 @@ use super::{
     worker::Worker,
 };
 use crate::{
+    budget::Budget,
     job::{Push, Topic},
     queue::Queue,
 };
 
-/// Maximum number of test requests at once.
-pub const MAX_TESTS: usize = 16;
+/// Maximum number of test requests at once, of all callers.
+pub const MAX_TESTS: usize = 256;
+/// Time between two looks for requests of removed pushes, whose figures go when they end.
+const CLEANUP: Duration = Duration::from_secs(1);
+
 /// All pushes of this server.
 pub struct Pushes {
     shared: Arc<Shared>,
     allowed: Allowed,
     lanes: Mutex<HashMap<Topic, Arc<Lane>>>,
     targets: Arc<Targets>,
+    budget: Budget,
     /// Limits test requests.
     tests: Semaphore,
     /// Ends all workers.
     stop: CancellationToken,
 }
+
+/// Reason of a running push that sends nothing for lack of memory.
+const WAITS_FOR_MEMORY: &str = "it waits for memory: the bodies under way, of its own and of others, are at limits.memory_bytes";
 
 /// Current targets by name.
 type Targets = Mutex<HashMap<String, Arc<Target>>>;
@@ -56,11 +65,12 @@ struct Running {
 
 impl Pushes {
     /// Starts the pushes of a queue, and registers their metrics. `client` reaches what `allowed`
-    /// says.
+    /// says. Bodies on their way count in `budget`.
     pub fn start(
         queue: Arc<Queue>,
         client: Client,
         allowed: Allowed,
+        budget: Budget,
         registry: &mut Registry,
     ) -> Arc<Self> {
         let targets: Arc<Targets> = Arc::default();
@@ -70,6 +80,7 @@ impl Pushes {
             queue,
             client,
             places: Places::default(),
+            loads: Arc::new(Loads::new(budget.clone())),
             meters,
             abort: CancellationToken::new(),
             tasks: TaskTracker::new(),
@@ -79,11 +90,17 @@ impl Pushes {
             allowed,
             lanes: Mutex::default(),
             targets,
+            budget,
             tests: Semaphore::new(MAX_TESTS),
             stop: CancellationToken::new(),
         });
         pushes.shared.tasks.spawn(Arc::clone(&pushes).follow());
         pushes
+    }
+
+    /// Returns the memory of the bodies on their way.
+    pub fn budget(&self) -> &Budget {
+        &self.budget
     }
 
     /// Checks the URL of a push: its form, its host, and an address that it contains.
@@ -102,12 +119,16 @@ impl Pushes {
         let lane = lock(&self.lanes).get(topic).cloned();
         let target = TargetUrl::parse(&push.url).ok();
         let target = target.and_then(|url| self.known_target(&url.target().to_string()));
-        let is_open = target.is_some_and(|target| target.is_open());
+        let is_open = target.is_some_and(|target| target.host.is_open())
+            || lane.as_ref().is_some_and(|lane| lane.is_open());
         let (rates, last_failures) =
             lane.as_ref().map(|lane| lane.recent(Instant::now())).unwrap_or_default();
         let (state, reason) = match push.paused {
             Some(pause) => (PushState::Paused(pause), Some(pause.name().to_owned())),
             None if is_open => (PushState::Open, Some(open_reason(&last_failures))),
+            None if lane.as_ref().is_some_and(|lane| lane.is_waiting()) => {
+                (PushState::Running, Some(WAITS_FOR_MEMORY.to_owned()))
+            }
             None => (PushState::Running, None),
         };
         PushStatus {
@@ -184,26 +205,29 @@ impl Pushes {
         let mut running: HashMap<Topic, Running> = HashMap::new();
         loop {
             changes.mark_unchanged();
-            self.adjust(&mut running);
+            let is_clean = self.adjust(&mut running);
             tokio::select! {
                 changed = changes.changed() => if changed.is_err() { break },
+                () = sleep(CLEANUP), if !is_clean => {}
                 () = self.stop.cancelled() => break,
             }
         }
         running.into_values().for_each(|worker| worker.stop.cancel());
     }
 
-    /// Stops the workers whose push has changed, and starts those of new and changed pushes.
-    fn adjust(&self, running: &mut HashMap<Topic, Running>) {
+    /// Stops the workers whose push has changed, and starts workers of new and changed ones.
+    /// Returns whether nothing is left of pushes that were removed.
+    fn adjust(&self, running: &mut HashMap<Topic, Running>) -> bool {
         let pushes: HashMap<Topic, Arc<Push>> = self.shared.queue.pushes().into_iter().collect();
         running.retain(|topic, worker| {
-            let is_same = pushes.get(topic).is_some_and(|push| **push == *worker.push);
+            let is_same = pushes.get(topic).is_some_and(|push| push.is_same_as(&worker.push));
             if !is_same {
                 worker.stop.cancel();
             }
             is_same
         });
         lock(&self.lanes).retain(|topic, lane| pushes.contains_key(topic) || lane.is_busy());
+        let topics: HashSet<Topic> = pushes.keys().cloned().collect();
         let mut used = HashSet::new();
         for (topic, push) in pushes {
             let url = match TargetUrl::parse(&push.url) {
@@ -227,19 +251,23 @@ impl Pushes {
             }
             is_used
         });
+        let are_used = lock(&self.targets).keys().all(|name| used.contains(name));
+        are_used && lock(&self.lanes).keys().all(|topic| topics.contains(topic))
     }
 
     fn start_worker(&self, topic: Topic, push: Arc<Push>, url: TargetUrl, stop: CancellationToken) {
-        let lane = Arc::clone(
-            lock(&self.lanes)
-                .entry(topic.clone())
-                .or_insert_with(|| Arc::new(Lane::new(Instant::now()))),
-        );
+        let lane = Arc::clone(lock(&self.lanes).entry(topic.clone()).or_insert_with(|| {
+            Arc::new(Lane::new(&self.shared.client, &self.shared.loads, Instant::now()))
+        }));
         // A new, changed or resumed push gets five more days.
         lane.restart_failing_time();
+        let target = self.target(&url.target().to_string());
+        let gate = target.gate_of_push(format!("{} of {topic}", target.name), Instant::now());
+        lane.set_gate(&gate);
         let sender = Sender {
             shared: Arc::clone(&self.shared),
-            target: self.target(&url.target().to_string()),
+            target,
+            gate,
             lane,
             template: Template::new(&topic, &push),
             topic,

@@ -58,11 +58,15 @@ impl Template {
         let agent = concat!("delay-queue/", env!("CARGO_PKG_VERSION"));
         headers.insert(USER_AGENT, HeaderValue::from_static(agent));
         add(&mut headers, &push.headers);
-        if let Some(text) = &push.authorization
-            && let Ok(mut value) = HeaderValue::from_str(text.reveal())
-        {
-            value.set_sensitive(true);
-            headers.insert(AUTHORIZATION, value);
+        let authorization = push.authorization.iter().map(|text| (AUTHORIZATION.as_str(), text));
+        let others = push.secret_headers.iter().map(|(name, text)| (name.as_str(), text));
+        for (name, text) in authorization.chain(others) {
+            if let (Ok(name), Ok(mut value)) =
+                (name.parse::<HeaderName>(), HeaderValue::from_str(text.reveal()))
+            {
+                value.set_sensitive(true);
+                headers.insert(name, value);
+            }
         }
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         set(&mut headers, TOPIC, topic.as_str());

@@ -5,16 +5,19 @@ use std::{
     time::{Duration, Instant},
 };
 
+use bytes::Bytes;
 use futures::join;
 use guarded_client::{Answer, Failure, Limits, TargetUrl};
 
 use super::{
     flight::Flight,
-    lane::Lane,
+    gate::Gate,
+    lane::{Due, Lane},
+    load::Load,
     request::{Prepared, Template},
     shared::Shared,
     status::PushFailure,
-    target::{Ended, Target},
+    target::{Ended, Health, Target},
     verdict::{Judged, Verdict, answer_bytes, default_backoff},
 };
 use crate::{
@@ -35,6 +38,8 @@ pub struct Sender {
     pub shared: Arc<Shared>,
     pub lane: Arc<Lane>,
     pub target: Arc<Target>,
+    /// Gate of this version of the push, which its answers close.
+    pub gate: Arc<Gate>,
     pub topic: Topic,
     pub push: Arc<Push>,
     pub url: TargetUrl,
@@ -58,13 +63,14 @@ impl Sender {
         self.push.batch.map_or(0, |batch| batch.linger)
     }
 
-    /// Sends the request with these jobs that `flight` counts.
-    pub async fn send(self: Arc<Self>, jobs: Vec<PoppedJob>, mut flight: Flight) {
+    /// Sends the request with these jobs that `flight` counts. `load` counts their bodies.
+    pub async fn send(self: Arc<Self>, mut jobs: Vec<PoppedJob>, mut flight: Flight, load: Load) {
         let began = Instant::now();
         let answer = tokio::select! {
-            answer = self.exchange(&jobs) => Some(answer),
+            answer = self.exchange(&mut jobs) => Some(answer),
             () = self.shared.abort.cancelled() => None,
         };
+        drop(load);
         let Some(answer) = answer else { return self.give_back(jobs).await };
         let judged = self.judge(answer, &jobs);
         let ended = Ended {
@@ -75,10 +81,16 @@ impl Sender {
         };
         flight.ended(ended);
         self.note(&judged, ended, &jobs);
-        self.settle(jobs, judged.verdicts).await;
+        let gate = match judged.health {
+            Health::Unreachable => &self.target.host,
+            _ => &self.gate,
+        };
+        self.settle(jobs, judged.verdicts, gate).await;
     }
 
-    async fn exchange(&self, jobs: &[PoppedJob]) -> Result<Answer, Failure> {
+    /// Sends a request with the bodies of the jobs, which it removes from them, so that a
+    /// batch is in memory once.
+    async fn exchange(&self, jobs: &mut [PoppedJob]) -> Result<Answer, Failure> {
         let now = Clock::Own.now().floor;
         let Prepared { headers, body } = match self.push.batch {
             None => self.template.one(&jobs[0], now),
@@ -86,11 +98,12 @@ impl Sender {
                 Failure::NotSent(format!("the stored body of a job is not JSON: {error}"))
             })?,
         };
+        jobs.iter_mut().for_each(|job| job.body = Bytes::new());
         let limits = Limits {
             timeout: self.push.timeout().into(),
             answer_bytes: answer_bytes(self.push.batch.map(|_| jobs.len())),
         };
-        self.shared.client.post(&self.url, headers, body, limits).await
+        self.lane.client.post(&self.url, headers, body, limits).await
     }
 
     fn judge(&self, answer: Result<Answer, Failure>, jobs: &[PoppedJob]) -> Judged {
@@ -115,15 +128,23 @@ impl Sender {
             error: error.to_owned(),
         });
         let has_accepted = judged.verdicts.iter().any(|one| matches!(one, Verdict::Accepted(_)));
-        if self.lane.record(ended.results(), failure, has_accepted, Instant::now()) {
-            self.lane.restart_failing_time();
-            let (shared, topic) = (Arc::clone(&self.shared), self.topic.clone());
-            self.shared.tasks.spawn(async move { shared.pause_failing(&topic).await });
+        let due = self.lane.record(ended.results(), failure, has_accepted, Instant::now());
+        let (shared, topic) = (Arc::clone(&self.shared), self.topic.clone());
+        match due {
+            Due::Nothing => {}
+            Due::Note => {
+                drop(self.shared.tasks.spawn(async move { shared.note_acceptance(&topic).await }))
+            }
+            Due::Pause => {
+                self.lane.restart_failing_time();
+                self.shared.tasks.spawn(async move { shared.pause_failing(&topic).await });
+            }
         }
     }
 
-    /// Finishes, releases or buries each job by its verdict.
-    async fn settle(&self, jobs: Vec<PoppedJob>, verdicts: Vec<Verdict>) {
+    /// Finishes, releases or buries each job by its verdict. `gate` knows the delays of jobs that
+    /// wait.
+    async fn settle(&self, jobs: Vec<PoppedJob>, verdicts: Vec<Verdict>, gate: &Gate) {
         let until = jobs.first().map(|job| Instant::now() + Duration::from(job.ttr));
         let until = until.unwrap_or_else(Instant::now);
         let (mut finished, mut released, mut buried) = (Vec::new(), Vec::new(), Vec::new());
@@ -137,7 +158,7 @@ impl Sender {
                     buried.push(Bury { held: JobRef::of(&job), error: Some(cut(&error)) });
                 }
                 Verdict::Later { after, error } => {
-                    let delay = after.unwrap_or_else(|| self.target.retry_delay(Instant::now()));
+                    let delay = after.unwrap_or_else(|| gate.retry_delay(Instant::now()));
                     released.push(Release {
                         delay: Some(delay),
                         error: Some(cut(&error)),

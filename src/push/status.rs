@@ -72,6 +72,15 @@ pub enum BreakerState {
 }
 
 impl BreakerState {
+    /// Returns a number that is greater for a worse state.
+    pub fn severity(self) -> u8 {
+        match self {
+            Self::Closed => 0,
+            Self::Recovering => 1,
+            Self::Open => 2,
+        }
+    }
+
     /// Returns the name in answers.
     pub fn name(self) -> &'static str {
         match self {
@@ -96,7 +105,7 @@ impl PushState {
 /// A test request and its answer.
 #[derive(Debug, Clone)]
 pub struct Tested {
-    /// Headers of the request, with `***` as the value of `authorization`.
+    /// Headers of the request, with `***` as the value of secret ones.
     pub headers: Vec<(String, String)>,
     /// Body of the request.
     pub body: String,
@@ -109,9 +118,11 @@ pub struct Tested {
 pub struct TestAnswer {
     /// Status.
     pub status: u16,
-    /// Beginning of the body; `None` if it is empty or could not be read whole, or if the address
-    /// of the endpoint is not public.
+    /// Beginning of the body; `None` if it is empty, or if the address of the endpoint is not
+    /// public.
     pub body: Option<String>,
     /// Time until the answer was complete, in seconds.
     pub seconds: f64,
+    /// Why the successful answer to a batch does not accept its job; `None` if it does.
+    pub warning: Option<String>,
 }

@@ -1,78 +1,62 @@
 //! Targets: what the pushes of one scheme, host and port share on this server.
 
 use std::{
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
     time::{Duration, Instant},
 };
 
-use tokio::sync::Notify;
-
 use super::{
-    breaker::Breaker,
-    share::Place,
+    gate::{Gate, Outcome},
     status::BreakerState,
     window::{Results, Window},
 };
-use crate::job::Millis;
 
-/// Delay of a job that is released uncounted, unless the answer names one: doubles while the target
-/// fails.
-const FIRST_DELAY: Millis = Millis::new(5_000);
-const LONGEST_DELAY: Millis = Millis::new(300_000);
-/// Time over which the breaker compares failures with all requests, in seconds.
-const BREAKER_SECONDS: u64 = 10;
-/// Time without a result after which an open breaker allows one request again.
-const FORGOTTEN_AFTER: Duration = Duration::from_secs(60);
+/// Time after which a recovering push may send a request whatever the others have under way, so
+/// that one that hangs does not hold up the others.
+const NEXT_RECOVERY: Duration = Duration::from_secs(1);
 
 /// State of a target on this server.
 pub struct Target {
     /// Scheme, host and port.
     pub name: String,
+    /// Gate of all pushes to the target, which connections that fail close.
+    pub host: Arc<Gate>,
     state: Mutex<State>,
-    /// Notified when more or fewer requests are allowed.
-    pub changed: Notify,
 }
 
 struct State {
-    breaker: Breaker,
-    /// Number of the breaker's state. Results of requests that began in an earlier state do not
-    /// change the breaker.
-    epoch: u64,
-    /// When the breaker last changed or got a result.
-    heard: Instant,
-    /// Requests under way that began in this state.
-    in_epoch: usize,
-    /// All requests under way.
+    /// Gates of the pushes to this target.
+    pushes: Vec<Weak<Gate>>,
+    /// Requests under way.
     in_flight: usize,
-    /// Largest share of a push to this target.
-    share: usize,
-    /// Results since the breaker changed.
-    since_change: Window,
     window: Window,
-    /// Time of the last probe of this server, in Unix seconds.
-    last_probe: Option<u64>,
-    retry_delay: Millis,
-    /// When the delay was set or doubled; `None` since the last success.
-    increased_at: Option<Instant>,
+    /// Maximum number of requests under way of pushes that fail or recover.
+    limit: usize,
+    /// Requests under way of pushes that fail or recover.
+    recovering: usize,
+    /// When the last one of them began.
+    began: Option<Instant>,
 }
 
-/// Result of a request for its target.
+/// How a request failed, or that it did not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Health {
-    /// The target answered.
+    /// The endpoint answered.
     Available,
-    /// The request failed because of the target.
-    Unavailable,
-    /// The request does not show how the target is.
+    /// The endpoint answered that it cannot take requests now, or not in time.
+    Busy,
+    /// There was no connection.
+    Unreachable,
+    /// The request does not show how the endpoint is.
     Unknown,
 }
 
-/// Result of a request, as far as it concerns the target.
+/// Result of a request, as far as it concerns the breakers and figures.
 #[derive(Debug, Clone, Copy)]
 pub struct Ended {
     /// Whether the endpoint accepted every job of the request.
     pub is_delivered: bool,
-    /// Whether the target works.
+    /// How the endpoint is.
     pub health: Health,
     /// Whether the endpoint asked to send a job later.
     pub is_busy: bool,
@@ -80,149 +64,101 @@ pub struct Ended {
     pub time: Duration,
 }
 
-impl State {
-    /// Changes the breaker. If its state is another one then, requests under way count no longer.
-    fn change(&mut self, now: Instant, change: impl FnOnce(&mut Breaker)) -> bool {
-        let before = self.breaker.state();
-        change(&mut self.breaker);
-        self.heard = now;
-        let has_changed = self.breaker.state() != before;
-        if has_changed {
-            self.epoch += 1;
-            self.in_epoch = 0;
-            self.since_change = Window::new(now);
-        }
-        has_changed
-    }
-}
-
 impl Ended {
     /// Returns the counts of the request.
     pub fn results(self) -> Results {
         let delivered = u32::from(self.is_delivered);
-        let unavailable = u32::from(self.health == Health::Unavailable);
+        let unavailable = u32::from(matches!(self.health, Health::Busy | Health::Unreachable));
         Results { delivered, failed: 1 - delivered, unavailable, time: self.time }
+    }
+
+    /// Returns the result for the gate of the host: connections.
+    pub fn of_host(self) -> Outcome {
+        match self.health {
+            Health::Unreachable => Outcome::Unavailable,
+            _ => Outcome::Available { is_busy: false },
+        }
+    }
+
+    /// Returns the result for the gate of the push: answers. `None` if there is none.
+    pub fn of_push(self) -> Option<Outcome> {
+        match self.health {
+            Health::Available => Some(Outcome::Available { is_busy: self.is_busy }),
+            Health::Busy => Some(Outcome::Unavailable),
+            Health::Unreachable | Health::Unknown => None,
+        }
     }
 }
 
 impl Target {
     pub fn new(name: String, now: Instant) -> Self {
         let state = State {
-            breaker: Breaker::default(),
-            epoch: 0,
-            heard: now,
-            in_epoch: 0,
+            pushes: Vec::new(),
             in_flight: 0,
-            share: 0,
-            since_change: Window::new(now),
             window: Window::new(now),
-            last_probe: None,
-            retry_delay: FIRST_DELAY,
-            increased_at: None,
+            limit: 1,
+            recovering: 0,
+            began: None,
         };
-        Self { name, state: Mutex::new(state), changed: Notify::new() }
+        let host = Arc::new(Gate::new(name.clone(), now));
+        Self { name, host, state: Mutex::new(state) }
     }
 
-    /// Returns how many more requests the breaker allows now; `None` without a limit.
-    pub fn room(&self) -> Option<usize> {
-        let state = self.lock();
-        state.breaker.limit().map(|limit| limit.saturating_sub(state.in_epoch))
-    }
-
-    /// Takes this second's probe of a target whose breaker is open. Returns whether this server may
-    /// send it.
-    pub fn take_probe(&self, place: Place, second: u64) -> bool {
+    /// Creates the gate of a push to this target.
+    pub fn gate_of_push(&self, name: String, now: Instant) -> Arc<Gate> {
+        let gate = Arc::new(Gate::new(name, now));
         let mut state = self.lock();
-        let is_free = state.breaker.state() == BreakerState::Open
-            && place.has_turn(second)
-            && state.last_probe != Some(second);
-        if is_free {
-            state.last_probe = Some(second);
+        state.pushes.retain(|gate| gate.strong_count() > 0);
+        state.pushes.push(Arc::downgrade(&gate));
+        gate
+    }
+
+    /// Counts a request of a push that fails or recovers, if the target may have one more: their
+    /// number begins at one and doubles, so that many pushes do not return at the same time.
+    pub fn recover(&self, now: Instant) -> bool {
+        let mut state = self.lock();
+        let is_late = |at| now.saturating_duration_since(at) >= NEXT_RECOVERY;
+        let may_begin = state.recovering < state.limit || state.began.is_none_or(is_late);
+        if may_begin {
+            state.recovering += 1;
+            state.began = Some(now);
         }
-        is_free
+        may_begin
     }
 
-    /// Returns the probe of a second that was not sent, so that another push can send it.
-    pub fn give_probe_back(&self, second: u64) {
+    /// Ends a request that [`Self::recover`] has counted.
+    pub fn end_recovery(&self, outcome: Option<Outcome>) {
         let mut state = self.lock();
-        if state.last_probe == Some(second) {
-            state.last_probe = None;
+        state.recovering = state.recovering.saturating_sub(1);
+        match outcome {
+            Some(Outcome::Available { .. }) => state.limit = state.limit.saturating_add(1),
+            Some(Outcome::Unavailable) => state.limit = (state.limit / 2).max(1),
+            None => {}
         }
     }
 
-    /// Counts a request and returns the number of the breaker's state. `share` is this server's
-    /// share of the push's concurrency.
-    pub fn begin(&self, share: usize) -> u64 {
-        let mut state = self.lock();
-        state.in_flight += 1;
-        state.in_epoch += 1;
-        state.share = state.share.max(share);
-        state.epoch
+    /// Counts a request that is sent.
+    pub fn begin(&self) {
+        self.lock().in_flight += 1;
     }
 
-    /// Records the end of a request that began in state `epoch`; `ended` is `None` if it has no
-    /// result.
-    pub fn end(&self, epoch: u64, ended: Option<Ended>, now: Instant) {
+    /// Records the end of a request.
+    pub fn end(&self, ended: Option<Ended>, now: Instant) {
         let mut state = self.lock();
         state.in_flight = state.in_flight.saturating_sub(1);
-        let is_current = epoch == state.epoch;
-        if is_current {
-            state.in_epoch = state.in_epoch.saturating_sub(1);
-        }
-        let is_limited = state.breaker.limit().is_some();
-        let mut has_changed = false;
         if let Some(ended) = ended {
             state.window.record(now, ended.results());
-            if ended.health == Health::Available && !ended.is_busy {
-                (state.retry_delay, state.increased_at) = (FIRST_DELAY, None);
-            }
-            if is_current {
-                state.since_change.record(now, ended.results());
-                let (share, recent) = (state.share, state.since_change.last(now, BREAKER_SECONDS));
-                has_changed = state.change(now, |breaker| match ended.health {
-                    Health::Available => breaker.record_available(share),
-                    Health::Unavailable => breaker.record_failure(recent),
-                    Health::Unknown => {}
-                });
-            }
-        }
-        let name = state.breaker.state().name();
-        drop(state);
-        if has_changed {
-            tracing::info!(target = self.name, state = name, "the target of a push changed");
-        }
-        if has_changed || is_limited {
-            self.changed.notify_waiters();
         }
     }
 
-    /// Returns the delay for a job that is released uncounted. Doubles it if it has passed since it
-    /// was doubled last.
-    pub fn retry_delay(&self, now: Instant) -> Millis {
-        let mut state = self.lock();
-        match state.increased_at {
-            None => state.increased_at = Some(now),
-            Some(at) if now.saturating_duration_since(at) >= Duration::from(state.retry_delay) => {
-                state.retry_delay = Millis::new(state.retry_delay.get() * 2).min(LONGEST_DELAY);
-                state.increased_at = Some(now);
-            }
-            Some(_) => {}
-        }
-        state.retry_delay
-    }
-
-    /// Returns the state of the breaker. An open breaker that nothing has probed for a minute, for
-    /// instance since no job is ready, allows one request again.
+    /// Returns the worst state of the host and the pushes to it.
     pub fn breaker(&self) -> BreakerState {
-        let (mut state, now) = (self.lock(), Instant::now());
-        let is_forgotten = now.saturating_duration_since(state.heard) >= FORGOTTEN_AFTER;
-        if is_forgotten && state.in_flight == 0 {
-            state.change(now, Breaker::recover);
-        }
-        state.breaker.state()
+        let pushes: Vec<_> = self.lock().pushes.iter().filter_map(Weak::upgrade).collect();
+        let states = pushes.iter().chain([&self.host]).map(|gate| gate.breaker());
+        states.max_by_key(|state| state.severity()).unwrap_or(BreakerState::Closed)
     }
 
-    /// Returns whether the breaker is open.
+    /// Returns whether requests to the host or of a push to it are only probes.
     pub fn is_open(&self) -> bool {
         self.breaker() == BreakerState::Open
     }
@@ -244,4 +180,45 @@ impl Target {
 }
 
 #[cfg(test)]
-mod tests;
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pushes_that_recover_return_in_doubling_numbers() {
+        let (target, mut now) =
+            (Target::new("http://a:80".to_owned(), Instant::now()), Instant::now());
+        let available = Some(Outcome::Available { is_busy: false });
+        for expected in [1, 2, 4, 8] {
+            let begun = (0..100).filter(|_| target.recover(now)).count();
+            assert_eq!(begun, expected);
+            (0..begun).for_each(|_| target.end_recovery(available));
+        }
+        (0..4).for_each(|_| assert!(target.recover(now)));
+        (0..4).for_each(|_| target.end_recovery(Some(Outcome::Unavailable)));
+        assert!(target.recover(now) && !target.recover(now), "each failure halves the number");
+        // A request that hangs holds up the others for a second.
+        now += NEXT_RECOVERY;
+        assert!(target.recover(now) && !target.recover(now));
+        target.end_recovery(None);
+        assert!(!target.recover(now));
+    }
+
+    #[test]
+    fn a_target_shows_the_worst_state_of_its_pushes() {
+        let now = Instant::now();
+        let target = Target::new("http://a:80".to_owned(), now);
+        let gates = ["a", "b"].map(|name| target.gate_of_push(name.to_owned(), now));
+        assert_eq!(target.breaker(), BreakerState::Closed);
+        let place = crate::push::share::Place { index: 0, servers: 1 };
+        for _ in 0..10 {
+            let mut pass = gates[1].enter(place, 1, now).expect("a pass");
+            pass.set_result(Outcome::Unavailable, Duration::ZERO);
+        }
+        assert_eq!(
+            (target.breaker(), target.host.breaker()),
+            (BreakerState::Open, BreakerState::Closed)
+        );
+        drop(gates);
+        assert_eq!(target.breaker(), BreakerState::Closed);
+    }
+}

@@ -3,16 +3,16 @@
 use std::time::Instant;
 
 use bytes::Bytes;
-use guarded_client::{Client, Limits, TargetUrl};
-use http::{HeaderMap, header::AUTHORIZATION};
+use guarded_client::{Answer, Client, Limits, TargetUrl};
+use http::HeaderMap;
 
 use super::{
     request::{Prepared, Template},
     status::{TestAnswer, Tested},
-    verdict::{answer_bytes, quote},
+    verdict::{Judged, answer_bytes, quote},
 };
 use crate::{
-    job::{Millis, Nonce, Policy, PoppedJob, Push, Topic},
+    job::{JobId, Millis, Nonce, Policy, PoppedJob, Push, Topic},
     store::Clock,
 };
 
@@ -47,8 +47,11 @@ pub async fn send(client: &Client, topic: &Topic, push: &Push) -> Tested {
         }
     };
     let shown = headers.iter().map(|(name, value)| {
-        let hidden = *name == AUTHORIZATION;
-        let text = if hidden { "***".into() } else { String::from_utf8_lossy(value.as_bytes()) };
+        let text = if value.is_sensitive() {
+            "***".into()
+        } else {
+            String::from_utf8_lossy(value.as_bytes())
+        };
         (name.as_str().to_owned(), text.into_owned())
     });
     let (shown, text) = (shown.collect(), String::from_utf8_lossy(&body).into_owned());
@@ -63,9 +66,24 @@ async fn ask(
 ) -> Result<TestAnswer, String> {
     let url = TargetUrl::parse(&push.url).map_err(|error| error.to_string())?;
     let began = Instant::now();
-    let limits = Limits { timeout: push.timeout().into(), answer_bytes: answer_bytes(None) };
+    let limits = Limits {
+        timeout: push.timeout().into(),
+        answer_bytes: answer_bytes(push.batch.map(|_| 1)),
+    };
     let answer = client.post(&url, headers, body, limits).await;
     let answer = answer.map_err(|failure| failure.to_string())?;
     let seconds = began.elapsed().as_secs_f64();
-    Ok(TestAnswer { status: answer.status.as_u16(), body: quote(&answer), seconds })
+    let (status, body) = (answer.status, quote(&answer));
+    let warning = push.batch.filter(|_| status.is_success()).and_then(|_| warning(answer));
+    Ok(TestAnswer { status: status.as_u16(), body, seconds, warning })
+}
+
+/// Returns a warning if a successful answer to a batch does not accept its job.
+fn warning(answer: Answer) -> Option<String> {
+    let id: JobId = TEST_ID.parse().expect("a valid id");
+    let judged = Judged::of_batch(Ok(answer), &[&id], Clock::Own.now().floor);
+    let (_, error) = judged.failure()?;
+    Some(format!(
+        "the endpoint did not accept the job: {error}. Answer with `results`, or with a body that is not JSON"
+    ))
 }

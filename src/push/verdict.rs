@@ -6,10 +6,12 @@ use bytes::Bytes;
 use guarded_client::{Answer, Failure};
 use http::{HeaderMap, StatusCode, header::RETRY_AFTER};
 use jiff::fmt::rfc2822;
-use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::target::Health;
+use super::{
+    report::{JobResult, Report},
+    target::Health,
+};
 use crate::job::{JobId, MAX_RESULT_BYTES, Millis, UnixMillis, beginning, check_json};
 
 /// Maximum size of the part of an answer that a job's error repeats.
@@ -27,7 +29,7 @@ pub enum Verdict {
     Refused(String),
     /// The endpoint cannot take the job now: it is released, and the attempt does not count.
     Later {
-        /// Time that the answer asks to wait; by default the pause of the target.
+        /// Time that the answer asks to wait; by default that of the gate.
         after: Option<Millis>,
         /// Reason.
         error: String,
@@ -56,7 +58,7 @@ impl Verdict {
 pub struct Judged {
     /// Verdict of each job, in the order of the request.
     pub verdicts: Vec<Verdict>,
-    /// Whether the target works.
+    /// How the endpoint is.
     pub health: Health,
     /// Status of the answer; `None` without an answer.
     pub status: Option<u16>,
@@ -70,9 +72,7 @@ impl Judged {
 
     /// Judges the answer to the request of one job.
     pub fn of_one(answer: Result<Answer, Failure>, now: UnixMillis) -> Self {
-        Self::of(answer, 1, now, |answer| {
-            vec![Verdict::Accepted(answer.body.as_ref().and_then(result))]
-        })
+        Self::of(answer, 1, now, |answer| vec![Verdict::Accepted(result(answer))])
     }
 
     /// Judges the answer to the request of a batch.
@@ -90,7 +90,7 @@ impl Judged {
             Ok(answer) if answer.status.is_success() => {
                 let (verdicts, status) = (accepted(&answer), Some(answer.status.as_u16()));
                 let is_busy = verdicts.iter().all(Verdict::is_later);
-                let health = if is_busy { Health::Unavailable } else { Health::Available };
+                let health = if is_busy { Health::Busy } else { Health::Available };
                 return Self { verdicts, health, status };
             }
             Ok(answer) => {
@@ -98,13 +98,13 @@ impl Judged {
                 let after = retry_after(&answer.headers, now);
                 let verdict = of_status(answer.status, after, error);
                 let is_unavailable = is_unavailable(answer.status);
-                let health = if is_unavailable { Health::Unavailable } else { Health::Available };
+                let health = if is_unavailable { Health::Busy } else { Health::Available };
                 (verdict, health, Some(answer.status.as_u16()))
             }
             Err(Failure::NotSent(error)) => {
-                (Verdict::Later { after: None, error }, Health::Unavailable, None)
+                (Verdict::Later { after: None, error }, Health::Unreachable, None)
             }
-            Err(Failure::TimedOut(error)) => (Verdict::Failed(error), Health::Unavailable, None),
+            Err(Failure::TimedOut(error)) => (Verdict::Failed(error), Health::Busy, None),
             Err(Failure::Lost(error) | Failure::Compressed(error)) => {
                 (Verdict::Failed(error), Health::Unknown, None)
             }
@@ -135,9 +135,10 @@ fn described(status: StatusCode, detail: Option<&str>) -> String {
 /// Returns the beginning of the answer, unless the endpoint has an address that is not public: a
 /// push must not show what only the server can read.
 pub fn quote(answer: &Answer) -> Option<String> {
-    let body = answer.body.as_ref().filter(|body| answer.is_public && !body.is_empty())?;
-    let start = &body[..body.len().min(MAX_QUOTE_BYTES)];
-    Some(String::from_utf8_lossy(start).trim_end_matches(char::REPLACEMENT_CHARACTER).to_owned())
+    let start = &answer.body[..answer.body.len().min(MAX_QUOTE_BYTES)];
+    let text =
+        String::from_utf8_lossy(start).trim_end_matches(char::REPLACEMENT_CHARACTER).to_owned();
+    Some(text).filter(|text| answer.is_public && !text.is_empty())
 }
 
 /// Returns the wait that an answer asks for, from a second to a day: a number of seconds, or a date
@@ -157,74 +158,52 @@ fn retry_after(headers: &HeaderMap, now: UnixMillis) -> Option<Millis> {
     Some(wait.clamp(SHORTEST_PAUSE, LONGEST_PAUSE)).filter(|_| !text.is_empty())
 }
 
-/// Returns the result in an answer: its body, if it is JSON that readers of the job accept.
-fn result(body: &Bytes) -> Option<Bytes> {
+/// Returns the result in an answer: its body, if it is JSON that readers of the job accept, and the
+/// endpoint has a public address.
+fn result(answer: &Answer) -> Option<Bytes> {
+    let body = Some(&answer.body).filter(|_| answer.is_whole && answer.is_public)?;
     let json: &RawValue = serde_json::from_slice(body).ok()?;
     let text = json.get();
     let is_kept = text != "null" && text.len() <= MAX_RESULT_BYTES && check_json(text).is_ok();
     is_kept.then(|| body.slice_ref(text.as_bytes()))
 }
 
-/// The body of the answer to a batch.
-#[derive(Deserialize)]
-struct BatchAnswer<'a> {
-    #[serde(borrow)]
-    results: Option<&'a RawValue>,
-}
-
-/// The result of a job in the answer to a batch.
-#[derive(Deserialize)]
-struct OneResult {
-    id: JobId,
-    status: u16,
-    error: Option<String>,
-}
-
-/// Returns the verdict of each job of a batch from a successful answer: from its `results`, or one
-/// for all jobs if there are none.
+/// Returns the verdict of each job of a batch from a successful answer: from its report, or one for
+/// all jobs if it has none.
 fn by_job(answer: &Answer, ids: &[&JobId], now: UnixMillis) -> Vec<Verdict> {
-    let fail = |error: &str| vec![Verdict::Failed(error.to_owned()); ids.len()];
-    // A body that was not read may have results of jobs that failed.
-    let Some(body) = &answer.body else { return fail("the answer was too long or broke off") };
-    // A list would be read as the fields in order.
-    let object = Some(body).filter(|body| body.trim_ascii_start().starts_with(b"{"));
-    let results = object.and_then(|body| serde_json::from_slice::<BatchAnswer<'_>>(body).ok());
-    let Some(results) = results.and_then(|body| body.results) else {
-        return vec![Verdict::Accepted(None); ids.len()];
+    let mut results = match Report::read(answer) {
+        Report::Absent => return vec![Verdict::Accepted(None); ids.len()],
+        Report::Unusable(error) => return vec![Verdict::Failed(error); ids.len()],
+        Report::Results(results) => results,
     };
-    let Ok(items) = serde_json::from_str::<Vec<&RawValue>>(results.get()) else {
-        return fail("`results` in the answer is not a list");
-    };
-    let read = |item: &&RawValue| serde_json::from_str::<OneResult>(item.get()).ok();
-    let mut by_id: std::collections::HashMap<JobId, OneResult> =
-        items.iter().filter_map(read).map(|one| (one.id.clone(), one)).collect();
     let after = retry_after(&answer.headers, now);
-    let verdict = |id: &&JobId| match by_id.remove(*id) {
-        Some(one) => one.verdict(after, answer.is_public),
+    let verdict = |id: &&JobId| match results.remove(*id) {
+        Some(result) => of_result(result, after, answer.is_public),
         None => Verdict::Failed("the answer has no result of this job".to_owned()),
     };
     ids.iter().map(verdict).collect()
 }
 
-impl OneResult {
-    fn verdict(self, after: Option<Millis>, is_public: bool) -> Verdict {
-        let Ok(status) = StatusCode::from_u16(self.status) else {
-            let status = self.status;
-            return Verdict::Failed(format!("the answer has the status {status} for this job"));
-        };
-        if status.is_success() {
-            return Verdict::Accepted(None);
-        }
-        let detail = self.error.filter(|_| is_public);
-        let detail = detail.as_deref().map(|detail| beginning(detail, MAX_QUOTE_BYTES));
-        of_status(status, after, described(status, detail))
+fn of_result(
+    JobResult { status, error, .. }: JobResult,
+    after: Option<Millis>,
+    is_public: bool,
+) -> Verdict {
+    let Ok(status) = StatusCode::from_u16(status) else {
+        return Verdict::Failed(format!("the answer has the status {status} for this job"));
+    };
+    if status.is_success() {
+        return Verdict::Accepted(None);
     }
+    let detail = error.filter(|_| is_public);
+    let detail = detail.as_deref().map(|detail| beginning(detail, MAX_QUOTE_BYTES));
+    of_status(status, after, described(status, detail))
 }
 
-/// Returns the maximum size of an answer that is read: 64 KiB, and 256 bytes for each job of a
-/// batch.
+/// Returns the maximum size of an answer that is read: 64 KiB, and 2 KiB for each job of a batch,
+/// which is enough for its id and an error.
 pub fn answer_bytes(batch: Option<usize>) -> usize {
-    (64 << 10) + 256 * batch.unwrap_or_default()
+    (64 << 10) + (2 << 10) * batch.unwrap_or_default()
 }
 
 /// Returns the wait after a counted failure of a job without a backoff, spread by a tenth.

@@ -11,6 +11,7 @@ use tokio_util::sync::CancellationToken;
 use super::{
     collector::{BATCHES, Collector, MAX_POP},
     flight::Flight,
+    load::Load,
     sender::Sender,
     share::Place,
 };
@@ -38,21 +39,22 @@ struct Progress {
     gather_until: Option<Instant>,
     /// Whether the last batch was full.
     is_busy: bool,
+    /// Size of bodies for which there was no memory; 0 if there was.
+    needed: usize,
 }
 
 /// Requests that may begin now.
 pub struct Turn {
-    pub count: usize,
-    /// The second for which the request probes a target that fails; `None` if it does not probe.
-    pub probe: Option<u64>,
-    /// This server's share of the concurrency.
-    pub share: usize,
+    /// A place for each of them.
+    pub flights: Vec<Flight>,
+    /// Whether a breaker limits them. Then they wait for no jobs, since other pushes may have some.
+    pub is_limited: bool,
 }
 
 impl Worker {
     /// Runs until the worker is stopped.
     pub async fn run(self) {
-        let (lane, target) = (&self.sender.lane, &self.sender.target);
+        let Sender { lane, target, gate, topic, .. } = &*self.sender;
         let mut progress = Progress::default();
         while !self.stop.is_cancelled() {
             let pause = match self.turn(&mut progress) {
@@ -65,38 +67,46 @@ impl Worker {
             tokio::select! {
                 () = sleep(pause) => {}
                 () = lane.freed.notified() => {}
-                () = target.changed.notified() => {}
+                () = target.host.changed.notified() => {}
+                () = gate.changed.notified() => {}
                 () = self.stop.cancelled() => {}
             }
         }
+        target.host.set_share(topic, 0);
+        lane.set_waiting(false);
     }
 
-    /// Returns the requests that may begin now, or how long to wait if there are none.
+    /// Takes a place for each request that may begin now, or returns how long to wait if there are
+    /// none.
     fn turn(&self, progress: &mut Progress) -> Result<Turn, Duration> {
+        let Sender { lane, target, gate, topic, push, .. } = &*self.sender;
         let (place, share) = self.share().ok_or(TICK)?;
-        let target = &self.sender.target;
-        let free = self.sender.lane.room(share);
-        let (wanted, probe) = if target.is_open() {
-            let second = Clock::Own.now().floor.get() / 1_000;
-            if !target.take_probe(place, second) {
-                return Err(PROBE_TICK);
-            }
-            (1, Some(second))
-        } else {
-            progress.gather(free > 0 && free < share.div_ceil(4))?;
-            (target.room().map_or(free, |room| free.min(room)), None)
-        };
-        if wanted == 0 {
+        target.host.set_share(topic, share);
+        gate.set_share(topic, share);
+        let free = lane.room(share);
+        if free == 0 {
             return Err(TICK);
         }
-        let most = match self.sender.push.batch {
+        if progress.needed > 0 && lane.loads.take(progress.needed, 1).is_none() {
+            return Err(PROBE_TICK);
+        }
+        progress.needed = 0;
+        lane.set_waiting(false);
+        progress.gather(free < share.div_ceil(4))?;
+        let most = match push.batch {
             None => MAX_POP,
             Some(batch) if progress.is_busy && usize::from(batch.max) <= MAX_POP => BATCHES,
             Some(_) => 1,
         };
-        let count = self.within_rate(place, wanted.min(most));
-        let count = count.inspect_err(|_| self.give_probe_back(probe))?;
-        Ok(Turn { count, probe, share })
+        let second = Clock::Own.now().floor.get() / 1_000;
+        let reserve = || Flight::reserve(lane, target, gate, (place, share), second);
+        let mut flights: Vec<Flight> = std::iter::from_fn(reserve).take(free.min(most)).collect();
+        if flights.is_empty() {
+            return Err(PROBE_TICK);
+        }
+        flights.truncate(self.within_rate(place, flights.len())?);
+        let is_limited = flights.iter().any(Flight::is_limited);
+        Ok(Turn { flights, is_limited })
     }
 
     /// Returns how many of the requests the rate allows now, or how long to wait if it allows none.
@@ -109,12 +119,6 @@ impl Worker {
         taken.map_err(|wait| wait.min(TICK))
     }
 
-    fn give_probe_back(&self, probe: Option<u64>) {
-        if let Some(second) = probe {
-            self.sender.target.give_probe_back(second);
-        }
-    }
-
     /// Returns the place of this server and its share of the concurrency; `None` if it has none.
     fn share(&self) -> Option<(Place, usize)> {
         let shared = &self.sender.shared;
@@ -124,16 +128,17 @@ impl Worker {
     }
 
     /// Pops jobs for these requests and starts them. Returns how long to wait before the next turn.
-    async fn take(&self, turn: Turn, progress: &mut Progress) -> Duration {
+    async fn take(&self, mut turn: Turn, progress: &mut Progress) -> Duration {
         let collector = Collector { sender: &self.sender };
-        let (mut begun, mut part) = (0, PendingDelivery::default());
+        let lane = &self.sender.lane;
+        let (allowed, mut part) = (turn.flights.len(), PendingDelivery::default());
         if progress.is_busy {
-            let ready = collector.ready_batches(turn.count).await;
-            begun = self.start(ready.full, turn.share);
+            let ready = collector.ready_batches(allowed).await;
+            progress.needed = self.start(ready.full, &mut turn);
             part = ready.part;
         }
-        progress.is_busy = begun > 0;
-        let is_done = begun > 0 && part.jobs().is_empty();
+        progress.is_busy = turn.flights.len() < allowed;
+        let is_done = progress.is_busy && part.jobs().is_empty();
         let popped = tokio::select! {
             biased;
             () = async {}, if is_done => Ok(Vec::new()),
@@ -145,7 +150,8 @@ impl Worker {
             Ok(requests) => {
                 let is_full = |one: &PendingDelivery| one.jobs().len() >= collector.max();
                 progress.is_busy |= requests.iter().any(is_full);
-                begun += self.start(requests, turn.share);
+                progress.needed = progress.needed.max(self.start(requests, &mut turn));
+                lane.set_waiting(progress.needed > 0);
                 Duration::ZERO
             }
             Err(error) => {
@@ -153,55 +159,75 @@ impl Worker {
                 TICK
             }
         };
-        self.sender.lane.limiter().give_back(turn.count.saturating_sub(begun));
-        if turn.probe.is_some() && begun == 0 {
-            self.give_probe_back(turn.probe);
-            return PROBE_TICK.max(pause);
+        lane.limiter().give_back(turn.flights.len());
+        match turn.is_limited && turn.flights.len() == allowed {
+            true => PROBE_TICK.max(pause),
+            false => pause,
         }
-        pause
     }
 
-    /// Waits until fewer requests may begin than the turn has counted.
+    /// Waits until fewer requests may begin than the turn has places for.
     async fn until_limit_drops(&self, turn: &Turn) {
-        let sender = &self.sender;
-        if turn.probe.is_some() {
-            return std::future::pending().await;
-        }
+        let Sender { lane, target, gate, .. } = &*self.sender;
         loop {
             tokio::select! {
                 () = sleep(TICK) => {}
-                () = sender.target.changed.notified() => {}
+                () = target.host.changed.notified() => {}
+                () = gate.changed.notified() => {}
             }
-            let free = self.share().map_or(0, |(_, share)| sender.lane.room(share));
-            if sender.target.room().map_or(free, |room| free.min(room)) < turn.count {
+            let exceeds = self.share().is_none_or(|(_, share)| lane.exceeds(share));
+            if exceeds || !turn.flights.iter().all(Flight::is_valid) {
                 return;
             }
         }
     }
 
-    /// Starts the requests of deliveries, each for one batch or for single jobs, and returns how
-    /// many there are. A stopped worker gives the jobs back, and so does one that has held them for
-    /// so long that their TTR could end during the request.
-    fn start(&self, deliveries: Vec<PendingDelivery>, share: usize) -> usize {
+    /// Starts the requests of deliveries, each for one batch or for single jobs, in places of the
+    /// turn. Gives the other jobs back: without a place, of a stopped worker, without memory, or
+    /// held for so long that their TTR could end during the request. Returns the size of bodies for
+    /// which there was no memory.
+    fn start(&self, deliveries: Vec<PendingDelivery>, turn: &mut Turn) -> usize {
         let sender = &self.sender;
         let is_late = |delivery: &PendingDelivery| delivery.age() > sender.longest_hold();
-        let mut requests = Vec::new();
-        for delivery in deliveries {
-            if delivery.jobs().is_empty() || self.stop.is_cancelled() || is_late(&delivery) {
+        let mut needed = 0;
+        for mut delivery in deliveries {
+            let Some(mut load) = self.load(&mut delivery) else {
+                needed = delivery.bytes();
+                continue;
+            };
+            let jobs = delivery.jobs().len();
+            let requests = if sender.push.batch.is_some() { jobs.min(1) } else { jobs };
+            let first = turn.flights.len().checked_sub(requests);
+            let Some(first) = first.filter(|_| !self.stop.is_cancelled() && !is_late(&delivery))
+            else {
+                continue;
+            };
+            if requests == 0 || !turn.flights[first..].iter().all(Flight::is_valid) {
                 continue;
             }
             let jobs = delivery.keep();
-            match sender.push.batch {
-                Some(_) => requests.push(jobs),
-                None => requests.extend(jobs.into_iter().map(|job| vec![job])),
+            let requests = match sender.push.batch {
+                Some(_) => vec![jobs],
+                None => jobs.into_iter().map(|job| vec![job]).collect(),
+            };
+            for (jobs, mut flight) in requests.into_iter().zip(turn.flights.drain(first..)) {
+                flight.sent();
+                let load = load.split(jobs.iter().map(|job| job.body.len()).sum());
+                sender.shared.tasks.spawn(Arc::clone(sender).send(jobs, flight, load));
             }
         }
-        let count = requests.len();
-        for jobs in requests {
-            let flight = Flight::begin(&sender.lane, &sender.target, share);
-            sender.shared.tasks.spawn(Arc::clone(sender).send(jobs, flight));
+        needed
+    }
+
+    /// Takes memory for the bodies of a delivery, and gives jobs of it back until they fit. `None`
+    /// if a single job does not fit.
+    fn load(&self, delivery: &mut PendingDelivery) -> Option<Load> {
+        loop {
+            match self.sender.lane.loads.take(delivery.bytes(), delivery.jobs().len()) {
+                None if delivery.jobs().len() > 1 => delivery.halve(),
+                load => return load,
+            }
         }
-        count
     }
 }
 

@@ -14,7 +14,8 @@ use crate::{
     },
 };
 
-/// Maximum number of jobs that a step changes: few enough that other calls are not delayed.
+/// Maximum number of jobs that a step changes: few enough that other calls are not delayed. A store
+/// may change fewer.
 const JOBS_PER_STEP: usize = 200;
 
 /// Maximum number of passes of a purge over a bucket, so that new jobs cannot keep it running.
@@ -203,7 +204,8 @@ impl Queue {
                 let moved = call.map_err(|error| in_the_middle(error, kicked))?;
                 self.kicked(topic, bucket, moved);
                 kicked += moved.count;
-                if moved.count == step as u64 {
+                // A store may do less than it was asked to, so that other calls do not wait.
+                if moved.count > 0 {
                     rest.push(bucket);
                 }
             }
@@ -240,7 +242,12 @@ impl<'a> Walk<'a> {
         limit: u64,
     ) -> StoreResult<Option<Position>> {
         let Position { bucket, after } = place;
-        let most = if self.bulk.is_dry_run { MAX_BATCH } else { JOBS_PER_STEP };
+        let most = match self.bulk.is_dry_run {
+            // The order of the jobs decides, so a store may count all of them at once.
+            true if !self.bulk.filter.examines(state) => usize::MAX,
+            true => MAX_BATCH,
+            false => JOBS_PER_STEP,
+        };
         let limit = usize::try_from(limit).map_or(most, |limit| limit.min(most));
         let selection = self.selection(state, after, limit);
         let _turn = self.queue.filter_turn(!self.bulk.filter.is_empty()).await;

@@ -9,14 +9,16 @@ use std::{collections::BTreeMap, time::Duration};
 
 use tokio::time::Instant;
 
-use super::{delivery::pending_delivery::PendingDelivery, service::Queue, transitions::PopFrom};
+use super::{
+    delivery::pending_delivery::PendingDelivery, service::Queue, transitions::PopFrom,
+    waiters::Waiters,
+};
 use crate::{
     job::{Bucket, Consumer, Millis, Topic},
-    store::{Applied, PopRequest, StoreError},
+    store::{Applied, PopRequest, ReadyJobs, StoreError},
 };
 
-/// Maximum number of calls for one topic in addition to one call per bucket, if buckets give fewer
-/// jobs than wanted.
+/// Maximum number of rounds in addition to one per bucket, if buckets give fewer jobs than wanted.
 const EXTRA_CALLS: usize = 8;
 
 /// The pop that a client requests.
@@ -101,26 +103,20 @@ impl Queue {
         trouble.unanswered.iter().find(is_open).map(|(_, error)| error.clone())
     }
 
-    /// Pops from marked buckets, one server of the store after another.
+    /// Pops from marked buckets, with one call for each server of the store, one after another.
     async fn take(&self, pop: &Pop, trouble: &mut Trouble) -> Option<PendingDelivery> {
         let mut delivery = PendingDelivery::default();
-        for topic in pop.topics.iter().filter(|topic| !self.topics.is_paused(topic)) {
-            // A call stops at its limit of body bytes and leaves further jobs to the next call.
-            for _ in 0..EXTRA_CALLS + usize::from(self.store.buckets().get()) {
-                let got = u16::try_from(delivery.jobs().len()).unwrap_or(u16::MAX);
-                let rest = pop.count.saturating_sub(got);
-                if rest == 0 || delivery.bytes() >= pop.enough {
-                    return Some(delivery);
-                }
-                let server = |bucket| self.store.representative(bucket);
-                let claims = self.waiters.claim(topic, rest, server);
-                if claims.is_empty() {
-                    break;
-                }
-                let is_unavailable =
-                    !self.pop_claimed(pop, topic, claims, &mut delivery, trouble).await;
+        // A call stops at its limit of body bytes and leaves further jobs to the next call.
+        for _ in 0..EXTRA_CALLS + usize::from(self.store.buckets().get()) {
+            let got = u16::try_from(delivery.jobs().len()).unwrap_or(u16::MAX);
+            let mut claims = self.claim(pop, pop.count.saturating_sub(got));
+            if claims.all.is_empty() {
+                break;
+            }
+            while let Some(own) = claims.take_server(|bucket| self.store.representative(bucket)) {
+                let is_available = self.pop_claimed(pop, own, &mut delivery, trouble).await;
                 // Jobs that are already reserved must not wait for a server that does not answer.
-                if is_unavailable && !delivery.jobs().is_empty() {
+                if !is_available && !delivery.jobs().is_empty() || delivery.bytes() >= pop.enough {
                     return Some(delivery);
                 }
             }
@@ -128,27 +124,42 @@ impl Queue {
         Some(delivery).filter(|delivery| !delivery.jobs().is_empty())
     }
 
+    /// Claims up to `count` jobs, those of earlier topics first.
+    fn claim(&self, pop: &Pop, count: u16) -> Claims<'_> {
+        let mut claims = Claims { waiters: &self.waiters, all: Vec::new() };
+        let mut rest = count;
+        for topic in pop.topics.iter().filter(|topic| !self.topics.is_paused(topic)) {
+            if rest == 0 {
+                break;
+            }
+            for (bucket, jobs) in self.waiters.claim(topic, rest) {
+                rest = rest.saturating_sub(u16::try_from(jobs.count).unwrap_or(u16::MAX));
+                claims.all.push((topic.clone(), bucket, jobs));
+            }
+        }
+        claims
+    }
+
     /// Pops the claimed jobs; returns whether every bucket answered.
     async fn pop_claimed(
         &self,
         pop: &Pop,
-        topic: &Topic,
-        claims: Vec<(Bucket, u16)>,
+        claims: Vec<Claim>,
         delivery: &mut PendingDelivery,
         trouble: &mut Trouble,
     ) -> bool {
-        let want = |&(bucket, count): &(Bucket, u16)| PopFrom {
-            bucket,
+        let want = |(topic, bucket, jobs): &Claim| PopFrom {
+            bucket: *bucket,
             want: PopRequest {
                 topic: topic.clone(),
-                count,
+                count: u16::try_from(jobs.count).unwrap_or(u16::MAX),
                 ttr: pop.ttr,
                 consumer: pop.consumer.clone(),
             },
         };
         let pops = claims.iter().map(want).collect();
         let mut all = true;
-        for ((bucket, _), outcome) in
+        for ((_, bucket, _), outcome) in
             claims.into_iter().zip(self.transitions.pop.submit(pops).await)
         {
             match outcome {
@@ -160,6 +171,32 @@ impl Queue {
             }
         }
         all
+    }
+}
+
+/// Jobs of a topic in a bucket that one pop may take.
+type Claim = (Topic, Bucket, ReadyJobs);
+
+/// Claims of one pop that no call has requested yet. When dropped, they are marked again for other
+/// pops.
+struct Claims<'a> {
+    waiters: &'a Waiters,
+    all: Vec<Claim>,
+}
+
+impl Claims<'_> {
+    /// Takes all claims on the server of the first one.
+    fn take_server(&mut self, server: impl Fn(Bucket) -> Bucket) -> Option<Vec<Claim>> {
+        let first = server(self.all.first()?.1);
+        Some(self.all.extract_if(.., |(_, bucket, _)| server(*bucket) == first).collect())
+    }
+}
+
+impl Drop for Claims<'_> {
+    fn drop(&mut self) {
+        for (topic, bucket, jobs) in &self.all {
+            self.waiters.mark(topic, *bucket, *jobs);
+        }
     }
 }
 

@@ -117,6 +117,7 @@ fn is_worth_another_id(reply: &Result<Placed, QueueError>) -> bool {
         Err(QueueError::Store(
             StoreError::Unavailable { applied, .. } | StoreError::Replaced { applied },
         )) => *applied == Applied::No,
+        Err(QueueError::Store(StoreError::Unsafe { .. })) => true,
         _ => false,
     }
 }

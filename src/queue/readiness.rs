@@ -20,6 +20,8 @@ pub struct Readiness {
     pub store_full: bool,
     /// Whether one of the store's servers refuses writes.
     pub writes_refused: bool,
+    /// Whether the settings of one of the store's servers may lose jobs; it refuses puts.
+    pub store_unsafe: bool,
     /// Whether the store's clock has jumped and has not been steady for long enough since then.
     pub clock_jumped: bool,
     /// Whether some jobs are in no topic, because their rows cannot be read.
@@ -37,8 +39,10 @@ impl Queue {
         if let Some(bucket) = self.timer.stuck(limit) {
             return Err(StoreError::unavailable(format!("the timer of bucket {bucket} is stuck")));
         }
-        let Condition { is_full, refuses_writes, clock_jumps, unreadable, replaced, .. } =
-            self.condition();
+        let condition = self.condition();
+        let Condition { is_full, refuses_writes, may_lose_jobs, clock_jumps, unreadable, .. } =
+            condition;
+        let replaced = condition.replaced;
         let mut unavailable = self.unavailable_buckets();
         unavailable.retain(|bucket| !replaced.contains(bucket));
         if unavailable.len() + replaced.len() == self.timer.buckets() {
@@ -49,6 +53,7 @@ impl Queue {
             replaced,
             store_full: is_full,
             writes_refused: refuses_writes,
+            store_unsafe: may_lose_jobs,
             clock_jumped: clock_jumps.unsteady,
             jobs_unreadable: unreadable > 0,
         })

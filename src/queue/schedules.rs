@@ -85,12 +85,6 @@ impl Queue {
         job
     }
 
-    /// Returns whether a firing puts its job before it advances its schedule, and may do only the
-    /// first.
-    pub fn fires_in_two_steps(&self) -> bool {
-        self.store.kept_after_firing() > Millis::ZERO
-    }
-
     /// Reads the states of jobs; `None` for jobs that do not exist. A failing bucket affects only
     /// its own jobs.
     pub async fn states(&self, ids: Vec<JobId>) -> Vec<StoreResult<Option<State>>> {

@@ -120,14 +120,8 @@ impl Waiters {
     }
 
     /// Claims up to `count` jobs of `topic`, jobs of the highest priority first. Among equal
-    /// priorities, it begins with the sticky bucket. Returns the buckets and the number for each.
-    /// All buckets are on one `server`.
-    pub fn claim(
-        &self,
-        topic: &Topic,
-        count: u16,
-        server: impl Fn(Bucket) -> Bucket,
-    ) -> Vec<(Bucket, u16)> {
+    /// priorities, it begins with the sticky bucket. Returns the jobs of each bucket.
+    pub fn claim(&self, topic: &Topic, count: u16) -> Vec<(Bucket, ReadyJobs)> {
         let mut topics = self.lock();
         let Some(entry) = topics.get_mut(topic) else { return Vec::new() };
         let all = usize::from(self.buckets.get());
@@ -137,19 +131,20 @@ impl Waiters {
             buckets.filter(|bucket| entry.marks[bucket.index()].jobs.count > 0).collect();
         // The sort is stable, so buckets of the same priority keep their rotation.
         marked.sort_by_key(|bucket| Reverse(entry.marks[bucket.index()].jobs.highest));
-        let Some(first) = marked.first().map(|&bucket| server(bucket)) else { return Vec::new() };
         let (mut claims, mut rest) = (Vec::new(), u64::from(count));
-        for bucket in marked.into_iter().filter(|&bucket| server(bucket) == first) {
+        for bucket in marked {
             let jobs = &mut entry.marks[bucket.index()].jobs;
             let own = jobs.count.min(rest);
             jobs.count -= own;
             rest -= own;
-            claims.push((bucket, u16::try_from(own).unwrap_or(u16::MAX)));
+            claims.push((bucket, ReadyJobs { count: own, ..*jobs }));
             if rest == 0 {
                 break;
             }
         }
-        entry.asked += u64::from(count).min(JOBS_PER_BUCKET);
+        if !claims.is_empty() {
+            entry.asked += u64::from(count).min(JOBS_PER_BUCKET);
+        }
         claims
     }
 

@@ -86,20 +86,31 @@ pub enum Missed {
 }
 
 impl TimingFields {
-    /// Parses the timing. `now` decides whether a cron line has an instant within ten years.
+    /// Parses a new timing. `now` decides whether a cron line has an instant within ten years.
     ///
     /// # Errors
     /// The faulty field, and what is wrong with it.
     pub fn parse(&self, now: UnixMillis) -> Result<Timing, Invalid> {
-        let fields = Fields {
+        Timing::parse(&self.fields(), now.get())
+    }
+
+    /// Parses the timing of a schedule, whose last instant may have passed.
+    ///
+    /// # Errors
+    /// The faulty field, and what is wrong with it.
+    pub fn parse_known(&self) -> Result<Timing, Invalid> {
+        Timing::parse_known(&self.fields())
+    }
+
+    fn fields(&self) -> Fields {
+        Fields {
             cron: self.cron.clone(),
             timezone: self.timezone.clone(),
             every: self.every.map(Duration::from),
             anchor: self.anchor.map(UnixMillis::get),
             start: self.start.map(UnixMillis::get),
             end: self.end.map(UnixMillis::get),
-        };
-        Timing::parse(&fields, now.get())
+        }
     }
 }
 

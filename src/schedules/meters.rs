@@ -15,6 +15,7 @@ pub struct Meters {
     pub skipped: Counter,
     pub missed: Counter,
     pub conflicts: Counter,
+    pub clock_ahead: Counter,
     lateness: Histogram,
 }
 
@@ -43,7 +44,12 @@ impl Meters {
             conflicts: counter(
                 registry,
                 "schedule_conflicts",
-                "Instants of schedules whose id another job had",
+                "Instants of schedules whose id a job of a client had",
+            ),
+            clock_ahead: counter(
+                registry,
+                "schedule_clock_ahead",
+                "Schedules that went on after the clock had been ahead",
             ),
             lateness,
         }

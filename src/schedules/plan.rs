@@ -27,7 +27,8 @@ pub struct Step {
     pub missed: u64,
 }
 
-/// Plans the step of a schedule whose next instant is `next`, which has been reached at `now`.
+/// Plans the step of a schedule whose next instant is `next`, which has been reached at `now`. If
+/// instants were left out since its last put, `is_behind`.
 ///
 /// `catching_up` has the first and the last of the missed instants that are put one after the
 /// other; the caller passes it from one step to the next.
@@ -36,6 +37,7 @@ pub fn step(
     missed: Missed,
     next: UnixMillis,
     now: UnixMillis,
+    is_behind: bool,
     catching_up: &mut Option<(UnixMillis, UnixMillis)>,
 ) -> Step {
     let put = |instant: UnixMillis, missed| Step {
@@ -44,12 +46,16 @@ pub fn step(
         missed,
     };
     let is_catching_up = catching_up.is_some_and(|(first, last)| first <= next && next <= last);
-    if now.since(next) <= GRACE || missed == Missed::All && is_catching_up {
+    let is_missed = is_missed(next, now) || missed == Missed::Once && is_behind;
+    if !is_missed || missed == Missed::All && is_catching_up {
         return put(next, 0);
     }
+    let until = match missed {
+        Missed::Once => now.get(),
+        Missed::None | Missed::All => now.before(GRACE).get().saturating_sub(1),
+    };
     // The last one is at least `next`, unless the timing has another form now.
-    let before = now.before(GRACE).get().saturating_sub(1);
-    let last = timing.last_until(before).map_or(next, UnixMillis::new).max(next);
+    let last = timing.last_until(until).map_or(next, UnixMillis::new).max(next);
     match missed {
         Missed::None => {
             let missed = count(timing, next, last);
@@ -73,6 +79,11 @@ pub fn step(
     }
 }
 
+/// Returns whether an instant is missed.
+pub fn is_missed(instant: UnixMillis, now: UnixMillis) -> bool {
+    now.since(instant) > GRACE
+}
+
 /// Returns the time at which a refused put must be tried again at the latest, so that no instant is
 /// missed without a try; `None` if the jobs of missed instants are put anyway, or none follows.
 pub fn last_try(
@@ -83,8 +94,10 @@ pub fn last_try(
 ) -> Option<UnixMillis> {
     let first = match missed {
         Missed::All => None,
-        Missed::Once | Missed::None if now.since(next) <= GRACE => Some(next),
-        Missed::Once | Missed::None => {
+        Missed::Once | Missed::None if !is_missed(next, now) => Some(next),
+        // The job of the latest instant is put at any time.
+        Missed::Once => None,
+        Missed::None => {
             let before = now.before(GRACE).get().saturating_sub(1);
             timing.next_after(before).map(UnixMillis::new)
         }

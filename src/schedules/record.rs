@@ -6,10 +6,13 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use super::{Definition, ScheduleError};
 use crate::{
-    job::{JobId, Millis, OnConflict, PolicyFields, Schedule, ScheduleName, UnixMillis},
+    job::{Job, JobId, Millis, OnConflict, PolicyFields, Schedule, ScheduleName, UnixMillis},
     queue::Put,
     store::{NewSchedule, StoredSchedule},
 };
+
+/// Largest step back of the clock after which instants that were put are not put again.
+const MAX_STEP_BACK: Millis = Millis::new(60_000);
 
 /// A schedule as stores keep it, in JSON: names and values must stay stable.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -17,27 +20,52 @@ pub struct Record {
     /// The fields that a client has set.
     #[serde(flatten)]
     pub definition: Definition,
+    /// Name of the token that set it; `None` if it needed none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub set_by: Option<String>,
     /// Whether it is paused.
     #[serde(default, skip_serializing_if = "is_false")]
     pub paused: bool,
     /// The next instant; `None` if it is paused, or has ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next: Option<UnixMillis>,
+    /// Whether instants before `next` were left out since the last put.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub is_behind: bool,
     /// The last instant whose job was put.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub put_until: Option<UnixMillis>,
-    /// The last job that it has put, also at the request of a client.
+    /// The time after which `next` was sought; `None` if an earlier version has written the record.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sought_after: Option<UnixMillis>,
+    /// The job of the last instant.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last: Option<LastJob>,
+    /// The last job that it has put at the request of a client.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_run: Option<LastJob>,
 }
 
 /// The last job that a schedule has put.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LastJob {
     /// The instant of its put.
     pub instant: UnixMillis,
     /// When it is due.
     pub due_at: UnixMillis,
+    /// Last part of its id, if another job had the first parts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mark: Option<String>,
+}
+
+impl LastJob {
+    /// Returns its id.
+    ///
+    /// # Errors
+    /// See [`job_id`].
+    pub fn id(&self, name: &ScheduleName) -> Result<JobId, ScheduleError> {
+        job_id(name, self.instant, self.mark.as_deref())
+    }
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
@@ -58,6 +86,15 @@ impl Record {
             .map_err(|reason| ScheduleError::Unreadable(stored.name.clone(), reason))
     }
 
+    /// Parses the timing.
+    ///
+    /// # Errors
+    /// Fails if another program has changed the stored text; names the field and the reason.
+    pub fn timing(&self) -> Result<Timing, String> {
+        let parsed = self.definition.timing.parse_known();
+        parsed.map_err(|Invalid { field, message }| format!("`{field}` {message}"))
+    }
+
     /// Returns the text for a store. A server looks at the schedule at its next instant.
     ///
     /// # Errors
@@ -66,20 +103,92 @@ impl Record {
         Ok(NewSchedule { text: serde_json::to_string(self)?, next_at: self.next })
     }
 
-    /// Returns the first instant after now, and after the last one that was put.
-    pub fn first_after(&self, timing: &Timing, now: UnixMillis) -> Option<UnixMillis> {
-        let after = self.put_until.map_or(now, |last| last.max(now));
-        timing.next_after(after.get()).map(UnixMillis::new)
-    }
-
-    /// Returns the put of the job of an instant.
+    /// Returns the record of a schedule that a client sets. If its timing stays the same, so does
+    /// its next instant.
     ///
     /// # Errors
-    /// Instants with more than 13 digits make the id of a long name too long.
-    pub fn put(&self, name: &ScheduleName, instant: UnixMillis) -> Result<Put, ScheduleError> {
+    /// The timing is invalid.
+    pub fn set(
+        old: Option<Self>,
+        definition: Definition,
+        now: UnixMillis,
+    ) -> Result<Self, Invalid> {
+        let timing = definition.timing.parse_known()?;
+        let (is_same, record) = match old {
+            Some(old) => (old.definition.timing == definition.timing, Self { definition, ..old }),
+            None => (false, Self::new(definition)),
+        };
+        if is_same {
+            return Ok(record);
+        }
+        record.definition.timing.parse(now)?;
+        Ok(match record.paused {
+            true => Self { next: None, ..record },
+            false => record.restarted(&timing, now),
+        })
+    }
+
+    fn new(definition: Definition) -> Self {
+        Self {
+            definition,
+            set_by: None,
+            paused: false,
+            next: None,
+            is_behind: false,
+            put_until: None,
+            sought_after: None,
+            last: None,
+            last_run: None,
+        }
+    }
+
+    /// Returns the schedule with the first instant after now, and after the last one that was put.
+    pub fn restarted(self, timing: &Timing, now: UnixMillis) -> Self {
+        let after = self.put_until.map_or(now, |last| last.max(now));
+        let next = timing.next_after(after.get()).map(UnixMillis::new);
+        Self { next, is_behind: false, sought_after: Some(after), ..self }
+    }
+
+    /// Returns whether the clock was more than a minute ahead of `now` when the schedule advanced.
+    /// Then its next instant says nothing about the instants that it has missed since.
+    pub fn is_ahead_of(&self, now: UnixMillis) -> bool {
+        let latest = self.sought_after.max(self.put_until);
+        latest.is_some_and(|latest| latest.since(now) > MAX_STEP_BACK)
+    }
+
+    /// Returns the schedule as if the clock had never been ahead: with the first instant after now.
+    pub fn without_time_ahead(self, timing: &Timing, now: UnixMillis) -> Self {
+        let is_paused = self.paused;
+        let record = Self { put_until: None, ..self }.restarted(timing, now);
+        Self { next: record.next.filter(|_| !is_paused), ..record }
+    }
+
+    /// Returns the text for a store, like [`Record::stored`].
+    ///
+    /// # Errors
+    /// The definition cannot be written as JSON.
+    pub fn written(&self, name: &ScheduleName) -> Result<NewSchedule, ScheduleError> {
+        let unreadable = |error: serde_json::Error| error.to_string();
+        self.stored()
+            .map_err(unreadable)
+            .map_err(|why| ScheduleError::Unreadable(name.clone(), why))
+    }
+
+    /// Returns the ids of the jobs that may run: of the last instant, and of the last run.
+    pub fn last_ids(&self, name: &ScheduleName) -> impl Iterator<Item = JobId> {
+        [&self.last, &self.last_run].into_iter().flatten().filter_map(|last| last.id(name).ok())
+    }
+
+    /// Returns the later of the last job and the last run.
+    pub fn latest(&self) -> Option<&LastJob> {
+        self.last.iter().chain(&self.last_run).max_by_key(|last| last.instant)
+    }
+
+    /// Returns the put of the job of an instant, with the id of the job.
+    pub fn put(&self, name: &ScheduleName, instant: UnixMillis, id: JobId) -> Put {
         let definition = &self.definition;
-        Ok(Put {
-            id: Some(job_id(name, instant)?),
+        Put {
+            id: Some(id),
             topic: definition.topic.clone(),
             body: definition.body.clone().into(),
             schedule: Schedule::At(self.due_at(name, instant)),
@@ -89,8 +198,15 @@ impl Record {
                 scheduled_at: Some(instant),
                 ..definition.policy.clone()
             },
-            on_conflict: OnConflict::Keep,
-        })
+            on_conflict: OnConflict::Reject,
+        }
+    }
+
+    /// Returns whether a job that has the id of an instant is the one that the schedule puts then.
+    pub fn has_put(&self, instant: UnixMillis, job: &Job) -> bool {
+        let topic = &self.definition.topic;
+        let is_in_topic = job.topic == *topic || job.policy.dead_from.as_ref() == Some(topic);
+        is_in_topic && job.policy.scheduled_at == Some(instant)
     }
 
     /// Returns when the job of an instant is due. Each instant has one jitter, the same on all
@@ -109,17 +225,20 @@ impl Record {
 /// Why the text cannot be read.
 pub fn deadline_of(stored: &StoredSchedule) -> Result<Option<UnixMillis>, String> {
     let record: Record = serde_json::from_str(&stored.text).map_err(|error| error.to_string())?;
-    // Whether a cron line has instants does not depend on the time from which they are counted.
-    let parsed = record.definition.timing.parse(record.next.unwrap_or(UnixMillis::new(0)));
-    parsed.map_err(|Invalid { field, message }| format!("`{field}` {message}"))?;
+    record.timing()?;
     Ok(record.next)
 }
 
-/// Returns the id of the job of an instant.
+/// Returns the id of the job of an instant; with a mark if another job has the id without it.
 ///
 /// # Errors
-/// See [`Record::put`].
-pub fn job_id(name: &ScheduleName, instant: UnixMillis) -> Result<JobId, ScheduleError> {
-    let id = format!("{name}:{}", instant.get());
+/// Instants with more than 13 digits make the id of a long name too long.
+pub fn job_id(
+    name: &ScheduleName,
+    instant: UnixMillis,
+    mark: Option<&str>,
+) -> Result<JobId, ScheduleError> {
+    let mark = mark.map(|mark| format!(":{mark}")).unwrap_or_default();
+    let id = format!("{name}:{}{mark}", instant.get());
     id.parse().map_err(|_| ScheduleError::Unreadable(name.clone(), format!("{id} is no id")))
 }

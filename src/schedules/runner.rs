@@ -3,6 +3,8 @@
 //! It looks at all due schedules at once, plans a step for each, and lets the store check that none
 //! has changed since. Whatever fails is left due, so that this or another server repeats it.
 
+mod clock_errors;
+mod conflicts;
 mod pass;
 mod planning;
 mod retries;

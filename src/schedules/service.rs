@@ -1,9 +1,10 @@
 //! The schedules of a store: what clients do with them, and the task that puts their jobs.
 
-use std::{fmt::Debug, sync::Arc};
+use std::{sync::Arc, time::Duration};
 
 use prometheus_client::registry::Registry;
 use recurrence::{Invalid, Timing};
+use tokio::{sync::Mutex, time::sleep};
 use tokio_util::{
     sync::{CancellationToken, DropGuard},
     task::TaskTracker,
@@ -16,18 +17,23 @@ use super::{
 use crate::{
     job::{JobId, Millis, ScheduleName, State, UnixMillis},
     queue::{Capacity, Queue},
-    store::{
-        Fired, Firing, NewSchedule, Placed, ScheduleChange, ScheduleChanged, SchedulePage,
-        StoredSchedule,
-    },
+    store::{Fired, Firing, Placed, ScheduleChange, ScheduleChanged, SchedulePage, StoredSchedule},
 };
 
 /// Attempts of a change that other clients may precede.
 const MAX_TRIES: u32 = 10;
+/// Attempts of a run, which only instants, changes and the runs of other servers may precede.
+const MAX_RUN_TRIES: u32 = 100;
+/// Bounds of the pause in ms before another attempt.
+const AFTER_CONTEST: std::ops::Range<u64> = 1..20;
+/// Runs in the same millisecond get later instants, up to this time ahead of the clock.
+const MAX_RUNS_AHEAD: Millis = Millis::new(60_000);
 
 /// The schedules of a queue's store.
 pub struct Schedules {
     shared: Arc<Shared>,
+    /// Held during a run.
+    runs: Mutex<()>,
     tasks: TaskTracker,
     stop: CancellationToken,
 }
@@ -60,7 +66,7 @@ impl Schedules {
         let shared = Arc::new(Shared { queue, capacity, meters });
         let (tasks, stop) = (TaskTracker::new(), CancellationToken::new());
         tasks.spawn(runner::run(Arc::clone(&shared), stop.clone()));
-        Arc::new(Self { shared, tasks, stop })
+        Arc::new(Self { shared, runs: Mutex::new(()), tasks, stop })
     }
 
     /// Returns a guard that ends the task when it is dropped.
@@ -105,7 +111,7 @@ impl Schedules {
     /// a change.
     pub async fn show(&self, records: Vec<(ScheduleName, Record)>, now: UnixMillis) -> Vec<Shown> {
         let ids: Vec<Option<JobId>> =
-            records.iter().map(|(name, record)| job_id(name, record.last?.instant).ok()).collect();
+            records.iter().map(|(name, record)| record.latest()?.id(name).ok()).collect();
         let asked: Vec<JobId> = ids.iter().flatten().cloned().collect();
         let states = match asked.is_empty() {
             true => Vec::new(),
@@ -114,7 +120,7 @@ impl Schedules {
         // A bucket that does not answer hides only the states of its jobs.
         let mut states = states.into_iter().map(|state| state.ok().flatten());
         let shown = records.into_iter().zip(ids).map(|((name, record), id)| {
-            let timing = record.definition.timing.parse(now).ok();
+            let timing = record.timing().ok();
             Shown {
                 next: timing
                     .as_ref()
@@ -149,7 +155,7 @@ impl Schedules {
             let stored = stored.map_err(ScheduleError::from)?;
             let old = stored.as_ref().map(Record::parse).transpose();
             let record = change(old, now)?;
-            let new = record.as_ref().map(|record| written(name, record)).transpose()?;
+            let new = record.as_ref().map(|record| record.written(name)).transpose()?;
             let old = stored.map(|stored| stored.text);
             let change = ScheduleChange { name: name.clone(), old, new };
             let changed = self.shared.queue.change_schedules(vec![change]).await;
@@ -167,54 +173,77 @@ impl Schedules {
     ///
     /// # Errors
     /// The refusal of `check`, or any [`ScheduleError`].
-    pub async fn run<E: From<ScheduleError> + Debug>(
+    pub async fn run<E: From<ScheduleError>>(
         &self,
         name: &ScheduleName,
         check: impl Fn(&Record) -> Result<(), E>,
     ) -> Result<(JobId, Record, Placed), E> {
-        // One instant for all attempts: a repeated put keeps the job of the first one.
-        let mut instant = self.now().await?;
-        // An attempt may have put the job or advanced the schedule, and yet not be the last one.
-        let mut has_changed = false;
-        for _ in 0..MAX_TRIES {
-            let (id, record, fired) = match self.try_to_run(name, &check, instant).await {
-                Err(error) if has_changed => {
-                    tracing::warn!(%name, ?error, "a job may have been put, but an attempt failed");
-                    break;
-                }
-                tried => tried?,
-            };
+        // Each run changes the text that the next one must match.
+        let _turn = self.runs.lock().await;
+        let now = self.now().await?;
+        let mut earliest = now;
+        for tried in 0..MAX_RUN_TRIES {
+            if tried > 0 {
+                sleep(Duration::from_millis(rand::random_range(AFTER_CONTEST))).await;
+            }
+            let (id, record, run, fired) = self.try_to_run(name, &check, (now, earliest)).await?;
             match fired {
                 Fired::Placed(placed) => return Ok((id, record, placed)),
-                Fired::Taken => (instant, has_changed) = (instant.after(Millis::new(1)), true),
-                Fired::Stale => has_changed |= self.shared.queue.fires_in_two_steps(),
+                // Another server has advanced the schedule between the put and the change.
+                Fired::Stale(Some(placed)) => {
+                    self.note_run(name, run).await;
+                    return Ok((id, record, placed));
+                }
+                Fired::Taken => earliest = run.instant.after(Millis::new(1)),
+                Fired::Stale(None) => {}
             }
         }
         Err(ScheduleError::Contended(name.clone()).into())
     }
 
-    /// Tries to put a job of a schedule with this instant.
+    /// Tries to put a job of a schedule with the first instant from `earliest` that no other run
+    /// has.
     async fn try_to_run<E: From<ScheduleError>>(
         &self,
         name: &ScheduleName,
         check: impl Fn(&Record) -> Result<(), E>,
-        instant: UnixMillis,
-    ) -> Result<(JobId, Record, Fired), E> {
+        (now, earliest): (UnixMillis, UnixMillis),
+    ) -> Result<(JobId, Record, LastJob, Fired), E> {
         let stored = self.shared.queue.schedule(name.clone()).await;
         let stored = stored.map_err(ScheduleError::from)?;
         let stored = stored.ok_or_else(|| ScheduleError::NotFound(name.clone()))?;
         let record = Record::parse(&stored)?;
         check(&record)?;
-        let job = self.shared.queue.scheduled_job(record.put(name, instant)?);
-        let (id, topic, bytes) = (job.id.clone(), job.topic.clone(), job.body.len());
+        // A run that is far ahead was made while the clock was.
+        let last = record.last_run.as_ref().filter(|last| last.instant.since(now) < MAX_RUNS_AHEAD);
+        let instant =
+            last.map_or(earliest, |last| last.instant.after(Millis::new(1)).max(earliest));
+        let id = job_id(name, instant, None)?;
+        let job = self.shared.queue.scheduled_job(record.put(name, instant, id.clone()));
+        let (topic, bytes) = (job.topic.clone(), job.body.len());
         let admitted = self.shared.capacity.put(&topic, bytes, &self.shared.queue).await;
         let _admitted = admitted.map_err(ScheduleError::Full)?;
-        let last = Some(LastJob { instant, due_at: record.due_at(name, instant) });
-        let new = written(name, &Record { last, ..record.clone() })?;
+        let run = LastJob { instant, due_at: record.due_at(name, instant), mark: None };
+        let new = Record { last_run: Some(run.clone()), ..record.clone() }.written(name)?;
         let firing = Firing { schedule: stored, new, job };
         match self.shared.queue.fire(vec![firing]).await.pop() {
-            Some(fired) => Ok((id, record, fired.map_err(ScheduleError::from)?)),
-            None => Ok((id, record, Fired::Stale)),
+            Some(fired) => Ok((id, record, run, fired.map_err(ScheduleError::from)?)),
+            None => Ok((id, record, run, Fired::Stale(None))),
+        }
+    }
+
+    /// Adds a run whose job is in the store to its schedule. If that fails, an instant may be put
+    /// while the job runs.
+    async fn note_run(&self, name: &ScheduleName, run: LastJob) {
+        let noted = self.change(name, |old, _| {
+            let with_run = |old: Record| {
+                let last = old.last_run.clone().filter(|last| last.instant > run.instant);
+                Record { last_run: last.or_else(|| Some(run.clone())), ..old }
+            };
+            Ok::<_, ScheduleError>(old?.map(with_run))
+        });
+        if let Err(error) = noted.await {
+            tracing::warn!(%name, %error, "a schedule does not know of its last run");
         }
     }
 
@@ -239,13 +268,9 @@ impl Schedules {
     }
 }
 
-fn written(name: &ScheduleName, record: &Record) -> Result<NewSchedule, ScheduleError> {
-    record.stored().map_err(|error| ScheduleError::Unreadable(name.clone(), error.to_string()))
-}
-
 fn upcoming(record: &Record, timing: &Timing, now: UnixMillis) -> Vec<UnixMillis> {
     let first = match record.paused {
-        true => record.first_after(timing, now),
+        true => record.clone().restarted(timing, now).next,
         false => record.next,
     };
     following(first, timing)

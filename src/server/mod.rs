@@ -36,7 +36,8 @@ pub use self::{
 use self::{startup_log::log_startup, tls::Tls};
 use crate::{
     access::{self, Access, Exposure, Tokens},
-    config::{Listen, PushSettings, ServerSettings, Settings, SettingsError},
+    budget::Budget,
+    config::{Listen, ServerSettings, Settings, SettingsError},
     http::{Admission, App, Offer, Origins, TrustedProxies, router},
     job::Policy,
     metrics,
@@ -100,7 +101,7 @@ pub async fn run(
     tokio::spawn(access::keep_in_sync(Arc::clone(&access), Arc::clone(&store), stopping));
     let tokens = Tokens::new(Arc::clone(&store), Some(Arc::clone(&access)));
     let queue = Arc::new(Queue::start(store, queue_settings(&settings), &mut registry).await?);
-    let pushes = start_pushes(&queue, &settings.push, &mut registry)?;
+    let pushes = start_pushes(&queue, &settings, &mut registry)?;
     let _stop_pushes = pushes.stop_on_drop();
     let capacity = Capacity::new(&settings.limits);
     let schedules = Schedules::start(Arc::clone(&queue), capacity.clone(), &mut registry);
@@ -181,14 +182,15 @@ async fn end_within(
 /// Starts the pushes of the queue.
 fn start_pushes(
     queue: &Arc<Queue>,
-    settings: &PushSettings,
+    settings: &Settings,
     registry: &mut Registry,
 ) -> Result<Arc<Pushes>, SettingsError> {
-    let client = settings.client()?;
+    let client = settings.push.client()?;
     if let Some(warning) = client.warning() {
         tracing::warn!(warning, "pushes to https endpoints may fail");
     }
-    Ok(Pushes::start(Arc::clone(queue), client, settings.allowed()?, registry))
+    let budget = Budget::new(settings.limits.memory_bytes);
+    Ok(Pushes::start(Arc::clone(queue), client, settings.push.allowed()?, budget, registry))
 }
 
 /// Creates the access control and reads the tokens. Fails if there is no token although other

@@ -14,12 +14,12 @@ use std::{
 };
 
 use super::Now;
-use crate::job::UnixMillis;
+use crate::job::{Millis, UnixMillis};
 
 /// Largest difference that is not a jump: time servers correct clocks by small steps.
 const TOLERANCE: Duration = Duration::from_secs(3);
 /// Time without another jump after which a clock is trusted again.
-const STEADY_FOR: Duration = Duration::from_secs(60);
+pub const STEADY_FOR: Duration = Duration::from_secs(60);
 
 /// Watch over the clocks of a store. Each clock that may differ from the others is a source.
 pub struct ClockWatch {
@@ -40,6 +40,8 @@ struct Source {
     /// from this reading and one from `seen`; the earlier one counts.
     trusted: Reading,
     jumped_at: Option<Instant>,
+    /// Time of the last jump, or of the first reading; a jump that is over counts too.
+    steady_since: Instant,
 }
 
 #[derive(Clone, Copy)]
@@ -119,8 +121,7 @@ impl ClockWatch {
     fn take(&self, source: usize, reading: Reading) -> i64 {
         let mut state = self.lock();
         let Some(known) = &mut state.sources[source] else {
-            let first = Source { seen: reading, trusted: reading, jumped_at: None };
-            state.sources[source] = Some(first);
+            state.sources[source] = Some(Source::steady(reading, reading.at));
             return 0;
         };
         let before = known.seen;
@@ -129,11 +130,11 @@ impl ClockWatch {
         let slack = micros(before.slack + reading.slack);
         known.seen = reading;
         if jumped {
-            known.jumped_at = Some(reading.at);
+            (known.jumped_at, known.steady_since) = (Some(reading.at), reading.at);
         }
         let back = known.trusted.deviation(reading).unsigned_abs();
         if known.is_steady(reading.at) {
-            *known = Source { seen: reading, trusted: reading, jumped_at: None };
+            *known = Source::steady(reading, known.steady_since);
         } else if back <= known.trusted.allowed(reading, TOLERANCE) {
             known.trusted = reading; // the clock is right again
         } else if jumped && before.expected(reading.at) < known.trusted.expected(reading.at) {
@@ -167,6 +168,12 @@ impl ClockWatch {
         })
     }
 
+    /// Returns when the last jump of any source was seen, or the first reading of the youngest one;
+    /// none before the first reading.
+    pub fn steady_since(&self) -> Option<Instant> {
+        self.lock().sources.iter().flatten().map(|source| source.steady_since).max()
+    }
+
     /// Returns the time to promote by: `now`, or an earlier one after a forward jump.
     pub fn bounded(&self, source: usize, now: Now) -> Now {
         match self.believed(source) {
@@ -176,6 +183,15 @@ impl ClockWatch {
             }
             _ => now,
         }
+    }
+
+    /// Counts a clock that is behind the times of its store at the start, as after a jump back that
+    /// no server saw.
+    pub fn note_behind(&self, by: Millis) {
+        let by = i64::try_from(by.get().saturating_mul(1_000)).unwrap_or(i64::MAX);
+        let mut state = self.lock();
+        state.jumps += 1;
+        state.last_jump = Some(Jump { at: Instant::now(), by: -by });
     }
 
     pub fn jumps(&self) -> ClockJumps {
@@ -190,6 +206,10 @@ impl ClockWatch {
 }
 
 impl Source {
+    fn steady(reading: Reading, since: Instant) -> Self {
+        Self { seen: reading, trusted: reading, jumped_at: None, steady_since: since }
+    }
+
     fn is_steady(&self, at: Instant) -> bool {
         self.jumped_at.is_none_or(|jump| at.saturating_duration_since(jump) >= STEADY_FOR)
     }

@@ -9,6 +9,8 @@ pub struct Condition {
     pub is_full: bool,
     /// Whether one of the store's servers accepts no writes; its buckets refuse them.
     pub refuses_writes: bool,
+    /// Whether the settings of one of the store's servers may lose jobs. Its buckets refuse puts.
+    pub may_lose_jobs: bool,
     /// Number of times that a bucket has lost its jobs, because the store was emptied or replaced.
     pub data_losses: u64,
     /// Numbers of the buckets that have lost their jobs and refuse all calls until the jobs are

@@ -31,6 +31,12 @@ pub enum StoreError {
         /// The error of the engine.
         cause: Arc<str>,
     },
+    /// The settings of the store may lose jobs, so it takes no new ones; all other calls work.
+    #[error("failed to write: the store may lose jobs: {cause}")]
+    Unsafe {
+        /// The setting, and what it must be.
+        cause: Arc<str>,
+    },
     /// The store was emptied or replaced with another one.
     #[error(
         "the store has lost its jobs: it was emptied or replaced. Restore it, or accept the loss (delay-queue doctor --accept-loss). A server with a file store must then be restarted"
@@ -99,7 +105,7 @@ impl StoreError {
     pub fn applied(&self) -> Applied {
         match self {
             Self::Unavailable { applied, .. } | Self::Replaced { applied } => *applied,
-            Self::Full { .. } | Self::Damaged { .. } => Applied::No,
+            Self::Full { .. } | Self::Unsafe { .. } | Self::Damaged { .. } => Applied::No,
             Self::Unreadable { .. } => Applied::Unknown,
         }
     }

@@ -1,24 +1,12 @@
-//! The layout of a store's jobs, written at the first start and compared at every later start.
+//! The layout of a store's jobs, written at the first start and compared at every later start. A
+//! step that upgrades stores of an older schema would begin in [`Layout::agree`].
 
 use crate::job::{Buckets, HASH_NAME};
 
 use super::error::OpenError;
 
 /// Version of keys, tables and records. Raise it with every change of the persisted formats.
-pub const SCHEMA: u32 = 5;
-
-/// Older schema whose stores this program can open. It rewrites only their layout, and reads the
-/// records of both schemas.
-const UPGRADABLE: u32 = 4;
-
-/// Layout of a store that this program can use.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Agreed {
-    /// Number of buckets of the store.
-    pub buckets: Buckets,
-    /// Whether an older version wrote the layout: it must be rewritten before any other write.
-    pub is_older: bool,
-}
+pub const SCHEMA: u32 = 6;
 
 /// Layout as written into a store. Persisted: the text must stay readable.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,7 +22,7 @@ impl Layout {
         Self { schema: SCHEMA, hash: HASH_NAME.to_owned(), buckets: buckets.get() }
     }
 
-    /// Formats the layout: `schema=5 hash=xxh3-64 buckets=16`.
+    /// Formats the layout: `schema=6 hash=xxh3-64 buckets=16`.
     pub fn text(&self) -> String {
         format!("schema={} hash={} buckets={}", self.schema, self.hash, self.buckets)
     }
@@ -51,11 +39,11 @@ impl Layout {
     }
 
     /// Parses `found`, the layout text of a store. Checks that this program can use the store, and
-    /// that the configured number of buckets, `asked`, equals the store's.
+    /// that the configured number of buckets, `asked`, equals the store's. Returns the store's.
     ///
     /// # Errors
     /// [`OpenError::Layout`] names the part that differs and says what to do.
-    pub fn agree(found: &str, asked: Option<Buckets>) -> Result<Agreed, OpenError> {
+    pub fn agree(found: &str, asked: Option<Buckets>) -> Result<Buckets, OpenError> {
         let differs = |part, found: String, asked: String, advice| {
             Err(OpenError::Layout { part, found, asked, advice })
         };
@@ -65,8 +53,7 @@ impl Layout {
                           that no newer version created it.";
             return differs("layout", format!("{found:?}"), asked, advice);
         };
-        let is_older = layout.schema == UPGRADABLE;
-        if layout.schema != SCHEMA && !is_older {
+        if layout.schema != SCHEMA {
             let advice = match layout.schema < SCHEMA {
                 true => {
                     "To move its jobs, stop the servers and run `delay-queue export FILE` of the version that \
@@ -94,7 +81,7 @@ impl Layout {
                 asked.get().to_string(),
                 "Set store.buckets to the store's number, or remove it: the server then uses the store's.",
             ),
-            _ => Ok(Agreed { buckets, is_older }),
+            _ => Ok(buckets),
         }
     }
 }
@@ -110,23 +97,20 @@ mod tests {
     #[test]
     fn the_text_never_changes_and_is_parsed_back() {
         let text = Layout::new(buckets(16)).text();
-        assert_eq!(text, "schema=5 hash=xxh3-64 buckets=16");
-        let agreed = |is_older| Agreed { buckets: buckets(16), is_older };
-        assert_eq!(Layout::agree(&text, None).expect("its own text"), agreed(false));
-        assert_eq!(Layout::agree(&text, Some(buckets(16))).expect("the same"), agreed(false));
-        let older = text.replace("schema=5", "schema=4");
-        assert_eq!(Layout::agree(&older, None).expect("it can be upgraded"), agreed(true));
+        assert_eq!(text, "schema=6 hash=xxh3-64 buckets=16");
+        assert_eq!(Layout::agree(&text, None).expect("its own text"), buckets(16));
+        assert_eq!(Layout::agree(&text, Some(buckets(16))).expect("the same"), buckets(16));
     }
 
     #[test]
     fn every_difference_is_refused_by_name() {
         let cases = [
-            ("schema=5 hash=xxh3-64 buckets=8", "buckets = 8"),
+            ("schema=6 hash=xxh3-64 buckets=8", "buckets = 8"),
             ("schema=1 hash=xxh3-64 buckets=16", "schema = 1"),
-            ("schema=6 hash=xxh3-64 buckets=16", "schema = 6"),
-            ("schema=3 hash=xxh3-64 buckets=16", "schema = 3"),
-            ("schema=5 hash=crc32 buckets=16", "hash = crc32"),
-            ("schema=5 hash=xxh3-64 buckets=0", "buckets = 0"),
+            ("schema=7 hash=xxh3-64 buckets=16", "schema = 7"),
+            ("schema=5 hash=xxh3-64 buckets=16", "schema = 5"),
+            ("schema=6 hash=crc32 buckets=16", "hash = crc32"),
+            ("schema=6 hash=xxh3-64 buckets=0", "buckets = 0"),
             ("hello", "layout = \"hello\""),
         ];
         for (text, named) in cases {

@@ -47,12 +47,12 @@ use async_trait::async_trait;
 use crate::job::{Bucket, Buckets, Millis, Refusal, ReservationKey};
 
 pub use clock::{Clock, Now};
-pub use clock_watch::ClockJumps;
+pub use clock_watch::{ClockJumps, STEADY_FOR};
 pub use condition::{Condition, DiskRoom};
 pub use error::{Applied, OpenError, StoreError};
 pub use filter::{JobFilter, MAX_EXAMINED, Matched, Period, Selection};
 pub use hint::{Hint, Subscription};
-pub use layout::{Agreed, Layout};
+pub use layout::Layout;
 pub use location::Location;
 pub use measured::Measured;
 pub use reads::JobReads;

@@ -61,7 +61,8 @@ pub trait JobReads: Send + Sync {
         range: JobRange,
     ) -> StoreResult<JobPage>;
 
-    /// Counts the jobs that match a filter, among a bounded number of jobs.
+    /// Counts the jobs that match a filter, among a bounded number of jobs, unless the order of the
+    /// jobs alone decides.
     async fn count_matching(
         &self,
         bucket: Bucket,

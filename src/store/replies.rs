@@ -13,6 +13,8 @@ pub struct Placed {
     pub state: State,
     /// Due time of the living job.
     pub due_at: UnixMillis,
+    /// Topic of a kept job that has died in the topic of the put and moved.
+    pub moved_to: Option<Topic>,
 }
 
 /// Effect of a put on the job of its id.
@@ -88,6 +90,8 @@ pub struct Popped {
     pub left: u64,
     /// Jobs that had expired and are ready in other topics now, by topic.
     pub moved: Vec<(Topic, ReadyJobs)>,
+    /// Number of jobs that had expired and are dead now. The store on Redis does not report them.
+    pub dead: u64,
 }
 
 /// A living job after a transition.

@@ -5,6 +5,8 @@
 //! [`fire`](super::verb::Fire). On a cluster, where the job and its schedule are on different
 //! servers, the job is put first.
 
+use std::time::Instant;
+
 use async_trait::async_trait;
 
 use super::{Placed, StoreResult};
@@ -72,6 +74,9 @@ pub struct DueSchedules {
     pub due: Vec<StoredSchedule>,
     /// When the next one is due, which may be now; `None` if there is none.
     pub next_at: Option<UnixMillis>,
+    /// When this server saw the clock for the first time, or its last jump; `None` if a test sets
+    /// the clock.
+    pub steady_since: Option<Instant>,
 }
 
 /// A page of schedules.
@@ -150,11 +155,10 @@ pub struct Firing {
 /// Outcome of a firing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Fired {
-    /// The job is in the store, and the schedule has advanced.
+    /// The job is new, and the schedule has advanced.
     Placed(Placed),
-    /// A job of another topic has the id; the schedule has advanced.
+    /// A job has the id; nothing has changed.
     Taken,
-    /// The schedule has another text now. No job was put, except on a cluster, where it was put and
-    /// a repetition keeps it.
-    Stale,
+    /// The schedule has another text now. No job was put, except on a cluster, where this job was.
+    Stale(Option<Placed>),
 }

@@ -227,9 +227,9 @@ transitions! {
     /// `DueTooFar`.
     put, Put(Vec<NewJob>) -> Vec<Reply<Placed>>;
 
-    /// absent → delayed or ready, like a put that keeps an existing job; the schedule of the job
-    /// advances in the same step. If the schedule has another text than expected, nothing changes.
-    /// A job whose id is in use counts as put. On a cluster the schedule advances after the put.
+    /// absent → delayed or ready, like a put; the schedule of the job advances in the same step. If
+    /// the schedule has another text than expected, or the id is in use, nothing changes. On a
+    /// cluster the schedule advances after the put.
     fire, Fire(Vec<Firing>) -> Vec<Reply<Fired>>;
 
     /// absent → the state in the job, with its times, attempts, reservation and error, as
@@ -298,10 +298,12 @@ transitions! {
     /// clock before the jump ([`ClockJumps`](crate::store::ClockJumps)).
     promote, Promote(Promote) -> Promoted;
 
-    /// any → gone, for the first jobs of one topic and state. Returns their number.
+    /// any → gone, for jobs of one topic and state, in any order. Returns their number: it may be
+    /// less than the limit although more jobs are left, but not 0.
     purge, Purge(Purge) -> u64;
 
-    /// dead → ready now, attempts from zero, for the jobs of a topic that died first.
+    /// dead → ready now, attempts from zero, for the jobs of a topic that died first. Their number
+    /// may be less than the limit although more jobs are left, but not 0.
     kick_dead, KickDead(KickDead) -> ReadyJobs;
 
     /// delayed, dead → ready now, like a kick of each, for the jobs of a topic that match a filter,

@@ -1,21 +1,10 @@
 //! The real binary under `kill -9`, on both stores: no acknowledged job is lost, and no finished or
 //! deleted job returns.
 
-use std::{
-    collections::HashSet,
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering},
-    },
-    time::{Duration, Instant},
-};
+use tokio::sync::Mutex;
 
-use serde_json::{Value, json};
-use tempfile::TempDir;
-use tokio::{sync::Mutex, task::JoinSet};
-
-use crate::support::patience::scaled;
-use crate::support::{Redis, process::Process};
+use crate::prelude::*;
+use crate::support::stopwatch::Stopwatch;
 
 /// The store of a server, and its folder. It outlives the server.
 struct Storage {
@@ -213,7 +202,7 @@ async fn another_server_delivers_the_jobs_of_a_killed_server() {
         first.post("/jobs", put).await.expect("an answer");
     }
     first.kill();
-    let killed_at = Instant::now();
+    let killed_at = Stopwatch::start();
     let drained = drain(&second, "t", "10s").await;
     assert_eq!(drained.len(), 50);
     // Jobs are due within 0.4 s and found within `timer.poll_interval` (0.5 s). The drain ends

@@ -8,6 +8,7 @@ mod api;
 mod crash;
 mod disk;
 mod faults;
+mod prelude;
 mod protocol;
 mod soak;
 mod start;

@@ -81,7 +81,7 @@ RULES = [
     # Parts of a URL, and addresses that are not allowed.
     "`url` must",
     # "***" where no value is stored.
-    "`headers.authorization` must be the value itself",
+    r"`headers\..*` must be a value",
     # The syntax of URLs, and addresses that are not public.
     "`url` is (invalid|not allowed): ",
     # Limits of durations as text, and maximum lengths of texts in bytes.
@@ -96,6 +96,9 @@ RULES = [
     "`end` must be after `start`",
     "`every` must be from 1 second to ten years",
     "`name` must be the name of the path",
+    # Fields that a request gives cannot be kept as hidden ones; a new schedule has nothing to keep.
+    "`hidden` must (not name|be left out)",
+    "`topic` must stay",
     # Reserved names, names that differ only in case, and the maximum sum of their lengths.
     "`.*headers` must",
     "`error` must have at most 4096 bytes",

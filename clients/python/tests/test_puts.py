@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from conftest import StubServer
 
-from delay_queue import AsyncQueue, ProtocolError, Put, Queue, Refused, Unavailable, UsageError
+from delay_queue import AsyncQueue, Put, Queue, Refused, Unavailable, UsageError
 from delay_queue._exchange import LONGEST_WAIT, pause
 from delay_queue.values import new_id
 
@@ -91,18 +91,12 @@ def test_a_full_topic_is_refused_at_once(stub: StubServer) -> None:
     assert len(stub.requests) == 1
 
 
-def test_an_unknown_result_stays_unknown_after_a_refused_connection(stub: StubServer) -> None:
+def test_the_queue_without_asyncio_repeats_and_reports_unknown(stub: StubServer) -> None:
     stub.reply = lambda *_: None
     with pytest.raises(Unavailable) as caught:
         Queue(stub.url, retry_for=0.2).put("t")
     assert caught.value.applied == "unknown"
     assert len({body["id"] for _, _, body in stub.requests}) == 1
-
-
-def test_an_answer_of_another_server_names_the_url(stub: StubServer) -> None:
-    stub.reply = lambda *_: (404, "<html>")
-    with pytest.raises(ProtocolError, match=stub.url):
-        Queue(stub.url).get("x")
 
 
 def test_only_the_failed_puts_of_a_batch_are_repeated(stub: StubServer) -> None:

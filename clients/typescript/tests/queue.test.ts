@@ -24,15 +24,6 @@ describe("Queue", () => {
     assert.equal(seen.token, "Bearer dq_x");
   });
 
-  it("repeats a put whose answer was lost, and takes the job that exists for its own", async () => {
-    stub.disturb(/jobs$/, "lose");
-    const job = await queue.put("orders", 1);
-    const [first, second] = stub.seen;
-    assert.deepEqual(second?.body, { ...first?.body, on_conflict: "keep" });
-    assert.equal(job.id, first?.body.id);
-    assert.equal((await queue.topic("orders")).ready, 1);
-  });
-
   it("keeps `replace` when it repeats a put", async () => {
     stub.disturb(/jobs$/, "lose");
     await queue.put("orders", 1, { id: "a", onConflict: "replace" });
@@ -46,18 +37,6 @@ describe("Queue", () => {
     await queue.put("orders", 1, { id: "a" });
     await assert.rejects(queue.put("orders", 2, { id: "a" }), { name: "Refused", code: "job_exists", state: "ready" });
     assert.equal(stub.seen.length, 2);
-  });
-
-  it("waits as long as an overloaded server asks for", async () => {
-    stub.disturb(/jobs$/, {
-      status: 503,
-      json: { code: "overloaded", applied: "no" },
-      headers: { "retry-after": "1" },
-    });
-    const start = performance.now();
-    await queue.put("orders", 1);
-    assert.ok(performance.now() - start >= 999);
-    assert.equal(stub.seen[1]?.body.on_conflict, undefined);
   });
 
   it("does not repeat a put into a full topic", async () => {
@@ -98,33 +77,11 @@ describe("Queue", () => {
     );
   });
 
-  it("splits batches of more than 1,000 puts, and repeats the one whose answer was lost", async () => {
-    stub.disturb(/batch/, "lose");
-    const results = await queue.putMany(Array.from({ length: 1001 }, () => ({ topic: "orders" })));
-    assert.ok(results.every(({ status }) => status === "fulfilled"));
-    const sizes = stub.requests(/batch/).map(({ body }) => (body.jobs as unknown[]).length);
-    assert.deepEqual(sizes, [1000, 1000, 1]);
-    assert.equal((await queue.topic("orders")).ready, 1001);
-  });
-
   it("halves a batch that is too large for the server", async () => {
     stub.disturb(/batch/, { status: 413, json: { code: "body_too_large", applied: "no" } });
     const results = await queue.putMany([{ topic: "orders" }, { topic: "orders" }, { topic: "orders" }]);
     assert.ok(results.every(({ status }) => status === "fulfilled"));
     assert.equal(stub.requests(/batch/).length, 3);
-  });
-
-  it("cancels jobs that no consumer has", async () => {
-    await queue.put("orders", 1, { id: "a", delay: 60 });
-    assert.deepEqual(await queue.cancel("a", { remember: "1h" }), { id: "a", state: "delayed" });
-    assert.equal(stub.seen[1]?.query.toString(), "state=delayed%2Cready&remember=3600000ms");
-    assert.equal(await queue.cancel("a"), null);
-  });
-
-  it("counts a job as cancelled that is gone after a lost answer", async () => {
-    await queue.put("orders", 1, { id: "a" });
-    stub.disturb(/a$/, "lose");
-    assert.deepEqual(await queue.cancel("a"), { id: "a", state: null });
   });
 
   it("returns jobs with dates, and null without a job", async () => {

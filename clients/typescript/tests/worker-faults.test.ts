@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { afterEach, beforeEach, describe, it } from "node:test";
-import { type Handler, JobLost, NotAllowed, Refused, UsageError } from "../src/index.js";
+import { JobLost, NotAllowed, Refused, UsageError } from "../src/index.js";
 import { Bench } from "./support/bench.js";
 import { event } from "./support/lines.js";
 
@@ -12,71 +12,26 @@ describe("a worker in trouble", () => {
   });
   afterEach(() => bench.stub.stop());
 
-  it("repeats a finish whose answer was lost", async () => {
-    bench.stub.disturb(/batch.finish/, "lose");
-    assert.equal(await bench.once(() => undefined), null);
-    assert.equal(bench.stub.requests(/batch.finish/).length, 2);
-    assert.deepEqual(bench.log.matching(/lost its reservation/), []);
-  });
-
-  it("logs a job that another consumer got before it was finished", async () => {
-    await bench.once(async () => {
-      bench.stub.fake.advance("2h");
-      await bench.pop();
-    });
-    assert.equal(bench.log.matching(/warn job a of orders lost its reservation before it was finished/).length, 1);
-  });
-
-  it("touches at a third of the TTR, and cancels the handler of a lost job without acknowledging it", async () => {
+  it("aborts the signal of a lost job with JobLost", async () => {
+    const started = event();
     const cancelled = event<unknown>();
-    bench.stub.disturb(/batch.touch/, { status: 503, json: { code: "overloaded", applied: "no" } });
-    const handler: Handler = (_, { signal }) =>
-      new Promise((_, reject) => {
+    await bench.queue.put("orders", 1, { ttr: 9, backoff: ["1h"] });
+    const one = bench.worker((_, { signal }) => {
+      started.happen();
+      return new Promise<void>((resolve) =>
         signal.addEventListener("abort", () => {
           cancelled.happen(signal.reason);
-          reject(signal.reason as Error);
-        });
-      });
-    await bench.queue.put("orders", 1, { id: "a", ttr: 9, backoff: ["1h"] });
-    const one = bench.worker(handler);
+          resolve();
+        }),
+      );
+    });
     const running = one.run();
-    await bench.log.line(/is available again/);
+    await started.happened;
     bench.stub.fake.advance("20s");
     assert.ok((await cancelled.happened) instanceof JobLost);
     one.stop();
     await running;
-    assert.ok(bench.stub.requests(/batch.touch/).length >= 3);
-    assert.deepEqual(bench.stub.requests(/batch.(finish|release|bury)/), []);
-    assert.equal(bench.log.matching(/job a of orders lost its reservation: .*its handler is cancelled/).length, 1);
-  });
-
-  it("cancels a handler when no touch succeeds within the TTR", async () => {
-    bench.stub.disturb(/batch.touch/, "cut", 1000);
-    await bench.queue.put("orders", 1, { ttr: 1, backoff: ["1h"] });
-    const one = bench.worker((_, { signal }) => new Promise((resolve) => signal.addEventListener("abort", resolve)));
-    const running = one.run();
-    await bench.log.line(/no touch succeeded within its TTR/);
-    one.stop();
-    await running;
-    assert.deepEqual(bench.stub.requests(/batch.(finish|release|bury)/), []);
-  });
-
-  it("survives a server that goes and returns, with one line for each", async () => {
-    const started = event();
-    const done = event();
-    const one = bench.worker(({ body }) => (body === "last" ? done.happen() : started.happen()));
-    await bench.queue.put("orders", "first");
-    const running = one.run();
-    await started.happened;
-    await bench.stub.stop();
-    await bench.log.line(/is unavailable/);
-    await bench.stub.listen();
-    await bench.log.line(/is available again/);
-    await bench.queue.put("orders", "last");
-    await done.happened;
-    one.stop();
-    await running;
-    assert.equal(bench.log.lines.length, 2, bench.log.lines.join("\n"));
+    assert.equal(bench.log.matching(/of orders lost its reservation: .*its handler is cancelled/).length, 1);
   });
 
   it("ends with an error that says what to do when the first pop is refused", async () => {

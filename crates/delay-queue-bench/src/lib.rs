@@ -110,6 +110,9 @@ impl Run {
     }
 
     async fn all_phases(&self, server: &Destination) -> Result<(), Failure> {
+        // A token without the right to purge would leave the jobs of the run behind.
+        let may_purge = Server::connect(server).await?.purge(&[&self.late_topic]).await;
+        may_purge.map_err(|cause| format!("failed to purge, as at the end of the run: {cause}"))?;
         if self.load.pending > 0 {
             let pending = (self.topics.as_slice(), self.load.pending);
             fill(self, server, pending, in_a_day()).await?;

@@ -1,11 +1,13 @@
 //! Bounded answers.
 
+use std::net::IpAddr;
+
 use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, Response, StatusCode, header::CONTENT_ENCODING};
 use http_body_util::BodyExt;
-use hyper::body::{Body, Incoming};
+use hyper::body::Incoming;
 
-use crate::{address::is_public, failure::Failure, stream::Peer, url::Target};
+use crate::{address::is_public, failure::Failure, url::Target};
 
 /// Answer to a request. Redirects are answers, too.
 #[derive(Clone, Debug)]
@@ -14,19 +16,22 @@ pub struct Answer {
     pub status: StatusCode,
     /// Headers, at most 64 KiB.
     pub headers: HeaderMap,
-    /// Body, or `None` if it was longer than allowed or broke off after the headers.
-    pub body: Option<Bytes>,
+    /// Body, or its beginning.
+    pub body: Bytes,
+    /// Whether the body is whole: it was not longer than allowed, and did not break off.
+    pub is_whole: bool,
     /// Whether the connected address is public.
     pub is_public: bool,
 }
 
 impl Answer {
-    /// Reads up to `limit` bytes of body. A longer body ends the connection (with HTTP/2, the
-    /// stream).
+    /// Reads up to `limit` bytes of the body of the answer from `peer`. A longer body ends the
+    /// connection.
     pub(crate) async fn read(
         response: Response<Incoming>,
         limit: usize,
         target: &Target,
+        peer: IpAddr,
     ) -> Result<Self, Failure> {
         let (head, body) = response.into_parts();
         let is_compressed = is_compressed(&head.headers);
@@ -35,10 +40,11 @@ impl Answer {
                 "{target} compressed its answer, though the request accepts none"
             )));
         }
-        let is_public = head.extensions.get::<Peer>().is_some_and(|peer| is_public(peer.0.ip()));
         // The status of another answer decides without its body.
-        let body = if is_compressed { None } else { read_body(body, limit).await };
-        Ok(Self { status: head.status, headers: head.headers, body, is_public })
+        let (body, is_whole) =
+            if is_compressed { Default::default() } else { read_body(body, limit).await };
+        let (status, headers) = (head.status, head.headers);
+        Ok(Self { status, headers, body, is_whole, is_public: is_public(peer) })
     }
 }
 
@@ -49,18 +55,18 @@ fn is_compressed(headers: &HeaderMap) -> bool {
     })
 }
 
-async fn read_body(mut body: Incoming, limit: usize) -> Option<Bytes> {
-    if body.size_hint().lower() > limit as u64 {
-        return None;
-    }
+/// Reads up to `limit` bytes, and returns whether they are the whole body.
+async fn read_body(mut body: Incoming, limit: usize) -> (Bytes, bool) {
     let mut read = BytesMut::new();
     while let Some(frame) = body.frame().await {
+        let Ok(frame) = frame else { return (read.freeze(), false) };
         // Trailers are dropped.
-        let Ok(data) = frame.ok()?.into_data() else { continue };
-        if data.len() > limit - read.len() {
-            return None;
+        let Ok(data) = frame.into_data() else { continue };
+        let fits = data.len().min(limit - read.len());
+        read.extend_from_slice(&data[..fits]);
+        if fits < data.len() {
+            return (read.freeze(), false);
         }
-        read.extend_from_slice(&data);
     }
-    Some(read.freeze())
+    (read.freeze(), true)
 }

@@ -4,31 +4,28 @@ use std::{fmt, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use http::{
-    HeaderMap, Method, Request,
+    HeaderMap, HeaderValue, Method, Request,
     header::{
         ACCEPT_ENCODING, CONNECTION, CONTENT_LENGTH, EXPECT, HOST, HeaderName, PROXY_AUTHORIZATION,
         TE, TRAILER, TRANSFER_ENCODING, UPGRADE,
     },
+    uri::{Authority, PathAndQuery},
 };
 use http_body_util::Full;
-use hyper_util::{
-    client::legacy::{self, connect::capture_connection},
-    rt::{TokioExecutor, TokioTimer},
-};
-use tokio::time::timeout;
+use tokio::{sync::Semaphore, time::timeout};
 
 use crate::{
     answer::Answer,
-    connect::{Connector, Dialer},
+    connect::Dialer,
+    connection::Connection,
     failure::Failure,
+    lookups::Lookups,
     options::{ClientError, Limits, Options},
+    pool::Pool,
     resolve::{Resolve, SystemResolver},
     tls::Tls,
-    url::TargetUrl,
+    url::{Target, TargetUrl},
 };
-
-/// Greatest size of an answer's headers. HTTP/1 reads bodies in pieces of the same size.
-const MAX_HEADERS: usize = 65_536;
 
 /// Headers that describe a connection or a body, and so are the client's own. Contradictions with
 /// it could hide a second request in the first.
@@ -47,11 +44,21 @@ const OWN_HEADERS: [HeaderName; 12] = [
     HeaderName::from_static("proxy-connection"),
 ];
 
+/// Names that one user of a client looks up at once; more wait.
+pub const MAX_OWN_LOOKUPS: usize = 8;
+
+/// Returns whether requests leave out a header, whatever its value, since the client sets its own.
+pub fn is_dropped(name: &str) -> bool {
+    OWN_HEADERS.iter().any(|own| name.eq_ignore_ascii_case(own.as_str()))
+}
+
 /// HTTP client for URLs that users chose. Clones share its connections.
 #[derive(Clone)]
 pub struct Client {
-    inner: legacy::Client<Connector, Full<Bytes>>,
+    pool: Arc<Pool>,
     dialer: Arc<Dialer>,
+    /// Places for look-ups of names.
+    own_lookups: Arc<Semaphore>,
 }
 
 impl fmt::Debug for Client {
@@ -88,22 +95,17 @@ impl Client {
         let Options { allowed, roots, proxy, connect_timeout } = options;
         let tls = Tls::new(roots.as_deref())?;
         let timeout = connect_timeout.min(Duration::from_secs(86_400));
-        let dialer = Arc::new(Dialer { allowed, resolver, proxy, tls, timeout });
-        let inner = legacy::Client::builder(TokioExecutor::new())
-            .timer(TokioTimer::new())
-            .pool_timer(TokioTimer::new())
-            .pool_idle_timeout(Duration::from_secs(30))
-            .pool_max_idle_per_host(64)
-            .retry_canceled_requests(true)
-            .http1_max_buf_size(MAX_HEADERS)
-            .http2_max_header_list_size(MAX_HEADERS as u32)
-            .http2_initial_stream_window_size(256 * 1024)
-            .http2_initial_connection_window_size(1024 * 1024)
-            // One dead connection would hold up all requests to its target.
-            .http2_keep_alive_interval(Duration::from_secs(20))
-            .http2_keep_alive_timeout(Duration::from_secs(10))
-            .build(Connector(dialer.clone()));
-        Ok(Self { inner, dialer })
+        let lookups = Arc::new(Lookups::new(resolver));
+        let dialer = Arc::new(Dialer { allowed, lookups, proxy, tls, timeout });
+        let own_lookups = Arc::new(Semaphore::new(MAX_OWN_LOOKUPS));
+        Ok(Self { pool: Arc::default(), dialer, own_lookups })
+    }
+
+    /// Returns a client for another user, which shares the connections. Each user may look up
+    /// [`MAX_OWN_LOOKUPS`] names at once, so that no user takes all places.
+    #[must_use]
+    pub fn for_user(&self) -> Self {
+        Self { own_lookups: Arc::new(Semaphore::new(MAX_OWN_LOOKUPS)), ..self.clone() }
     }
 
     /// Returns a text for the log if the platform's root certificates are missing or partly
@@ -128,26 +130,82 @@ impl Client {
         limits: Limits,
     ) -> Result<Answer, Failure> {
         url.check(&self.dialer.allowed).map_err(|refused| Failure::NotSent(refused.to_string()))?;
-        let mut request = Request::new(Full::new(body));
-        *request.method_mut() = Method::POST;
-        *request.uri_mut() = url.uri().clone();
-        *request.headers_mut() = headers;
-        for name in &OWN_HEADERS {
-            request.headers_mut().remove(name);
-        }
-        let connection = capture_connection(&mut request);
-        let exchange = async {
-            let response = self.inner.request(request).await;
-            let response = response.map_err(|error| Failure::of(&error, url.target()))?;
-            Answer::read(response, limits.answer_bytes, url.target()).await
-        };
+        let request = request(url, headers, body)?;
+        let mut is_connected = false;
+        let exchange = self.exchange(url.target(), request, limits.answer_bytes, &mut is_connected);
         match timeout(limits.timeout, exchange).await {
-            Ok(answer) => answer,
-            Err(_) => {
-                Err(timed_out(connection.connection_metadata().is_some(), url, limits.timeout))
+            Ok(Ok((answer, connection))) => {
+                self.keep(url.target(), connection, &answer).await;
+                Ok(answer)
+            }
+            Ok(Err(failure)) => Err(failure),
+            Err(_) => Err(timed_out(is_connected, url, limits.timeout)),
+        }
+    }
+
+    /// Sends a request on a kept connection or a new one. `is_connected` tells whether the endpoint
+    /// may have seen it. If a kept connection ends before the first byte of an answer, the endpoint
+    /// has probably closed it meanwhile: the request is repeated once, on a new connection.
+    async fn exchange(
+        &self,
+        target: &Target,
+        request: Request<Full<Bytes>>,
+        answer_bytes: usize,
+        is_connected: &mut bool,
+    ) -> Result<(Answer, Connection), Failure> {
+        let mut kept = self.pool.take(target);
+        loop {
+            let is_kept = kept.is_some();
+            let mut connection = match kept.take() {
+                Some(connection) => connection,
+                None => self.open(target).await?,
+            };
+            *is_connected = true;
+            match connection.send(request.clone()).await {
+                Ok(response) => {
+                    let peer = connection.peer.ip();
+                    let answer = Answer::read(response, answer_bytes, target, peer).await?;
+                    return Ok((answer, connection));
+                }
+                Err(unanswered) if is_kept && !unanswered.has_read => *is_connected = false,
+                Err(unanswered) => return Err(Failure::of(&unanswered, target)),
             }
         }
     }
+
+    async fn open(&self, target: &Target) -> Result<Connection, Failure> {
+        let stream = self.dialer.connect(target, &self.own_lookups).await;
+        let stream = stream.map_err(|error| Failure::NotSent(error.to_string()))?;
+        Connection::start(stream).await.map_err(|error| Failure::NotSent(error.to_string()))
+    }
+
+    /// Keeps the connection of an answer for later requests, if its end was read.
+    async fn keep(&self, target: &Target, mut connection: Connection, answer: &Answer) {
+        if answer.is_whole && connection.becomes_ready().await {
+            self.pool.put(target, connection, &answer.headers);
+        }
+    }
+}
+
+/// Returns the request in the form of HTTP/1.1: a path, and the host as a header.
+fn request(
+    url: &TargetUrl,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Result<Request<Full<Bytes>>, Failure> {
+    let invalid = |error: &dyn fmt::Display| Failure::NotSent(format!("{url} is invalid: {error}"));
+    let mut request = Request::new(Full::new(body));
+    *request.method_mut() = Method::POST;
+    let path = url.uri().path_and_query().map_or("/", PathAndQuery::as_str);
+    *request.uri_mut() = path.parse().map_err(|error| invalid(&error))?;
+    *request.headers_mut() = headers;
+    for name in &OWN_HEADERS {
+        request.headers_mut().remove(name);
+    }
+    let host = url.uri().authority().map_or("", Authority::as_str);
+    let host = HeaderValue::from_str(host).map_err(|error| invalid(&error))?;
+    request.headers_mut().insert(HOST, host);
+    Ok(request)
 }
 
 fn timed_out(is_connected: bool, url: &TargetUrl, limit: Duration) -> Failure {

@@ -1,28 +1,20 @@
-//! Connector: resolves, checks, connects to the checked addresses.
+//! Dialer: resolves, checks, connects to the checked addresses.
 
-use std::{
-    io,
-    net::SocketAddr,
-    pin::Pin,
-    sync::Arc,
-    task::{Context, Poll},
-    time::Duration,
-};
+use std::{io, net::SocketAddr, sync::Arc, time::Duration};
 
-use http::Uri;
-use hyper_util::rt::TokioIo;
 use tokio::{
     net::TcpStream,
+    sync::Semaphore,
     time::{Instant, timeout, timeout_at},
 };
-use tower_service::Service;
 
 use crate::{
     allowed::Allowed,
+    lookups::Lookups,
     proxy::ProxyUrl,
-    resolve::Resolve,
-    stream::{Io, Peer, Stream},
+    stream::{Io, Stream},
     tls::Tls,
+    url::Target,
 };
 
 mod error;
@@ -37,64 +29,54 @@ const MAX_TRIES: usize = 8;
 /// Settings of all connections.
 pub(crate) struct Dialer {
     pub(crate) allowed: Allowed,
-    pub(crate) resolver: Arc<dyn Resolve>,
+    pub(crate) lookups: Arc<Lookups>,
     pub(crate) proxy: Option<ProxyUrl>,
     pub(crate) tls: Tls,
     /// For resolution, all tries, the proxy and the TLS handshake together.
     pub(crate) timeout: Duration,
 }
 
-/// Connector for hyper's client.
-#[derive(Clone)]
-pub(crate) struct Connector(pub(crate) Arc<Dialer>);
-
-impl Service<Uri> for Connector {
-    type Response = TokioIo<Stream>;
-    type Error = ConnectError;
-    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, ConnectError>> + Send>>;
-
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), ConnectError>> {
-        Poll::Ready(Ok(()))
-    }
-
-    fn call(&mut self, uri: Uri) -> Self::Future {
-        let dialer = self.0.clone();
-        Box::pin(async move {
-            let host = uri.host().unwrap_or_default().trim_start_matches('[').trim_end_matches(']');
-            let is_https = uri.scheme_str() == Some("https");
-            let port = uri.port_u16().unwrap_or(if is_https { 443 } else { 80 });
-            let connecting = dialer.connect(host, port, is_https);
-            match timeout(dialer.timeout, connecting).await {
-                Ok(connected) => connected.map(TokioIo::new),
-                Err(_) => {
-                    Err(ConnectError::TimedOut { host: host.to_owned(), limit: dialer.timeout })
-                }
-            }
-        })
-    }
-}
-
 impl Dialer {
-    async fn connect(&self, host: &str, port: u16, is_https: bool) -> Result<Stream, ConnectError> {
-        let deadline = Instant::now() + self.timeout;
-        let addresses = self.addresses(host, port).await?;
-        let (io, address) = self.dial(host, addresses, deadline).await?;
-        let peer = Peer(address);
-        if !is_https {
-            return Ok(Stream { io, peer, is_h2: false });
+    /// Connects to a target within the timeout. `own` bounds the look-ups of the caller.
+    pub(crate) async fn connect(
+        &self,
+        target: &Target,
+        own: &Arc<Semaphore>,
+    ) -> Result<Stream, ConnectError> {
+        let host = target.host().to_owned();
+        match timeout(self.timeout, self.open_stream(target, own)).await {
+            Ok(connected) => connected,
+            Err(_) => Err(ConnectError::TimedOut { host, limit: self.timeout }),
         }
-        let secured = self.tls.connect(host, io).await;
-        let (io, is_h2) = secured.map_err(|source| ConnectError::Tls {
-            host: host.to_owned(),
-            address,
-            source,
-        })?;
-        Ok(Stream { io, peer, is_h2 })
+    }
+
+    async fn open_stream(
+        &self,
+        target: &Target,
+        own: &Arc<Semaphore>,
+    ) -> Result<Stream, ConnectError> {
+        let deadline = Instant::now() + self.timeout;
+        let host = target.host();
+        let addresses = self.addresses(host, target.port, own).await?;
+        let (mut io, peer) = self.dial(host, addresses, deadline, own).await?;
+        if target.is_https {
+            io = self.tls.connect(host, io).await.map_err(|source| ConnectError::Tls {
+                host: host.to_owned(),
+                address: peer,
+                source,
+            })?;
+        }
+        Ok(Stream { io, peer, traffic: Arc::default() })
     }
 
     /// Returns the addresses of a host if all are allowed, in the order of the tries.
-    async fn addresses(&self, host: &str, port: u16) -> Result<Vec<SocketAddr>, ConnectError> {
-        let found = self.resolve(host, port).await;
+    async fn addresses(
+        &self,
+        host: &str,
+        port: u16,
+        own: &Arc<Semaphore>,
+    ) -> Result<Vec<SocketAddr>, ConnectError> {
+        let found = self.resolve(host, port, own).await;
         let found =
             found.map_err(|source| ConnectError::Resolve { host: host.to_owned(), source })?;
         let found: Vec<_> = found.into_iter().map(canonical).collect();
@@ -106,10 +88,15 @@ impl Dialer {
         Ok(alternate(found))
     }
 
-    async fn resolve(&self, host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
+    async fn resolve(
+        &self,
+        host: &str,
+        port: u16,
+        own: &Arc<Semaphore>,
+    ) -> io::Result<Vec<SocketAddr>> {
         match host.parse() {
             Ok(literal) => Ok(vec![SocketAddr::new(literal, port)]),
-            Err(_) => self.resolver.resolve(host, port).await,
+            Err(_) => self.lookups.resolve(&(host.to_owned(), port), own).await,
         }
     }
 
@@ -119,6 +106,7 @@ impl Dialer {
         host: &str,
         addresses: Vec<SocketAddr>,
         deadline: Instant,
+        own: &Arc<Semaphore>,
     ) -> Result<(Box<dyn Io>, SocketAddr), ConnectError> {
         let mut failure = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
         let mut last = None;
@@ -126,7 +114,7 @@ impl Dialer {
         for address in addresses.into_iter().take(MAX_TRIES) {
             let now = Instant::now();
             let until = now + deadline.saturating_duration_since(now) / left;
-            match timeout_at(until, self.open(address)).await {
+            match timeout_at(until, self.open(address, own)).await {
                 Ok(Ok(io)) => return Ok((Box::new(io), address)),
                 Ok(Err(error)) => failure = error,
                 Err(_) => failure = io::ErrorKind::TimedOut.into(),
@@ -145,13 +133,13 @@ impl Dialer {
     }
 
     /// Connects to a checked address, through the proxy if there is one.
-    async fn open(&self, address: SocketAddr) -> io::Result<TcpStream> {
+    async fn open(&self, address: SocketAddr, own: &Arc<Semaphore>) -> io::Result<TcpStream> {
         let Some(proxy) = &self.proxy else {
             let tcp = TcpStream::connect(address).await?;
             tcp.set_nodelay(true)?;
             return Ok(tcp);
         };
-        let proxies = self.resolve(&proxy.host, proxy.port).await?;
+        let proxies = self.resolve(&proxy.host, proxy.port, own).await?;
         let mut tcp = TcpStream::connect(proxies.as_slice()).await?;
         tcp.set_nodelay(true)?;
         proxy.open(&mut tcp, address).await?;

@@ -2,9 +2,7 @@
 
 use std::error::Error;
 
-use hyper_util::client::legacy;
-
-use crate::{connect::ConnectError, url::Target};
+use crate::{connection::Unanswered, url::Target};
 
 /// Reason why there is no answer, with a text that names the host or the address.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -25,24 +23,17 @@ pub enum Failure {
 }
 
 impl Failure {
-    /// Classifies an error of hyper's client.
-    pub(crate) fn of(error: &legacy::Error, target: &Target) -> Self {
-        let source = error.source();
-        if let Some(connect) = source.and_then(|source| source.downcast_ref::<ConnectError>()) {
-            return Self::NotSent(connect.to_string());
-        }
-        let reason = innermost(error);
-        // Without a connection nothing was written. On one, hyper cancels a request only if it
-        // never took it up.
-        let is_canceled = source
-            .and_then(|source| source.downcast_ref::<hyper::Error>())
-            .is_some_and(hyper::Error::is_canceled);
-        if error.connect_info().is_none() || is_canceled {
-            return Self::NotSent(format!(
-                "{target} closed the connection before the request was sent: {reason}"
+    /// Classifies the end of a connection without an answer.
+    pub(crate) fn of(unanswered: &Unanswered, target: &Target) -> Self {
+        let reason = innermost(&unanswered.error);
+        if unanswered.has_written {
+            return Self::Lost(format!(
+                "{target} closed the connection or sent an invalid answer: {reason}"
             ));
         }
-        Self::Lost(format!("{target} closed the connection or sent an invalid answer: {reason}"))
+        Self::NotSent(format!(
+            "{target} closed the connection before the request was sent: {reason}"
+        ))
     }
 }
 

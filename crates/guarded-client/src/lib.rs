@@ -5,8 +5,11 @@ mod allowed;
 mod answer;
 mod client;
 mod connect;
+mod connection;
 mod failure;
+mod lookups;
 mod options;
+mod pool;
 mod proxy;
 mod resolve;
 mod stream;
@@ -17,7 +20,7 @@ pub use self::{
     address::{AddressClass, is_public},
     allowed::{Allowed, Refused},
     answer::Answer,
-    client::Client,
+    client::{Client, MAX_OWN_LOOKUPS, is_dropped},
     failure::Failure,
     options::{ClientError, Limits, Options},
     proxy::ProxyUrl,

@@ -14,8 +14,9 @@ pub type Resolving = Pin<Box<dyn Future<Output = io::Result<Vec<SocketAddr>>> + 
 
 /// Source of the addresses of names.
 pub trait Resolve: Send + Sync + 'static {
-    /// Resolves a name (never a literal address), once per connection. Connections go to the
-    /// returned ports.
+    /// Resolves a name (never a literal address). The client resolves each name once at a time, for
+    /// all connections that wait for it, and again for later ones; after a failure not for 5
+    /// seconds. Connections go to the returned ports.
     fn resolve(&self, host: &str, port: u16) -> Resolving;
 }
 

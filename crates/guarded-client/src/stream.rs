@@ -4,33 +4,33 @@ use std::{
     io,
     net::SocketAddr,
     pin::Pin,
-    task::{Context, Poll},
+    sync::{Arc, atomic::Ordering},
+    task::{Context, Poll, ready},
 };
 
-use hyper_util::client::legacy::connect::{Connected, Connection};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+use crate::connection::Traffic;
 
 /// TCP or TLS.
 pub(crate) trait Io: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Io for T {}
 
-/// Checked address that a connection leads to, behind a proxy if there is one.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Peer(pub(crate) SocketAddr);
-
 /// Established connection.
 pub(crate) struct Stream {
     pub(crate) io: Box<dyn Io>,
-    pub(crate) peer: Peer,
-    /// Whether the peers agreed on HTTP/2.
-    pub(crate) is_h2: bool,
+    /// Checked address that it leads to, behind a proxy if there is one.
+    pub(crate) peer: SocketAddr,
+    pub(crate) traffic: Arc<Traffic>,
 }
 
-impl Connection for Stream {
-    fn connected(&self) -> Connected {
-        let connected = Connected::new().extra(self.peer);
-        if self.is_h2 { connected.negotiated_h2() } else { connected }
+impl Stream {
+    fn written(&self, result: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
+        if matches!(result, Poll::Ready(Ok(1..))) {
+            self.traffic.has_written.store(true, Ordering::Relaxed);
+        }
+        result
     }
 }
 
@@ -40,7 +40,12 @@ impl AsyncRead for Stream {
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.io).poll_read(cx, buf)
+        let before = buf.filled().len();
+        ready!(Pin::new(&mut self.io).poll_read(cx, buf))?;
+        if buf.filled().len() > before {
+            self.traffic.has_read.store(true, Ordering::Relaxed);
+        }
+        Poll::Ready(Ok(()))
     }
 }
 
@@ -50,7 +55,8 @@ impl AsyncWrite for Stream {
         cx: &mut Context<'_>,
         buf: &[u8],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.io).poll_write(cx, buf)
+        let result = Pin::new(&mut self.io).poll_write(cx, buf);
+        self.written(result)
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -66,7 +72,8 @@ impl AsyncWrite for Stream {
         cx: &mut Context<'_>,
         bufs: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.io).poll_write_vectored(cx, bufs)
+        let result = Pin::new(&mut self.io).poll_write_vectored(cx, bufs);
+        self.written(result)
     }
 
     fn is_write_vectored(&self) -> bool {

@@ -50,19 +50,18 @@ impl Tls {
             .map_err(|error| ClientError::Tls(error.to_string()))?
             .with_root_certificates(roots)
             .with_no_client_auth();
-        config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+        // A server that speaks only HTTP/2 ends the handshake instead of answering with its frames.
+        config.alpn_protocols = vec![b"http/1.1".to_vec()];
         Ok(Self { connector: Arc::new(config).into(), warning })
     }
 
-    /// Performs the handshake, and returns whether the peers agreed on HTTP/2.
+    /// Performs the handshake.
     pub(crate) async fn connect(
         &self,
         host: &str,
         io: Box<dyn Io>,
-    ) -> std::io::Result<(Box<dyn Io>, bool)> {
+    ) -> std::io::Result<Box<dyn Io>> {
         let name = ServerName::try_from(host.to_owned()).map_err(std::io::Error::other)?;
-        let tls = self.connector.connect(name, io).await?;
-        let is_h2 = tls.get_ref().1.alpn_protocol() == Some(b"h2");
-        Ok((Box::new(tls), is_h2))
+        Ok(Box::new(self.connector.connect(name, io).await?))
     }
 }

@@ -28,10 +28,17 @@ pub struct TargetUrl {
 /// Scheme, host and port of a URL. Requests to the same target share a fate.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Target {
-    is_https: bool,
+    pub(crate) is_https: bool,
     /// Name, or literal address (in brackets if it is one of IPv6).
     host: String,
-    port: u16,
+    pub(crate) port: u16,
+}
+
+impl Target {
+    /// Returns the name, or the literal address without brackets.
+    pub(crate) fn host(&self) -> &str {
+        self.host.trim_start_matches('[').trim_end_matches(']')
+    }
 }
 
 impl fmt::Display for Target {

@@ -103,7 +103,7 @@ fn days_of_month(text: &str) -> Option<String> {
         return None;
     }
     if let Some(step) = step(text) {
-        return Some(format!("every {} day of the month", ordinal(step)));
+        return Some(format!("every {} day of the month from the 1st", ordinal(step)));
     }
     let (special, plain): (Vec<_>, Vec<_>) =
         text.split(',').partition(|entry| entry.contains(['L', 'W']));
@@ -120,7 +120,7 @@ fn days_of_month(text: &str) -> Option<String> {
 /// Describes the field of days of the week; `None` if it is a star.
 fn days_of_week(text: &str) -> Option<String> {
     const NTH: [&str; 5] = ["first", "second", "third", "fourth", "fifth"];
-    if text == "*" {
+    if matches!(text, "*" | "0-6" | "0-7" | "1-7") {
         return None;
     }
     let entry = |text: &str| {

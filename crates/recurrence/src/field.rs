@@ -47,6 +47,23 @@ impl Field {
         }
     }
 
+    /// Returns the largest value.
+    pub fn last(self) -> u32 {
+        match self {
+            Self::Second | Self::Minute => 59,
+            Self::Hour => 23,
+            Self::Day => 31,
+            Self::Month => 12,
+            Self::Weekday => 7,
+        }
+    }
+
+    /// Returns a step that exceeds the range of the field, as in `*/90`.
+    pub fn long_step(self, text: &str) -> Option<u32> {
+        let steps = text.split(',').filter_map(|entry| entry.split_once('/')?.1.parse().ok());
+        steps.into_iter().find(|step| *step > self.last())
+    }
+
     /// Returns whether the field consists of whole words, of which croner would read some in part
     /// (`1W5` as `1W`, `JANFEB` as `12`), or skip (`1,,2`).
     pub fn has_whole_words(self, text: &str) -> bool {
@@ -71,12 +88,12 @@ impl Field {
         }
         match self {
             Self::Day => {
-                matches!(word, "?" | "L" | "LW") || word.strip_suffix('W').is_some_and(is_number)
+                matches!(word, "L" | "LW") || word.strip_suffix('W').is_some_and(is_number)
             }
             Self::Month => MONTHS.contains(&word),
             Self::Weekday => {
                 let day = word.strip_suffix('L').unwrap_or(word);
-                word == "?" || WEEKDAYS.contains(&day) || is_number(day)
+                WEEKDAYS.contains(&day) || is_number(day)
             }
             _ => false,
         }

@@ -44,7 +44,13 @@ impl Line {
             ));
         }
         let (zone, rest) = zone_of(text)?;
+        if let Some(hint) = hint(rest) {
+            return Err(hint);
+        }
         let fields = fields_of(rest).ok_or_else(|| format!("{FORM}; got {}", quoted(text)))?;
+        if let Some(refusal) = long_step(&fields) {
+            return Err(refusal);
+        }
         let mut words = fields.each_ref().map(String::as_str);
         let weekday = format!("+{}", fields[5]);
         let [.., day, _, weekday_word] = &mut words;
@@ -103,6 +109,37 @@ fn fields_of(text: &str) -> Option<[String; 6]> {
     Some(fields.map(|field| if field == "?" { "*".to_owned() } else { field.to_owned() }))
 }
 
+/// Returns how to write what other programs write otherwise.
+fn hint(text: &str) -> Option<String> {
+    let (first, rest) = text.trim().split_once(char::is_whitespace)?;
+    if let Some(zone) = first.strip_prefix("TZ=") {
+        return Some(format!(
+            "must have {} instead of {}",
+            quoted(&format!("CRON_TZ={zone}")),
+            quoted(first)
+        ));
+    }
+    (first.eq_ignore_ascii_case("@every")).then(|| {
+        format!(
+            "has no @every: use the field `every` instead of `cron`, as in {{\"every\": {}}}",
+            quoted(rest.trim())
+        )
+    })
+}
+
+/// Refuses a step beyond the range of its field, which has one instant at most in each range.
+fn long_step(fields: &[String; 6]) -> Option<String> {
+    let mut all = Field::ALL.into_iter().zip(fields);
+    let (field, text, step) =
+        all.find_map(|(field, text)| field.long_step(text).map(|step| (field, text, step)))?;
+    let name = field.name();
+    Some(format!(
+        "has {} in its {name}, where a step of {step} never ends; for equal distances, use `every`, as in \
+         {{\"every\": \"90m\"}}",
+        quoted(text)
+    ))
+}
+
 fn has_whole_words(fields: &[String; 6]) -> bool {
     Field::ALL.into_iter().zip(fields).all(|(field, text)| field.has_whole_words(text))
 }
@@ -116,11 +153,16 @@ fn refusal(fields: &[String; 6]) -> Option<String> {
         !field.has_whole_words(text) || parsed(words).is_none()
     };
     let (field, text) = Field::ALL.into_iter().zip(fields).find(is_wrong)?;
+    let with_end = |(from, step): (&str, &str)| {
+        let is_number = !from.is_empty() && from.bytes().all(|byte| byte.is_ascii_digit());
+        is_number.then(|| format!("; for {} write {from}-{}/{step}", quoted(text), field.last()))
+    };
     Some(format!(
         "has {} in its {}; allowed are {}, in lists (1,5), ranges (1-5) and steps (*/5, 1-5/2), as in \
-         \"0 9 * * MON-FRI\"",
+         \"0 9 * * MON-FRI\"{}",
         quoted(text),
         field.name(),
-        field.allowed()
+        field.allowed(),
+        text.split_once('/').and_then(with_end).unwrap_or_default()
     ))
 }

@@ -4,7 +4,10 @@ use std::{sync::Arc, time::Duration};
 
 use jiff::Timestamp;
 
-use crate::{invalid::Invalid, rule::Rule};
+use crate::{
+    invalid::{Invalid, quoted},
+    rule::Rule,
+};
 
 /// Fields of a timing as a client sends them. Times are in Unix milliseconds.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -36,7 +39,7 @@ struct Inner {
 }
 
 impl Timing {
-    /// Parses the fields of a timing.
+    /// Parses the fields of a new timing.
     ///
     /// `now`, in Unix milliseconds, only decides whether a cron line has an instant within ten
     /// years of `now` and `start`. An instant after `end` counts, too.
@@ -44,7 +47,25 @@ impl Timing {
     /// # Errors
     /// The fields make no timing: `Invalid` names the field to change.
     pub fn parse(fields: &Fields, now: u64) -> Result<Self, Invalid> {
-        let rule = Rule::parse(fields, now)?;
+        let timing = Self::parse_known(fields)?;
+        if let Some(line) = &fields.cron
+            && timing.0.rule.next(now.max(timing.0.start.saturating_sub(1))).is_none()
+        {
+            let message = format!(
+                "must have an instant within the next ten years, as in \"0 0 29 2 *\"; {} has none",
+                quoted(line)
+            );
+            return Err(Invalid::new("cron", message));
+        }
+        Ok(timing)
+    }
+
+    /// Parses the fields of a timing that was valid once, whose last instant may have passed.
+    ///
+    /// # Errors
+    /// As in [`Timing::parse`], but a cron line needs no instant.
+    pub fn parse_known(fields: &Fields) -> Result<Self, Invalid> {
+        let rule = Rule::parse(fields)?;
         let start = fields.start.unwrap_or(0);
         if let (Some(start), Some(end)) = (fields.start, fields.end)
             && end <= start

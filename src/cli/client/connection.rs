@@ -135,9 +135,10 @@ impl Connection {
     }
 }
 
-/// Returns whether a variable names a server.
-pub fn has_variable() -> bool {
-    [URL_VARIABLE, CONTEXT_VARIABLE].into_iter().any(|name| variable(name).is_some())
+/// Returns whether a variable or the context in use names a server.
+pub fn has_default_server() -> bool {
+    let is_in_use = || Contexts::read().is_ok_and(|contexts| contexts.in_use.is_some());
+    [URL_VARIABLE, CONTEXT_VARIABLE].into_iter().any(|name| variable(name).is_some()) || is_in_use()
 }
 
 /// Returns the value of a variable, unless it is empty.

@@ -8,6 +8,8 @@ use std::{
 
 use serde::Deserialize;
 
+use crate::job::JobId;
+
 /// The exit codes, for `--help`.
 pub const EXIT_CODES: &str = "Exit codes: 0 done, 1 refused by the server, 2 wrong use, 3 nothing to pop, \
 4 server unreachable, 5 not allowed (token)";
@@ -24,9 +26,13 @@ pub struct Problem {
     pub code: String,
     #[serde(default)]
     pub detail: String,
-    pub field: Option<String>,
+    pub field: Option<Box<str>>,
+    /// State of the job that has the id, with `job_exists`.
+    pub state: Option<Box<str>>,
+    /// Topic of that job.
+    pub topic: Option<Box<str>>,
     /// `no` if nothing was changed, `unknown` if the request may have been applied.
-    pub applied: Option<String>,
+    pub applied: Option<Box<str>>,
 }
 
 /// Failure of a command.
@@ -48,7 +54,28 @@ pub enum Failure {
     Reported(String),
 }
 
+impl Problem {
+    /// Names the id of a refused put that another job has.
+    pub fn of_put(mut self, id: Option<&JobId>) -> Self {
+        if let ("job_exists", Some(id)) = (&*self.code, id) {
+            let state = self.state.as_ref().map(|state| format!(": {state}")).unwrap_or_default();
+            let topic = self.topic.as_ref().map(|topic| format!(", in topic {topic:?}"));
+            let topic = topic.unwrap_or_default();
+            self.detail = format!("job {id:?} exists already{state}{topic}");
+        }
+        self
+    }
+}
+
 impl Failure {
+    /// Names the id of a refused put that another job has.
+    pub fn of_put(self, id: Option<&JobId>) -> Self {
+        match self {
+            Self::Refused(problem) => Self::Refused(problem.of_put(id)),
+            other => other,
+        }
+    }
+
     /// Returns whether the same request may succeed later.
     pub fn is_temporary(&self) -> bool {
         match self {

@@ -26,7 +26,7 @@ use clap::Subcommand;
 
 use self::connection::Connected;
 pub use self::{
-    connection::{Connection, has_variable},
+    connection::{Connection, has_default_server},
     failure::{EXIT_CODES, Failure},
     http::{Client, Request},
     show::{Form, Output},

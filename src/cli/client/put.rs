@@ -101,8 +101,8 @@ impl Put {
             (None, Some(file)) => read(file)?,
         };
         let job = WithBody { job: &self.job, body: parse_json("the body", &body)? };
-        let answer = client.send(Request::post("/jobs").json(&job)?).await?;
-        client.output.one(&answer)
+        let answer = client.send(Request::post("/jobs").json(&job)?).await;
+        client.output.one(&answer.map_err(|failure| failure.of_put(self.job.id.as_ref()))?)
     }
 }
 

@@ -64,6 +64,10 @@ pub struct Work {
     /// to SIGKILL
     #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "10s")]
     grace: Millis,
+    /// Wait of a job whose command exits with 75 [default: as after the attempt before it, at least
+    /// 1 s]
+    #[arg(long, value_name = "DURATION", value_parser = duration, conflicts_with = "post")]
+    snooze: Option<Millis>,
     #[command(flatten)]
     post: post::Options,
     /// The command and its arguments

@@ -1,6 +1,5 @@
 //! A schedule as a line of an export, with its definition and state as stores keep them.
 
-use recurrence::Invalid;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, value::RawValue};
 
@@ -42,16 +41,20 @@ impl ScheduleLine {
 
     /// Checks the rules that every schedule in a store obeys.
     fn check(&self) -> Result<(), String> {
-        let Record { definition, paused, next, put_until, last } = &self.record;
+        let Record { definition, paused, next, put_until, sought_after, last, last_run, .. } =
+            &self.record;
         let timing = &definition.timing;
         let times = [
             ("next", *next),
             ("put_until", *put_until),
+            ("sought_after", *sought_after),
             ("anchor", timing.anchor),
             ("start", timing.start),
             ("end", timing.end),
-            ("instant", last.map(|last| last.instant)),
-            ("due_at", last.map(|last| last.due_at)),
+            ("instant", last.as_ref().map(|last| last.instant)),
+            ("due_at", last.as_ref().map(|last| last.due_at)),
+            ("instant", last_run.as_ref().map(|last| last.instant)),
+            ("due_at", last_run.as_ref().map(|last| last.due_at)),
         ];
         let times = times.map(|(name, time)| (name, time.map(UnixMillis::get)));
         check_at_most(UnixMillis::LAST.get(), &times)?;
@@ -63,9 +66,7 @@ impl ScheduleLine {
         if *paused && next.is_some() {
             return Err("a paused schedule must have no `next`".to_owned());
         }
-        // Whether a cron line has instants does not depend on the time from which they are counted.
-        let parsed = timing.parse(next.unwrap_or(UnixMillis::new(0)));
-        parsed.map(drop).map_err(|Invalid { field, message }| format!("`{field}` {message}"))
+        self.record.timing().map(drop)
     }
 }
 

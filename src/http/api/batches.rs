@@ -91,7 +91,7 @@ fn put(schemas: &mut Schemas) -> Operation {
     });
     of_many(schemas, on(Method::POST, batch::put), names, (&body, job), (&done, result))
         .needs(&[Scope::Put])
-        .refuses(&[Code::StoreFull])
+        .refuses(&[Code::StoreFull, Code::StoreUnsafe])
 }
 
 fn finish(schemas: &mut Schemas) -> Operation {

@@ -46,7 +46,8 @@ fn put(schemas: &mut Schemas) -> Operation {
         .with_header("Location", "The job's own route.", "/jobs/call:1")
         .gives(200, "`on_conflict` kept or replaced the job that has the id.", &placed, &answer)
         .with_header("Location", "The job's own route.", "/jobs/call:1")
-        .refuses(&[Code::JobExists, Code::JobReserved, Code::TopicFull, Code::StoreFull])
+        .refuses(&[Code::JobExists, Code::JobReserved, Code::TopicFull])
+        .refuses(&[Code::StoreFull, Code::StoreUnsafe])
 }
 
 /// Returns the schema of the answer to a put.

@@ -41,6 +41,9 @@ pub fn no_route(path: &str) -> String {
     let meant = suggest::nearest(path, filled.iter().map(|(path, _)| path.as_str()));
     let meant = filled.iter().find(|(path, _)| Some(path.as_str()) == meant);
     let instead = match meant {
+        Some((found, template)) if found == path => {
+            format!("{template} is on the address of `server.admin_listen`")
+        }
         Some((_, template)) => format!("did you mean {template}?"),
         None => {
             let first = |path: &&'static str| path.split('/').nth(1);
@@ -80,6 +83,8 @@ mod tests {
             let detail = no_route(path);
             assert!(detail.contains(&format!("did you mean {meant}")), "{path}: {detail}");
         }
+        let detail = no_route("/metrics");
+        assert!(detail.contains("/metrics is on the address of `server.admin_listen`"), "{detail}");
         let detail = no_route("/this/is/nowhere");
         assert!(detail.contains("routes begin with /access, /batch, "), "{detail}");
     }

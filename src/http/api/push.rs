@@ -35,7 +35,7 @@ fn example(state: &str) -> Value {
     json!({
         "topic": "callbacks", "url": "https://shop.example/hooks", "concurrency": 8, "rate": "100/s", "timeout": 10,
         "secret_count": 0, "headers": { "x-tenant": "7" }, "batch": { "max": 50, "linger": 0.5 },
-        "backoff": [5, 300], "state": state, "reason": (state == "paused").then_some("requested"), "in_flight": 0,
+        "backoff": [5, 300], "state": state, "reason": (state == "paused").then_some("requested"), "set_by": "shop", "in_flight": 0,
         "rates": { "delivered": 0.0, "failed": 0.0 }, "last_failures": [],
     })
 }

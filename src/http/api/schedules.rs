@@ -44,7 +44,7 @@ fn example(paused: bool) -> Value {
     json!({
         "name": "daily-report", "topic": "reports", "cron": "0 9 * * MON-FRI", "timezone": "Europe/Berlin",
         "jitter": 0, "overlap": "skip", "missed": "once", "body": { "report": "sales" }, "ttr": 600,
-        "description": "at 09:00, on Monday to Friday, Europe/Berlin", "paused": paused,
+        "description": "at 09:00, on Monday to Friday, Europe/Berlin", "set_by": "shop", "paused": paused,
         "next": ["2030-01-31T08:00:00.000Z", "2030-02-01T08:00:00.000Z"],
         "last": { "id": "daily-report:1895904000000", "due_at": "2030-01-30T08:00:00.000Z", "state": "finished" },
     })
@@ -72,6 +72,7 @@ fn get(schemas: &mut Schemas) -> Operation {
     let names = ("get_schedule", "Get a schedule");
     declare(schemas, on(Method::GET, schedules::get), SCHEDULE, names, READERS)
         .text("The schedule as it is set, its next instants, and its last job.")
+        .refuses(&[Code::MethodNotAllowed])
         .gives(200, "The schedule.", &schemas.answer::<ScheduleResponse>(), &example(false))
 }
 
@@ -96,12 +97,14 @@ fn put(schemas: &mut Schemas) -> Operation {
         .gives(200, "The schedule was replaced.", &answer, &example(false))
         .gives(201, "The schedule was created.", &answer, &example(false))
         .refuses(&[Code::ScheduleExists, Code::TooManySchedules, Code::StoreFull])
+        .refuses(&[Code::MethodNotAllowed])
 }
 
 fn delete(schemas: &mut Schemas) -> Operation {
     let names = ("delete_schedule", "Delete a schedule");
     declare(schemas, on(Method::DELETE, schedules::delete), SCHEDULE, names, &[Scope::Manage])
         .text("The jobs that it has put stay. Needs `put` for its topic too.")
+        .refuses(&[Code::MethodNotAllowed])
         .may_take_nothing()
         .done(204, "The schedule was deleted.")
 }
@@ -135,7 +138,7 @@ fn run(schemas: &mut Schemas) -> Operation {
         .may_take_nothing()
         .gives(201, "The job was put.", &schemas.answer::<TransitionResponse>(), &answer)
         .with_header("Location", "The path of the job.", "/jobs/daily-report:1895991234567")
-        .refuses(&[Code::TopicFull, Code::StoreFull, Code::Overloaded])
+        .refuses(&[Code::TopicFull, Code::StoreFull, Code::StoreUnsafe, Code::Overloaded])
 }
 
 fn preview(schemas: &mut Schemas) -> Operation {

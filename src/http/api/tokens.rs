@@ -77,9 +77,18 @@ fn revoke(schemas: &mut Schemas) -> Operation {
         "revoke_token",
         "Revoke a token",
     )
-    .text("Within a second, every server refuses the token.")
+    .text(
+        "Within a second, every server refuses the token. A token that has set pushes or schedules that are not paused \
+         is not revoked without `then`, since they would go on.",
+    )
     .in_path("name", &name, "The token's name.", "shop")
+    .in_query(
+        "then",
+        false,
+        &json!({ "type": "string", "enum": ["pause", "keep"] }),
+        "Whether the pushes and schedules that the token has set are paused or go on.",
+    )
     .may_take_nothing()
     .done(204, "The token is revoked.")
-    .refuses(&[Code::TokenNotFound])
+    .refuses(&[Code::TokenNotFound, Code::TokenInUse])
 }

@@ -133,7 +133,7 @@ impl Edge {
         permit.clone().map(|permit| extensions.insert(permit));
         let response = call(handler, request).await;
         drop(permit);
-        hold(&self.app.memory, &identity, is_read, response)
+        hold(&self.app.memory, &identity, is_read, response).await
     }
 }
 

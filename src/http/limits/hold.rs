@@ -6,6 +6,7 @@ use axum::response::{IntoResponse, Response};
 use hyper::body::Body as _;
 
 use super::{
+    delivery::refuse_answer,
     held::{Answer, Counted},
     memory::{Memory, Share},
     quotas::Caller,
@@ -27,7 +28,7 @@ pub struct Hold {
 }
 
 /// Counts an answer of known size until it is written, or replaces it with 503 `overloaded`.
-pub fn hold(
+pub async fn hold(
     memory: &Memory,
     identity: &Identity,
     is_read: bool,
@@ -44,7 +45,7 @@ pub fn hold(
     if !is_counted && share.grow(bytes).is_err() {
         memory.held().make_room(None, bytes);
         if may_refuse {
-            return Problem::overloaded().into_response();
+            return refuse_answer(response, Problem::overloaded()).await.into_response();
         }
         share.grow_beyond(bytes);
     }
@@ -53,7 +54,7 @@ pub fn hold(
         Ok(key) => Hold { memory: memory.clone(), key, _share: share },
         Err(caller) => {
             memory.held().make_room(Some(&caller), bytes);
-            return Problem::overloaded().into_response();
+            return refuse_answer(response, Problem::overloaded()).await.into_response();
         }
     };
     response.extensions_mut().insert(Arc::new(held));

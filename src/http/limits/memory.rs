@@ -4,13 +4,7 @@
 //! client has disconnected; an answer counts until it is written. A request that would exceed the
 //! limit is refused before anything is done.
 
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering},
-    },
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use axum::{
     Extension,
@@ -24,6 +18,7 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 
 use super::held::{Counted, Held};
 use crate::{
+    budget::Budget,
     http::{
         problem::{Code, Problem},
         wire::json,
@@ -53,8 +48,7 @@ const MAX_WAITING_PAGES: usize = 64;
 pub struct Memory(Arc<Inner>);
 
 struct Inner {
-    limit: usize,
-    used: AtomicUsize,
+    budget: Budget,
     pages: Semaphore,
     /// Permits for all requests that read a page or wait for a permit of `pages`.
     page_queue: Semaphore,
@@ -68,26 +62,25 @@ pub struct Share {
 }
 
 impl Memory {
-    /// Limits requests and answers to `limit` bytes (`limits.memory_bytes`).
-    pub fn new(limit: usize) -> Self {
+    /// Limits requests and answers to a budget (`limits.memory_bytes`).
+    pub fn new(budget: Budget) -> Self {
         let pages = Semaphore::new(MAX_PAGES);
         let page_queue = Semaphore::new(MAX_PAGES + MAX_WAITING_PAGES);
-        let (used, held) = (AtomicUsize::new(0), Held::default());
-        Self(Arc::new(Inner { limit, used, pages, page_queue, held }))
+        Self(Arc::new(Inner { budget, pages, page_queue, held: Held::default() }))
     }
 
     pub fn register(&self, registry: &mut Registry) {
-        let help = "Bytes of limits.memory_bytes that requests and answers hold.";
+        let help = "Bytes of limits.memory_bytes that requests, answers and pushed jobs hold.";
         let memory = self.clone();
         gauge(registry, "memory_bytes", help, move || memory.used());
     }
 
     pub fn used(&self) -> usize {
-        self.0.used.load(Ordering::Relaxed)
+        self.0.budget.used()
     }
 
     pub fn limit(&self) -> usize {
-        self.0.limit
+        self.0.budget.limit()
     }
 
     pub fn held(&self) -> &Held {
@@ -100,7 +93,7 @@ impl Memory {
 
     /// Checks that more than an eighth of the memory is free, for a request with a large answer.
     pub fn has_room(&self) -> Result<(), Problem> {
-        match self.used() < self.0.limit / 8 * 7 {
+        match self.used() < self.limit() / 8 * 7 {
             true => Ok(()),
             false => Err(Problem::overloaded()),
         }
@@ -109,7 +102,7 @@ impl Memory {
     /// Does the same as [`Self::has_room`], but first closes connections of slow readers, if
     /// necessary, and waits for their memory.
     pub async fn free_room(&self) -> Result<(), Problem> {
-        if self.has_room().is_err() && self.held().make_room(None, self.0.limit / 8) {
+        if self.has_room().is_err() && self.held().make_room(None, self.limit() / 8) {
             for _ in 0..ROOM_CHECKS {
                 tokio::time::sleep(ROOM_PAUSE).await;
                 if self.has_room().is_ok() {
@@ -129,7 +122,7 @@ impl Memory {
     /// Returns the approximate maximum size of the bodies of one pop, in bytes, which leaves room
     /// for other requests.
     pub fn max_pop_bytes(&self) -> usize {
-        self.0.limit / 8
+        self.limit() / 8
     }
 
     /// Waits for permission to read a page of jobs, whose size is unknown until it is read.
@@ -167,22 +160,19 @@ impl Share {
     /// # Errors
     /// 503 `overloaded`: there is not enough memory.
     pub fn grow(&mut self, bytes: usize) -> Result<(), Problem> {
-        let Inner { limit, used, .. } = &*self.memory.0;
-        let limit = if self.bytes + bytes <= SMALL { *limit } else { limit / 8 * 7 };
-        let fits = |used: usize| Some(used + bytes).filter(|&used| used <= limit);
-        match used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fits) {
-            Ok(_) => {
-                self.bytes += bytes;
-                Ok(())
-            }
-            Err(_) => Err(Problem::overloaded()),
+        let limit = self.memory.limit();
+        let most = if self.bytes + bytes <= SMALL { limit } else { limit / 8 * 7 };
+        if !self.memory.0.budget.take(bytes, most) {
+            return Err(Problem::overloaded());
         }
+        self.bytes += bytes;
+        Ok(())
     }
 
     /// Adds `bytes` to the share, even beyond the limit. Use it for the answer to a request that
     /// has changed jobs, since this answer must not be refused.
     pub fn grow_beyond(&mut self, bytes: usize) {
-        self.memory.0.used.fetch_add(bytes, Ordering::Relaxed);
+        self.memory.0.budget.take_beyond(bytes);
         self.bytes += bytes;
     }
 
@@ -205,7 +195,7 @@ impl Share {
 
 impl Drop for Share {
     fn drop(&mut self) {
-        self.memory.0.used.fetch_sub(self.bytes, Ordering::Relaxed);
+        self.memory.0.budget.give_back(self.bytes);
     }
 }
 

@@ -1,5 +1,6 @@
 //! Limits of requests and callers. Those of topics and of the store are in `queue/capacity.rs`.
 
+pub mod delivery;
 pub mod held;
 pub mod hold;
 pub mod in_flight;

@@ -49,17 +49,23 @@ impl Caller {
     }
 }
 
-/// Waiting pops and recent puts of all callers.
+/// Maximum number of tests of pushes that one caller has under way. The server has more in all, so
+/// that tests of slow endpoints hold up no other caller.
+const MAX_TESTS: usize = 4;
+
+/// Waiting pops, tests and recent puts of all callers.
 #[derive(Clone)]
 pub struct Quotas {
     waiting: KeyedLimit<Caller>,
+    tests: KeyedLimit<Caller>,
     puts: Option<Arc<Rate>>,
 }
 
 impl Quotas {
     pub fn new(limits: &Limits) -> Self {
         let puts = limits.puts_per_second.map(|rate| Arc::new(Rate::new(rate)));
-        Self { waiting: KeyedLimit::new(limits.waiting_pops), puts }
+        let waiting = KeyedLimit::new(limits.waiting_pops);
+        Self { waiting, tests: KeyedLimit::new(MAX_TESTS), puts }
     }
 
     /// Takes a permit for a pop, or a GET of a job, that waits.
@@ -69,6 +75,15 @@ impl Quotas {
     pub fn wait(&self, caller: Caller) -> Result<KeyPermit<Caller>, Problem> {
         let detail = "too many requests of this caller are waiting (limits.waiting_pops)";
         self.waiting.take(caller).ok_or_else(|| too_many(detail))
+    }
+
+    /// Takes a permit for a test of a push.
+    ///
+    /// # Errors
+    /// 429 `too_many_requests`: the caller has [`MAX_TESTS`] already.
+    pub fn test(&self, caller: Caller) -> Result<KeyPermit<Caller>, Problem> {
+        let detail = format!("{MAX_TESTS} test requests of this caller are under way");
+        self.tests.take(caller).ok_or_else(|| too_many(&detail))
     }
 
     /// Counts puts of `jobs` jobs.

@@ -75,6 +75,8 @@ codes! {
         "a schedule of a topic that the token may not manage has this name",
     TokenExists = CONFLICT "token_exists":
         "a token has this name",
+    TokenInUse = CONFLICT "token_in_use":
+        "the token has set pushes or schedules, which `detail` names; `then` says what happens to them",
     BodyTooLarge = PAYLOAD_TOO_LARGE "body_too_large":
         "the job's body or the request exceeds a limit, which `detail` names",
     ResultTooLarge = PAYLOAD_TOO_LARGE "result_too_large":
@@ -109,6 +111,8 @@ codes! {
         "the store does not answer; retry the request after `Retry-After`",
     StoreReplaced = SERVICE_UNAVAILABLE "store_replaced":
         "the store's files or its Redis were emptied or replaced: an operator must act",
+    StoreUnsafe = SERVICE_UNAVAILABLE "store_unsafe":
+        "the settings of Redis may lose jobs (see the log): puts are refused, all else works",
     Overloaded = SERVICE_UNAVAILABLE "overloaded":
         "memory, requests in flight or pages of jobs are at their limit, which `detail` names",
     ShuttingDown = SERVICE_UNAVAILABLE "shutting_down":

@@ -232,7 +232,8 @@ impl From<Refusal> for Problem {
             },
             Refusal::NoRoom => Self::new(
                 Code::StoreFull,
-                "the store has no room for the new body; release the job without `body`",
+                "the store has no room for this change; a release without `body` and a change that \
+                 makes nothing longer still work",
             ),
             Refusal::DueTooFar => Self::field("due_at", "must be at most ten years ahead"),
             Refusal::Damaged => Self::damaged(),
@@ -282,6 +283,11 @@ impl From<StoreError> for Problem {
             (StoreError::Full { .. }, _) => Self::new(
                 Code::StoreFull,
                 "the store has no room for more jobs; finishing and deleting still work",
+            ),
+            (StoreError::Unsafe { .. }, _) => Self::new(
+                Code::StoreUnsafe,
+                "the settings of Redis may lose jobs, so puts are refused until an operator changes them; \
+                 the log names the setting; finishing and deleting still work",
             ),
             (StoreError::Replaced { .. }, _) => Self::new(
                 Code::StoreReplaced,

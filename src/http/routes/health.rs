@@ -31,7 +31,7 @@ pub struct Ready {
     #[schemars(with = "types::Health")]
     status: &'static str,
     /// Why the server is degraded: `buckets_unavailable`, `buckets_replaced`, `store_full`,
-    /// `writes_refused`, `clock_jumped`, `jobs_unreadable`.
+    /// `writes_refused`, `store_unsafe`, `clock_jumped`, `jobs_unreadable`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     reasons: Vec<&'static str>,
     /// Numbers of unavailable buckets. Absent if there are none.
@@ -90,6 +90,7 @@ pub async fn readyz(State(app): State<App>) -> Result<Json<Ready>, Problem> {
         replaced,
         store_full,
         writes_refused,
+        store_unsafe,
         clock_jumped,
         jobs_unreadable,
     } = checked?;
@@ -98,6 +99,7 @@ pub async fn readyz(State(app): State<App>) -> Result<Json<Ready>, Problem> {
         ("buckets_replaced", !replaced.is_empty()),
         ("store_full", store_full),
         ("writes_refused", writes_refused),
+        ("store_unsafe", store_unsafe),
         ("clock_jumped", clock_jumped),
         ("jobs_unreadable", jobs_unreadable),
     ];

@@ -11,5 +11,6 @@ pub mod pop;
 pub mod push;
 pub mod schedules;
 pub mod store;
+mod token_uses;
 pub mod tokens;
 pub mod topics;

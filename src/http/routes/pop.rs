@@ -1,7 +1,5 @@
 //! Route that pops jobs.
 
-use std::sync::{Arc, Mutex};
-
 use axum::{
     Extension,
     body::{Body, Bytes},
@@ -18,7 +16,13 @@ use crate::{
         app::App,
         client::identity::Identity,
         extract::{content::Content, input::PathTopics, parse::parse_or_default, query::Query},
-        limits::{held::Counted, in_flight::InFlightPermit, memory::Memory, quotas::Caller},
+        limits::{
+            delivery::{Delivery, refuse},
+            held::Counted,
+            in_flight::InFlightPermit,
+            memory::Memory,
+            quotas::Caller,
+        },
         problem::Problem,
         wire::{PopOptions, PoppedJobs, PoppedResponse},
     },
@@ -48,9 +52,11 @@ pub async fn pop(
     }
     let mut delivery = app.queue.pop(pop).await?;
     drop(waiting);
-    // On an error, dropping the delivery gives its jobs back.
-    identity.check()?;
-    let json = text(&app.memory, &mut delivery, &app.queue.reservation_key())?;
+    let key = app.queue.reservation_key();
+    let json = match identity.check().and_then(|()| text(&app.memory, &mut delivery, &key)) {
+        Ok(json) => json,
+        Err(problem) => return Err(refuse(delivery, problem).await),
+    };
     for job in delivery.jobs() {
         tracing::debug!(target: traces::TARGET, id = %job.id, topic = %job.topic, "popped");
         job.policy.traceparent.into_iter().for_each(traces::follows);
@@ -94,22 +100,4 @@ pub fn options(uri: &Uri, content: &[u8], topics: Vec<Topic>) -> Result<Pop, Pro
     };
     query.reject_unknown()?;
     parse_or_default::<PopOptions>(content)?.or(in_query)?.valid(topics)
-}
-
-/// The jobs of an answer, in its extensions. They belong to the client as soon as the first bytes
-/// of the answer are taken for writing. If the answer is dropped before, the jobs are given back.
-#[derive(Clone)]
-pub struct Delivery(Arc<Mutex<Option<PendingDelivery>>>);
-
-impl Delivery {
-    /// Creates the delivery. Dropping its last clone gives the jobs back, unless `keep` was called.
-    pub fn new(pending: PendingDelivery) -> Self {
-        Self(Arc::new(Mutex::new(Some(pending))))
-    }
-
-    /// Leaves the jobs to the client.
-    pub fn keep(&self) {
-        let pending = self.0.lock().expect("no thread panics while holding this lock").take();
-        pending.map(PendingDelivery::keep);
-    }
 }

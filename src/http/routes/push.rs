@@ -14,6 +14,7 @@ use crate::{
             input::{NoQuery, PathTopic},
             parse::{no_body, parse},
         },
+        limits::quotas::Caller,
         problem::{Code, Problem},
         wire::{PushResponse, PutPush, TestResponse, json::Json},
     },
@@ -41,10 +42,11 @@ pub async fn put(
 ) -> Result<(StatusCode, AuditDetail, Json<PushResponse>), Problem> {
     identity.may(&topic)?;
     let new = parse::<PutPush>(&content, "")?.valid(&topic, |url| app.pushes.check_url(url))?;
+    let set_by = identity.name().map(ToString::to_string);
     let mut status = StatusCode::OK;
     let set = app.queue.change_push(&topic, |old| {
         status = if old.is_some() { StatusCode::OK } else { StatusCode::CREATED };
-        new.replacing(old).map(Some)
+        new.replacing(old, set_by.clone()).map(Some)
     });
     let push = set.await?.ok_or_else(Problem::internal)?;
     Ok((status, AuditDetail(new.audited()), shown(&app, &identity, topic, &push)))
@@ -105,6 +107,7 @@ pub async fn test(
     identity.may(&topic)?;
     no_body(&content)?;
     let push = push_of(&app, &topic)?;
+    let _test = app.quotas.test(Caller::of(&identity))?;
     let tested = app.pushes.test(&topic, &push).await.ok_or_else(|| {
         let detail = format!("{MAX_TESTS} test requests are under way; try again later");
         Problem::new(Code::TooManyRequests, detail)

@@ -19,12 +19,12 @@ use crate::{
         limits::quotas::Caller,
         problem::{Code, Problem},
         wire::{
-            PreviewResponse, PreviewSchedule, PutSchedule, ScheduleResponse, SchedulesPage,
+            Hidden, PreviewResponse, PreviewSchedule, PutSchedule, ScheduleResponse, SchedulesPage,
             TransitionResponse, json::Json,
         },
     },
     job::{ScheduleName, Topic, UnixMillis},
-    schedules::{Record, ScheduleError},
+    schedules::{Definition, Record, ScheduleError, Shown},
     store::SchedulePage,
 };
 
@@ -86,7 +86,7 @@ pub async fn list(
     }
     let cursor = after.map(|name| name.to_string());
     let shown = app.schedules.show(found, app.schedules.now().await?).await;
-    let schedules = shown.into_iter().map(ScheduleResponse::from).collect();
+    let schedules = shown.into_iter().map(|shown| seen_by(&identity, shown)).collect();
     Ok(Json(SchedulesPage { schedules, cursor }))
 }
 
@@ -97,7 +97,7 @@ pub async fn get(
     _: NoQuery,
 ) -> Result<Json<ScheduleResponse>, Problem> {
     let record = reachable(&app, &identity, &name).await?;
-    shown(&app, name, (Some(record), app.schedules.now().await?)).await
+    shown(&app, &identity, name, (Some(record), app.schedules.now().await?)).await
 }
 
 pub async fn put(
@@ -107,9 +107,12 @@ pub async fn put(
     _: NoQuery,
     Content(content): Content,
 ) -> Result<(StatusCode, AuditDetail, Json<ScheduleResponse>), Problem> {
-    let definition = parse::<PutSchedule>(&content, "")?.valid(&name, app.limits)?;
+    let request = parse::<PutSchedule>(&content, "")?;
+    let kept = request.kept()?;
+    let definition = request.valid(&name, app.limits)?;
     may_set(&identity, &definition.topic)?;
     let topics = identity.topics()?;
+    let set_by = identity.name().map(ToString::to_string);
     let mut status = StatusCode::OK;
     let set = app.schedules.change(&name, |old, now| {
         status = if matches!(old, Ok(None)) { StatusCode::CREATED } else { StatusCode::OK };
@@ -127,23 +130,16 @@ pub async fn put(
         if let Some(old) = &old {
             may_set(&identity, &old.definition.topic)?;
         }
-        let timing = definition.timing.parse(now).map_err(Problem::from)?;
-        let paused = old.as_ref().is_some_and(|old| old.paused);
-        let (put_until, last) = old.as_ref().map_or((None, None), |old| (old.put_until, old.last));
-        let definition = definition.clone();
-        let mut record = Record { definition, paused, next: None, put_until, last };
-        if !paused {
-            let kept = old.filter(|old| old.definition.timing == record.definition.timing);
-            record.next = match kept {
-                Some(kept) => kept.next,
-                None => record.first_after(&timing, now),
-            };
+        let mut new = definition.clone();
+        if !kept.is_empty() {
+            keep(&identity, old.as_ref(), &kept, &mut new)?;
         }
-        Ok(Some(record))
+        let record = Record::set(old, new, now).map_err(Problem::from)?;
+        Ok(Some(Record { set_by: set_by.clone(), ..record }))
     });
     let record = set.await?;
     let detail = AuditDetail(format!("schedule of the topic {} set", definition.topic));
-    Ok((status, detail, shown(&app, name, record).await?))
+    Ok((status, detail, shown(&app, &identity, name, record).await?))
 }
 
 pub async fn delete(
@@ -175,7 +171,7 @@ pub async fn pause(
     no_body(&content)?;
     let paused = |record, _| Ok(Some(Record { paused: true, next: None, ..record }));
     let record = change(&app, &identity, &name, paused).await?;
-    Ok((AuditDetail("schedule paused".to_owned()), shown(&app, name, record).await?))
+    Ok((AuditDetail("schedule paused".to_owned()), shown(&app, &identity, name, record).await?))
 }
 
 /// Ends a pause: the schedule continues with the first instant after now.
@@ -191,12 +187,11 @@ pub async fn resume(
         if !record.paused {
             return Ok(Some(record));
         }
-        let timing = record.definition.timing.parse(now).map_err(Problem::from)?;
-        let next = record.first_after(&timing, now);
-        Ok(Some(Record { paused: false, next, ..record }))
+        let timing = record.definition.timing.parse_known().map_err(Problem::from)?;
+        Ok(Some(Record { paused: false, ..record }.restarted(&timing, now)))
     };
     let record = change(&app, &identity, &name, resumed).await?;
-    Ok((AuditDetail("schedule resumed".to_owned()), shown(&app, name, record).await?))
+    Ok((AuditDetail("schedule resumed".to_owned()), shown(&app, &identity, name, record).await?))
 }
 
 /// Puts a job now, also while the schedule is paused.
@@ -268,6 +263,28 @@ async fn reachable(app: &App, identity: &Identity, name: &ScheduleName) -> Resul
     }
 }
 
+/// Copies fields from the stored definition. A caller that may not read them must not get them by
+/// another topic.
+fn keep(
+    identity: &Identity,
+    old: Option<&Record>,
+    fields: &[Hidden],
+    new: &mut Definition,
+) -> Result<(), Problem> {
+    let Some(Record { definition: old, .. }) = old else {
+        return Err(Problem::field("hidden", "must be left out, since there is no schedule yet"));
+    };
+    if old.topic != new.topic && !identity.readable().allows(&old.topic) {
+        let detail = format!(
+            "must stay {:?}, since `hidden` keeps what the token may not read in this topic",
+            old.topic
+        );
+        return Err(Problem::field("topic", detail));
+    }
+    fields.iter().for_each(|field| field.keep(old, new));
+    Ok(())
+}
+
 /// Checks that the caller may set a schedule that puts jobs into this topic.
 fn may_set(identity: &Identity, topic: &Topic) -> Result<(), Problem> {
     identity.may(topic)?;
@@ -283,10 +300,18 @@ fn may_set_all(identity: &Identity) -> Result<(), Problem> {
 /// Shows a schedule that was read or changed at this time.
 async fn shown(
     app: &App,
+    identity: &Identity,
     name: ScheduleName,
     (record, now): (Option<Record>, UnixMillis),
 ) -> Result<Json<ScheduleResponse>, Problem> {
     let records = record.into_iter().map(|record| (name.clone(), record)).collect();
     let shown = app.schedules.show(records, now).await.pop();
-    Ok(Json(shown.ok_or_else(Problem::internal)?.into()))
+    Ok(Json(seen_by(identity, shown.ok_or_else(Problem::internal)?)))
+}
+
+/// Shows a schedule to a caller: without its content if the token may not read its topic.
+fn seen_by(identity: &Identity, shown: Shown) -> ScheduleResponse {
+    let may_read = identity.readable().allows(&shown.record.definition.topic);
+    let response = ScheduleResponse::from(shown);
+    if may_read { response } else { response.without_content() }
 }

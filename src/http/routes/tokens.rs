@@ -1,9 +1,13 @@
 //! Routes of access tokens; they need the scope `admin`.
 
-use axum::{extract::State, http::StatusCode};
+use axum::{
+    extract::State,
+    http::{StatusCode, Uri},
+};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::token_uses::TokenUses;
 use crate::{
     access::{Scopes, ScopesError, Token, TokenError, TokenName, UnreadableToken},
     http::{
@@ -14,6 +18,7 @@ use crate::{
             content::Content,
             input::{NoQuery, PathToken},
             parse::{no_body, parse},
+            query::Query,
         },
         problem::{Code, Problem},
         wire::json::Json,
@@ -118,14 +123,47 @@ pub async fn revoke(
     State(app): State<App>,
     identity: Identity,
     PathToken(name): PathToken,
-    _: NoQuery,
+    uri: Uri,
     Content(content): Content,
 ) -> Result<(StatusCode, AuditDetail, ()), Problem> {
     identity.topics()?;
+    let mut query = Query::new(&uri);
+    let then = query.text("then")?.map(|text| Then::parse(&text)).transpose()?;
+    query.reject_unknown()?;
     no_body(&content)?;
+    let known = app.tokens.list().await?;
+    let is_known = known.0.iter().any(|token| token.name == name);
+    if is_known && then != Some(Then::Keep) {
+        let uses = TokenUses::find(&app, &name).await?;
+        match then {
+            Some(_) => uses.pause(&app, &name).await?,
+            None => uses.refuse(&name)?,
+        }
+    }
     let detail = AuditDetail(format!("token {name} revoked"));
-    app.tokens.revoke(name).await?;
+    app.tokens.revoke(name.clone()).await?;
+    if then == Some(Then::Pause) {
+        // The token may have set some while it was being revoked.
+        TokenUses::find(&app, &name).await?.pause(&app, &name).await?;
+    }
     Ok((StatusCode::NO_CONTENT, detail, ()))
+}
+
+/// Treatment of the pushes and schedules of a revoked token.
+#[derive(Clone, Copy, PartialEq)]
+enum Then {
+    Pause,
+    Keep,
+}
+
+impl Then {
+    fn parse(text: &str) -> Result<Self, Problem> {
+        match text {
+            "pause" => Ok(Self::Pause),
+            "keep" => Ok(Self::Keep),
+            other => Err(Problem::field("then", format!("must be pause or keep, got {other:?}"))),
+        }
+    }
 }
 
 impl From<TokenError> for Problem {

@@ -1,10 +1,11 @@
 //! Schemas of the values of a push.
 
-use schemars::json_schema;
+use schemars::{Schema, json_schema};
 
 use super::types::duration;
 use crate::job::{
-    MAX_PUSH_LINGER, MAX_PUSH_TIMEOUT, MAX_PUSH_URL_BYTES, MIN_PUSH_TIMEOUT, Millis, Rate,
+    MAX_HEADERS, MAX_PUSH_LINGER, MAX_PUSH_TIMEOUT, MAX_PUSH_URL_BYTES, MIN_PUSH_TIMEOUT, Millis,
+    Rate,
 };
 
 /// URL of a push.
@@ -27,6 +28,20 @@ schemas! {
         "type": "string", "pattern": "^(?!0+/)(0?[0-9]{1,6}|1000000)/[smh]$",
     });
     SecretText => |_| json_schema!({ "type": "string", "pattern": secret() });
+}
+
+/// Returns the schema of the headers of a push: as those of a job, and values may be secret.
+pub fn headers() -> Schema {
+    let value = json_schema!({ "type": "string", "pattern": r"^[\t -~]*$" });
+    let secret = json_schema!({
+        "type": "object", "properties": { "secret": value }, "required": ["secret"],
+        "additionalProperties": false,
+    });
+    json_schema!({
+        "type": "object", "maxProperties": MAX_HEADERS,
+        "propertyNames": { "pattern": r"^[!#$%&'*+.^_`|~0-9A-Za-z-]+$" },
+        "additionalProperties": { "anyOf": [value, secret] },
+    })
 }
 
 /// Returns the pattern of a secret: the base64 of 24 to 64 bytes, whose unused bits are zero.

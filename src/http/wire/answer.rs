@@ -48,6 +48,7 @@ impl TransitionResponse {
 
     pub fn placed(id: JobId, topic: Topic, placed: Placed) -> Self {
         let (state, due_at) = (Some(placed.state), Some(placed.due_at));
+        let topic = placed.moved_to.unwrap_or(topic);
         Self { topic: Some(topic), state, due_at, ..Self::of(id) }
     }
 

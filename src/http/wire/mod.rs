@@ -29,7 +29,7 @@ pub use self::{
     push::PutPush,
     push_answer::{PushResponse, TargetResponse, TestResponse},
     put::PutJob,
-    schedule::{MAX_CRON_BYTES, PreviewSchedule, PutSchedule},
+    schedule::{Hidden, MAX_CRON_BYTES, PreviewSchedule, PutSchedule},
     schedule_answer::{PreviewResponse, ScheduleResponse, SchedulesPage},
     topic::{PauseTopic, PutTopic},
     topic_answer::{DueCounts, Kicked, Paused, Purged, TopicResponse, TopicsPage},

@@ -1,11 +1,13 @@
 //! The request that sets the push of a topic.
 
+use std::collections::BTreeMap;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize, de::IgnoredAny};
 
 use super::{
     json::object,
-    push_fields::{Count, GivenHeaders, MASK, Secrets},
+    push_fields::{AUTHORIZATION, Count, GivenHeaders, MASK, Secrets},
 };
 use crate::{
     http::{
@@ -45,8 +47,9 @@ pub struct PutPush {
     /// Up to 5 keys of the signatures, the newest first: `whsec_` and the base64 of 24 to 64 bytes.
     /// Without this field, the stored ones stay; an empty list removes them.
     secrets: Option<Secrets>,
-    /// Headers of each request, as in a put of a job; those of the job override them. Also
-    /// `authorization`: `***` keeps the stored value. Default: none.
+    /// Headers of each request, as in a put of a job; those of the job override them. A secret
+    /// value is `{"secret": "…"}`; that of `authorization` is always secret. `***` keeps the stored
+    /// value. Default: none.
     headers: Option<GivenHeaders>,
     /// How jobs are collected into one request. Default: each job has a request of its own.
     #[serde(default, deserialize_with = "object")]
@@ -65,6 +68,9 @@ pub struct PutPush {
     /// As in the answer to a GET; ignored.
     #[schemars(with = "Option<types::Anything>")]
     reason: Option<IgnoredAny>,
+    /// As in the answer to a GET; ignored: the push belongs to the token of this request.
+    #[schemars(with = "Option<types::Anything>")]
+    set_by: Option<IgnoredAny>,
     /// As in the answer to a GET; ignored.
     #[schemars(with = "Option<types::Anything>")]
     in_flight: Option<IgnoredAny>,
@@ -94,13 +100,8 @@ pub struct NewPush {
     push: Push,
     /// `None` keeps the stored ones.
     secrets: Option<Vec<Hidden>>,
-    authorization: NewAuthorization,
-}
-
-enum NewAuthorization {
-    None,
-    Kept,
-    Set(Hidden),
+    /// Secret headers by name; the mask keeps the stored value.
+    secret_headers: BTreeMap<String, Hidden>,
 }
 
 impl PutPush {
@@ -134,15 +135,9 @@ impl PutPush {
         }
         let batch = self.batch.map(PutBatch::valid).transpose();
         let batch = batch.map_err(|problem| problem.within("batch"))?;
-        let (headers, authorization) = match self.headers {
-            None => (Headers::NONE, NewAuthorization::None),
-            Some(GivenHeaders { others, authorization }) => {
-                let given = authorization.map_or(NewAuthorization::None, |value| {
-                    let is_mask = value.reveal() == MASK;
-                    if is_mask { NewAuthorization::Kept } else { NewAuthorization::Set(value) }
-                });
-                (others, given)
-            }
+        let (headers, secret_headers) = match self.headers {
+            None => (Headers::NONE, BTreeMap::new()),
+            Some(GivenHeaders { others, secret }) => (others, secret),
         };
         let push = Push {
             url,
@@ -154,9 +149,12 @@ impl PutPush {
             authorization: None,
             batch,
             backoff: self.backoff,
+            secret_headers: BTreeMap::new(),
+            set_by: None,
+            accepted_at: None,
             paused: None,
         };
-        Ok(NewPush { push, secrets: self.secrets.map(|secrets| secrets.0), authorization })
+        Ok(NewPush { push, secrets: self.secrets.map(|secrets| secrets.0), secret_headers })
     }
 }
 
@@ -175,26 +173,47 @@ impl PutBatch {
 }
 
 impl NewPush {
-    /// Returns the push that replaces the stored one. A pause stays: only a resume ends it.
+    /// Returns the push that replaces the stored one, set by this token. A pause stays: only a
+    /// resume ends it.
     ///
     /// # Errors
-    /// 422 `invalid_field`: there is no stored `authorization` to keep.
-    pub fn replacing(&self, old: Option<&Push>) -> Result<Push, Problem> {
-        let authorization = match &self.authorization {
-            NewAuthorization::None => None,
-            NewAuthorization::Set(value) => Some(value.clone()),
-            NewAuthorization::Kept => {
-                let stored = old.and_then(|old| old.authorization.clone());
-                Some(stored.ok_or_else(|| {
-                    let detail = "must be a value: there is no stored value for \"***\" to keep";
-                    Problem::field("headers.authorization", detail)
-                })?)
-            }
+    /// 422 `invalid_field`: there is no stored value of a secret header to keep.
+    pub fn replacing(&self, old: Option<&Push>, set_by: Option<String>) -> Result<Push, Problem> {
+        let stored = |name: &str| {
+            let old = old?;
+            let is_authorization = name == AUTHORIZATION;
+            let value = old.authorization.as_ref().filter(|_| is_authorization);
+            value.or_else(|| old.secret_headers.get(name)).cloned()
         };
-        let stored = || old.map(|old| old.secrets.clone()).unwrap_or_default();
+        let mut secret = BTreeMap::new();
+        for (name, value) in &self.secret_headers {
+            let kept = || {
+                stored(name).ok_or_else(|| {
+                    let detail = "must be a value: there is no stored value for \"***\" to keep";
+                    Problem::field(format!("headers.{name}"), detail)
+                })
+            };
+            let is_mask = value.reveal() == MASK;
+            secret.insert(name.clone(), if is_mask { kept()? } else { value.clone() });
+        }
+        // As a GET shows a secret header.
+        let mut plain = Vec::new();
+        for (name, value) in self.push.headers.iter() {
+            let lower = name.to_ascii_lowercase();
+            match stored(&lower).filter(|_| value == MASK) {
+                Some(kept) => drop(secret.insert(lower, kept)),
+                None => plain.push((name.to_owned(), value.to_owned())),
+            }
+        }
+        let headers = Headers::new(plain);
+        let headers = headers.map_err(|error| Problem::field("headers", error.to_string()))?;
+        let secrets = || old.map(|old| old.secrets.clone()).unwrap_or_default();
         Ok(Push {
-            secrets: self.secrets.clone().unwrap_or_else(stored),
-            authorization,
+            secrets: self.secrets.clone().unwrap_or_else(secrets),
+            headers,
+            authorization: secret.remove(AUTHORIZATION),
+            secret_headers: secret,
+            set_by,
             paused: old.and_then(|old| old.paused),
             ..self.push.clone()
         })
@@ -228,10 +247,10 @@ impl NewPush {
                 Some(none) if none.is_empty() => "removed".to_owned(),
                 Some(some) => some.len().to_string(),
             },
-            authorization: match self.authorization {
-                NewAuthorization::None => "none",
-                NewAuthorization::Kept => "kept",
-                NewAuthorization::Set(_) => "set",
+            authorization: match self.secret_headers.get(AUTHORIZATION) {
+                None => "none",
+                Some(value) if value.reveal() == MASK => "kept",
+                Some(_) => "set",
             },
         };
         format!("push set to {}", serde_json::to_string(&audited).unwrap_or_default())

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::push_fields::MASK;
+use super::push_fields::{AUTHORIZATION, MASK};
 use crate::{
     job::{Backoff, Headers, JobId, Millis, Push, PushBatch, Rate, Topic, UnixMillis},
     push::{PushFailure, PushStatus, TargetHealth, Tested},
@@ -27,7 +27,7 @@ pub struct PushResponse {
     timeout: Millis,
     /// Number of stored secrets, which no answer shows.
     secret_count: usize,
-    /// Headers of each request, `authorization` as `***`; absent if there are none.
+    /// Headers of each request, `authorization` and secret ones as `***`; absent if there are none.
     #[serde(skip_serializing_if = "ShownHeaders::is_empty")]
     #[schemars(with = "Option<Headers>")]
     headers: ShownHeaders,
@@ -40,9 +40,11 @@ pub struct PushResponse {
     /// target fails, and one request a second probes it.
     #[schemars(extend("enum" = ["running", "paused", "open"]))]
     state: &'static str,
-    /// Why the push is not `running`; null if it is. For a paused push `requested`, `imported` or
-    /// `failing`.
+    /// Why the push is not `running`, or that it waits for memory; else null. For a paused push
+    /// `requested`, `imported`, `failing` or `revoked`.
     reason: Option<String>,
+    /// Name of the token that set it; null if it needed none.
+    set_by: Option<String>,
     /// Requests that are under way on this server.
     in_flight: usize,
     /// Requests of this server per second.
@@ -55,13 +57,14 @@ pub struct PushResponse {
 struct ShownHeaders {
     #[serde(flatten)]
     others: Headers,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    authorization: Option<&'static str>,
+    /// Names of the secret ones.
+    #[serde(flatten)]
+    hidden: BTreeMap<String, &'static str>,
 }
 
 impl ShownHeaders {
     fn is_empty(&self) -> bool {
-        self.others.is_empty() && self.authorization.is_none()
+        self.others.is_empty() && self.hidden.is_empty()
     }
 }
 
@@ -110,6 +113,11 @@ impl PushResponse {
             let error = Some(error).filter(|_| may_read);
             Failure { at, id, status, error }
         };
+        let mut hidden: BTreeMap<String, &'static str> =
+            push.secret_headers.keys().map(|name| (name.clone(), MASK)).collect();
+        if push.authorization.is_some() {
+            hidden.insert(AUTHORIZATION.to_owned(), MASK);
+        }
         let shown = |PushBatch { max, linger }| ShownBatch { max, linger: Millis::new(linger) };
         Self {
             topic,
@@ -118,14 +126,12 @@ impl PushResponse {
             rate: push.rate,
             timeout: push.timeout(),
             secret_count: push.secrets.len(),
-            headers: ShownHeaders {
-                others: push.headers.clone(),
-                authorization: push.authorization.as_ref().map(|_| MASK),
-            },
+            headers: ShownHeaders { others: push.headers.clone(), hidden },
             batch: push.batch.map(shown),
             backoff: push.backoff.clone(),
             state: status.state.name(),
             reason: status.reason,
+            set_by: push.set_by.clone(),
             in_flight: status.in_flight,
             rates: Rates {
                 delivered: status.delivered_per_second,
@@ -153,7 +159,7 @@ struct TestRequest {
     method: &'static str,
     /// The URL of the push.
     url: String,
-    /// Headers of the request; `authorization` is shown as `***`.
+    /// Headers of the request; `authorization` and secret ones are shown as `***`.
     headers: BTreeMap<String, String>,
     /// Body of the request, as text.
     body: String,
@@ -166,8 +172,8 @@ struct TestAnswer {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "u16")]
     status: Option<u16>,
-    /// Beginning of the body of the answer; absent if it is empty or could not be read whole, or if
-    /// the endpoint's address is not public.
+    /// Beginning of the body of the answer; absent if it is empty, or if the endpoint's address is
+    /// not public.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String")]
     body: Option<String>,
@@ -175,6 +181,10 @@ struct TestAnswer {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "f64")]
     seconds: Option<f64>,
+    /// Why the successful answer to a batch accepts no job; absent if it accepts the job.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String")]
+    warning: Option<String>,
     /// Why there is no answer; the other fields are absent then.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String")]
@@ -188,6 +198,7 @@ impl TestResponse {
                 status: Some(answer.status),
                 body: answer.body,
                 seconds: Some(answer.seconds),
+                warning: answer.warning,
                 error: None,
             },
             Err(error) => TestAnswer { error: Some(error), ..TestAnswer::default() },

@@ -1,7 +1,8 @@
 //! Fields of a push in requests. No refusal repeats a secret or a value that may be one.
 
-use std::fmt;
+use std::{collections::BTreeMap, fmt};
 
+use guarded_client::is_dropped;
 use schemars::json_schema;
 use serde::{
     Deserialize, Deserializer,
@@ -9,7 +10,10 @@ use serde::{
 };
 
 use crate::{
-    http::schema::{push::SecretText, schemas},
+    http::schema::{
+        push::{self, SecretText},
+        schemas,
+    },
     job::{
         Headers, HeadersError, Hidden, MAX_HEADER_BYTES, MAX_HEADERS, MAX_PUSH_SECRETS,
         decode_secret,
@@ -17,7 +21,7 @@ use crate::{
 };
 
 /// Name of the only reserved header that a push may have.
-const AUTHORIZATION: &str = "authorization";
+pub const AUTHORIZATION: &str = "authorization";
 /// Value in place of one that is not shown.
 pub const MASK: &str = "***";
 
@@ -28,7 +32,7 @@ schemas! {
     Secrets => |generator| json_schema!({
         "type": "array", "items": generator.subschema_for::<SecretText>(), "maxItems": MAX_PUSH_SECRETS,
     });
-    GivenHeaders => |generator| <Headers as schemars::JsonSchema>::json_schema(generator);
+    GivenHeaders => |_| push::headers();
 }
 
 impl<'de> Deserialize<'de> for Count {
@@ -104,34 +108,86 @@ impl<'de> Deserialize<'de> for Secret {
     }
 }
 
-/// Headers of a push, which may contain `authorization` in any case.
+/// Headers of a push: plain ones, and secret ones, such as `authorization` in any case.
 pub struct GivenHeaders {
     pub others: Headers,
-    pub authorization: Option<Hidden>,
+    /// Values by name in lower case; the mask keeps the stored value.
+    pub secret: BTreeMap<String, Hidden>,
+}
+
+/// The value of a header: text, or `{"secret": text}`.
+struct GivenValue {
+    text: String,
+    is_secret: bool,
 }
 
 impl GivenHeaders {
-    fn new(pairs: Vec<(String, String)>) -> Result<Self, HeadersError> {
-        let bytes = pairs.iter().map(|(name, value)| name.len() + value.len()).sum();
-        if pairs.len() > MAX_HEADERS {
-            return Err(HeadersError::Count(pairs.len()));
+    fn new(given: Vec<(String, GivenValue)>) -> Result<Self, HeadersError> {
+        let (mut authorization, mut others) = (Vec::new(), Vec::new());
+        let mut secret_names = Vec::new();
+        if given.len() > MAX_HEADERS {
+            return Err(HeadersError::Count(given.len()));
         }
+        let bytes = given.iter().map(|(name, value)| name.len() + value.text.len()).sum();
         if bytes > MAX_HEADER_BYTES {
             return Err(HeadersError::Size(bytes));
         }
-        let is_authorization =
-            |pair: &mut (String, String)| pair.0.eq_ignore_ascii_case(AUTHORIZATION);
-        let mut others = pairs;
-        let authorization: Vec<_> = others.extract_if(.., is_authorization).collect();
-        let others = Headers::new(others)?;
-        match &authorization[..] {
-            [] => Ok(Self { others, authorization: None }),
-            [(name, value)] if !value.bytes().all(|byte| (b' '..=b'~').contains(&byte)) => {
-                Err(HeadersError::Value(name.clone()))
+        for (name, value) in given {
+            if is_dropped(&name) {
+                return Err(HeadersError::Reserved(name));
             }
-            [(_, value)] => Ok(Self { others, authorization: Some(Hidden::new(value.clone())) }),
-            [_, (name, _), ..] => Err(HeadersError::Duplicate(name.clone())),
+            if value.is_secret {
+                secret_names.push(name.to_ascii_lowercase());
+            }
+            let is_authorization = name.eq_ignore_ascii_case(AUTHORIZATION);
+            if is_authorization { &mut authorization } else { &mut others }
+                .push((name, value.text));
         }
+        let others = Headers::new(others)?;
+        let is_secret = |name: &str| secret_names.contains(&name.to_ascii_lowercase());
+        let pairs = others.iter().map(|(name, value)| (name.to_owned(), value.to_owned()));
+        let (secret, others): (Vec<_>, Vec<_>) = pairs.partition(|(name, _)| is_secret(name));
+        if let [_, (name, _), ..] = &authorization[..] {
+            return Err(HeadersError::Duplicate(name.clone()));
+        }
+        let is_valid = |text: &str| text.bytes().all(|byte| (b' '..=b'~').contains(&byte));
+        if let Some((name, _)) = authorization.iter().find(|(_, text)| !is_valid(text)) {
+            return Err(HeadersError::Value(name.clone()));
+        }
+        let secret = secret.into_iter().chain(authorization);
+        let secret = secret.map(|(name, text)| (name.to_ascii_lowercase(), Hidden::new(text)));
+        Ok(Self { others: Headers::new(others)?, secret: secret.collect() })
+    }
+}
+
+impl<'de> Deserialize<'de> for GivenValue {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Visitor;
+
+        impl<'de> de::Visitor<'de> for Visitor {
+            type Value = GivenValue;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("text, or an object with the text `secret`")
+            }
+
+            fn visit_str<E: Error>(self, text: &str) -> Result<GivenValue, E> {
+                Ok(GivenValue { text: text.to_owned(), is_secret: false })
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<GivenValue, A::Error> {
+                #[derive(Deserialize)]
+                #[serde(deny_unknown_fields)]
+                struct Secret {
+                    secret: String,
+                }
+
+                let map = de::value::MapAccessDeserializer::new(map);
+                let Secret { secret: text } = Secret::deserialize(map)?;
+                Ok(GivenValue { text, is_secret: true })
+            }
+        }
+        deserializer.deserialize_any(Visitor)
     }
 }
 
@@ -143,11 +199,11 @@ impl<'de> Deserialize<'de> for GivenHeaders {
             type Value = GivenHeaders;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("an object of text values")
+                f.write_str("an object of headers")
             }
 
             fn visit_str<E: Error>(self, _: &str) -> Result<GivenHeaders, E> {
-                Err(E::custom("must be an object of text values, got text"))
+                Err(E::custom("must be an object of headers, got text"))
             }
 
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<GivenHeaders, A::Error> {

@@ -38,8 +38,8 @@ pub struct PutJob<'a> {
     due_at: Option<UnixMillis>,
     /// Behaviour if a job with this `id` exists: `reject` answers 409 `job_exists`; `keep` leaves
     /// the job unchanged; `replace` gives it the new body and schedule, with attempts from zero.
-    /// Default: `reject`. `keep` and `replace` apply only to a job of the same topic, and a
-    /// reserved job cannot be replaced.
+    /// Default: `reject`. `keep` and `replace` apply only to a job of the same topic; `keep` also
+    /// to one that has died there and moved. A reserved job cannot be replaced.
     on_conflict: Option<OnConflict>,
     /// Context of the put in a distributed trace (W3C Trace Context); consumers receive it.
     /// Default: the header `traceparent` of the request, if it has a valid one.

@@ -1,7 +1,7 @@
 //! Requests about schedules.
 
 use schemars::JsonSchema;
-use serde::{Deserialize, de::IgnoredAny};
+use serde::{Deserialize, Serialize, de::IgnoredAny};
 use serde_json::value::RawValue;
 
 use super::{body::check_body, policy::with_job_policy};
@@ -66,6 +66,8 @@ pub struct PutSchedule<'a> {
     body: Option<&'a RawValue>,
     /// Context of all its jobs in a distributed trace (W3C Trace Context). Default: none.
     traceparent: Option<TraceParent>,
+    /// As in the answer to a GET without the scope `read`: fields that the schedule keeps.
+    hidden: Option<Vec<Hidden>>,
     /// The name of the path.
     name: Option<ScheduleName>,
     /// As in the answer to a GET; ignored.
@@ -77,6 +79,9 @@ pub struct PutSchedule<'a> {
     /// As in the answer to a GET; ignored: a paused schedule stays paused.
     #[schemars(with = "Option<types::Anything>")]
     paused: Option<IgnoredAny>,
+    /// As in the answer to a GET; ignored: the schedule belongs to the token of this request.
+    #[schemars(with = "Option<types::Anything>")]
+    set_by: Option<IgnoredAny>,
     /// As in the answer to a GET; ignored.
     #[schemars(with = "Option<types::Anything>")]
     description: Option<IgnoredAny>,
@@ -105,7 +110,54 @@ pub struct PreviewSchedule {
     end: Option<UnixMillis>,
 }
 
+/// A field that is left out of an answer if the token may not read the topic of the schedule.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[schemars(inline)]
+pub enum Hidden {
+    /// The body of each job.
+    Body,
+    /// The headers of each job.
+    Headers,
+}
+
+impl Hidden {
+    /// The fields that an answer leaves out.
+    pub const ALL: [Self; 2] = [Self::Body, Self::Headers];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Body => "body",
+            Self::Headers => "headers",
+        }
+    }
+
+    /// Copies the field from another definition.
+    pub fn keep(self, old: &Definition, new: &mut Definition) {
+        match self {
+            Self::Body => new.body.clone_from(&old.body),
+            Self::Headers => new.headers.clone_from(&old.headers),
+        }
+    }
+}
+
 impl PutSchedule<'_> {
+    /// Returns the fields that the schedule keeps.
+    pub fn kept(&self) -> Result<Vec<Hidden>, Problem> {
+        let hidden = self.hidden.clone().unwrap_or_default();
+        let is_given = |field: &Hidden| match field {
+            Hidden::Body => self.body.is_some(),
+            Hidden::Headers => self.headers.is_some(),
+        };
+        match hidden.iter().copied().find(is_given) {
+            Some(field) => {
+                let detail = format!("must not name `{}`, which is given", field.name());
+                Err(Problem::field("hidden", detail))
+            }
+            None => Ok(hidden),
+        }
+    }
+
     /// Checks the schedule for the name of the path, but for its timing.
     pub fn valid(mut self, name: &ScheduleName, limits: Limits) -> Result<Definition, Problem> {
         if self.name.as_ref().is_some_and(|given| given != name) {

@@ -3,7 +3,10 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::{answer::Text, schedule::UTC};
+use super::{
+    answer::Text,
+    schedule::{Hidden, UTC},
+};
 use crate::{
     http::schema::{schedule, types},
     job::{
@@ -53,9 +56,10 @@ pub struct ScheduleResponse {
     /// Behaviour at instants that are more than a minute overdue.
     #[schemars(with = "schedule::MissedWord")]
     missed: Missed,
-    /// Body of each job.
+    /// Body of each job; absent if it is hidden.
+    #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "types::Anything")]
-    body: Text,
+    body: Option<Text>,
     /// Seconds that a consumer has; absent for the topic's default.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Millis")]
@@ -88,8 +92,14 @@ pub struct ScheduleResponse {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "TraceParent")]
     traceparent: Option<TraceParent>,
+    /// Fields that are left out since the token may not read the topic; absent if it may.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Vec<Hidden>")]
+    hidden: Option<[Hidden; 2]>,
     /// The timing in words.
     description: String,
+    /// Name of the token that set it; null if it needed none.
+    set_by: Option<String>,
     /// Whether it is paused, so that its instants are skipped.
     paused: bool,
     /// The next five instants; fewer if it ends before. While it is paused, those after a resume
@@ -129,15 +139,22 @@ pub struct PreviewResponse {
     pub description: String,
 }
 
+impl ScheduleResponse {
+    /// Returns the answer for a token that may not read the topic of the schedule.
+    pub fn without_content(self) -> Self {
+        Self { body: None, headers: Headers::default(), hidden: Some(Hidden::ALL), ..self }
+    }
+}
+
 impl From<Shown> for ScheduleResponse {
     fn from(shown: Shown) -> Self {
         let Shown { name, record, next, description, last } = shown;
+        let due_at = record.latest().map(|last| last.due_at);
         let Definition { topic, timing, jitter, overlap, missed, body, policy, headers, .. } =
             record.definition;
         let names_zone = |cron: &String| cron.trim_start().starts_with("CRON_TZ");
         let default_zone = timing.cron.as_ref().filter(|cron| !names_zone(cron));
         let default_zone = default_zone.map(|_| UTC.to_owned());
-        let due_at = record.last.map(|last| last.due_at);
         Self {
             name,
             topic,
@@ -150,7 +167,7 @@ impl From<Shown> for ScheduleResponse {
             jitter,
             overlap,
             missed,
-            body: Text(body.into()),
+            body: Some(Text(body.into())),
             ttr: policy.ttr,
             max_attempts: policy.max_attempts,
             backoff: policy.backoff.flatten(),
@@ -159,7 +176,9 @@ impl From<Shown> for ScheduleResponse {
             expires_after: policy.expires_after.flatten(),
             headers,
             traceparent: record.definition.traceparent,
+            hidden: None,
             description,
+            set_by: record.set_by,
             paused: record.paused,
             next,
             last: last.zip(due_at).map(|((id, state), due_at)| LastResponse { id, due_at, state }),

@@ -8,7 +8,7 @@
 
 use std::{fmt, str::FromStr};
 
-use super::{Policy, PolicyFields, schema_4::PolicyOfSchema4};
+use super::{Policy, PolicyFields};
 use crate::job::{backoff::Backoff, duration::Millis, time::UnixMillis};
 
 // The names of the fields. Scripts read all but the last four (`shared/policy.lua`).
@@ -122,9 +122,6 @@ impl FromStr for Policy {
     type Err = PolicyError;
 
     fn from_str(text: &str) -> Result<Self, PolicyError> {
-        if let Some(parts) = PolicyOfSchema4::split(text) {
-            return parts.policy().ok_or(PolicyError);
-        }
         let mut policy = Self::STANDARD;
         let fields = text.split(';').filter(|_| !text.is_empty());
         fields.map(|field| policy.parse_field(field)).collect::<Option<()>>().ok_or(PolicyError)?;

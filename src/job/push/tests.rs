@@ -11,6 +11,9 @@ fn push() -> Push {
         authorization: Some(Hidden::new("Bearer key".to_owned())),
         batch: Some(PushBatch { max: 100, linger: 200 }),
         backoff: None,
+        secret_headers: [("x-key".to_owned(), Hidden::new("hunted".to_owned()))].into(),
+        set_by: Some("shop".to_owned()),
+        accepted_at: Some(UnixMillis::new(7)),
         paused: None,
     }
 }
@@ -22,7 +25,9 @@ fn the_stored_form_is_stable() {
         text,
         "{\"url\":\"https://shop.example/hook\",\"concurrency\":16,\"rate\":\"100/s\",\
          \"timeout_ms\":15000,\"secrets\":[\"whsec_AAAA\"],\"headers\":{\"X-Shop\":\"7\"},\
-         \"authorization\":\"Bearer key\",\"batch\":{\"max\":100,\"linger_ms\":200}}"
+         \"authorization\":\"Bearer key\",\"batch\":{\"max\":100,\"linger_ms\":200},\
+         \"secret_headers\":{\"x-key\":\"hunted\"},\"set_by\":\"shop\",\
+         \"accepted_at\":\"1970-01-01T00:00:00.007Z\"}"
     );
     assert_eq!(serde_json::from_str::<Push>(&text).expect("a push"), push());
     let least = r#"{"url":"http://a","concurrency":1,"timeout_ms":1000,"added_later":1}"#;
@@ -34,8 +39,10 @@ fn the_stored_form_is_stable() {
 fn an_export_has_no_secrets_and_is_paused() {
     let text = serde_json::to_string(&push().exported()).expect("JSON");
     assert!(!text.contains("whsec_") && !text.contains("Bearer"), "{text}");
+    assert!(!text.contains("hunted") && !text.contains("shop\""), "{text}");
     assert!(text.ends_with("\"paused\":\"imported\"}"), "{text}");
-    assert!(!format!("{:?}", push()).contains("Bearer"));
+    let shown = format!("{:?}", push());
+    assert!(!shown.contains("Bearer") && !shown.contains("hunted"));
 }
 
 #[test]

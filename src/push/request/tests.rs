@@ -15,6 +15,9 @@ fn push() -> Push {
         authorization: Some(Hidden::new("Bearer key".to_owned())),
         batch: None,
         backoff: None,
+        secret_headers: std::collections::BTreeMap::new(),
+        set_by: None,
+        accepted_at: None,
         paused: None,
     }
 }

@@ -68,6 +68,18 @@ impl PendingDelivery {
         drop(Self { jobs: rest, returner: self.returner.clone(), asked: self.asked });
     }
 
+    /// Gives all jobs back now; returns whether the store has taken them. Jobs for which this fails
+    /// are given back like those of a dropped delivery.
+    pub async fn give_back(mut self) -> bool {
+        let Some(returner) = self.returner.clone().filter(|_| !self.jobs.is_empty()) else {
+            return true;
+        };
+        let outcomes = returner.unpop.submit(self.jobs.iter().map(JobRef::of).collect()).await;
+        let mut outcomes = outcomes.into_iter();
+        self.jobs.retain(|_| !matches!(outcomes.next(), Some(Ok(_))));
+        self.jobs.is_empty()
+    }
+
     /// Hands the jobs over to the consumer. After this, they are not given back.
     pub fn keep(mut self) -> Vec<PoppedJob> {
         std::mem::take(&mut self.jobs)

@@ -65,8 +65,8 @@ impl Context {
 
     pub(super) fn fired(&self, bucket: Bucket, jobs: &[PutOf], replies: &[Reply<Fired>]) {
         let placed = |reply: &Reply<Fired>| match reply {
-            Ok(Fired::Placed(placed)) => Ok(placed.clone()),
-            Ok(Fired::Taken | Fired::Stale) => Err(Refusal::NotFound),
+            Ok(Fired::Placed(placed) | Fired::Stale(Some(placed))) => Ok(placed.clone()),
+            Ok(Fired::Taken | Fired::Stale(None)) => Err(Refusal::NotFound),
             Err(refusal) => Err(refusal.clone()),
         };
         self.placed(bucket, jobs, &replies.iter().map(placed).collect::<Vec<_>>());
@@ -74,9 +74,9 @@ impl Context {
 
     pub(super) fn placed(&self, bucket: Bucket, jobs: &[PutOf], replies: &[Reply<Placed>]) {
         let placed = |(job, reply)| match reply {
-            &Ok(Placed { how: PutOutcome::Created | PutOutcome::Replaced, state, due_at }) => {
-                Some((job, state, due_at))
-            }
+            &Ok(Placed {
+                how: PutOutcome::Created | PutOutcome::Replaced, state, due_at, ..
+            }) => Some((job, state, due_at)),
             Ok(_) | Err(_) => None,
         };
         let placed: Vec<(&PutOf, _, UnixMillis)> =

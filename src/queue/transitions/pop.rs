@@ -101,6 +101,9 @@ impl Context {
             let last = popped.jobs.last().map(|job| job.policy.priority);
             let topic = &same[0].want.topic;
             self.waiters.left(topic, bucket, marks[index], (popped.left, last));
+            if popped.dead > 0 {
+                self.stats.count([topic], |since| since.dead += popped.dead);
+            }
             for (target, jobs) in &popped.moved {
                 self.waiters.ready(target, bucket, *jobs);
                 self.stats.count([topic], |since| since.moved += jobs.count);

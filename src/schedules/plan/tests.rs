@@ -14,7 +14,7 @@ fn at(millis: u64) -> UnixMillis {
 }
 
 fn plan(missed: Missed, next: u64, now: u64) -> Step {
-    step(&every_minute(), missed, at(next), at(now), &mut None)
+    step(&every_minute(), missed, at(next), at(now), false, &mut None)
 }
 
 /// Makes steps until no instant is due; returns the instants that were put.
@@ -22,7 +22,7 @@ fn all(missed: Missed, next: u64, now: u64) -> (Vec<u64>, u64) {
     let (mut next, mut put, mut left_out) = (at(next), Vec::new(), 0);
     let mut catching_up = None;
     while next <= at(now) {
-        let step = step(&every_minute(), missed, next, at(now), &mut catching_up);
+        let step = step(&every_minute(), missed, next, at(now), false, &mut catching_up);
         put.extend(step.put.map(UnixMillis::get));
         left_out += step.missed;
         next = step.next.expect("it never ends");
@@ -46,7 +46,7 @@ fn the_latest_missed_instant_is_put_or_none_or_the_last_thousan() {
     let now = DAY + MINUTE;
     let recent = [DAY, DAY + MINUTE];
     let of = |missed| all(missed, DAY - 5 * MINUTE, now);
-    assert_eq!(of(Missed::Once), ([&[DAY - MINUTE][..], &recent].concat(), 4));
+    assert_eq!(of(Missed::Once), (vec![DAY + MINUTE], 6));
     assert_eq!(of(Missed::None), (recent.to_vec(), 5));
     let last: Vec<u64> = (0..7).map(|n| DAY - 5 * MINUTE + n * MINUTE).collect();
     assert_eq!(of(Missed::All), (last, 0));
@@ -66,9 +66,21 @@ fn the_thousand_are_counted_from_the_latest() {
 #[test]
 fn a_year_of_missed_instants_takes_one_step() {
     let step = plan(Missed::Once, DAY, 366 * DAY);
-    assert_eq!(step.put, Some(at(366 * DAY - 2 * MINUTE)));
-    assert_eq!(step.next, Some(at(366 * DAY - MINUTE)));
+    assert_eq!(step.put, Some(at(366 * DAY)));
+    assert_eq!(step.next, Some(at(366 * DAY + MINUTE)));
     assert_eq!(step.missed, 999, "counted up to the maximum");
+}
+
+#[test]
+fn once_after_an_outage_puts_one_job_for_the_latest_instant() {
+    let fields = TimingFields { every: Some(Millis::new(1_000)), ..TimingFields::default() };
+    let timing = fields.parse(at(0)).expect("a timing");
+    let now = DAY + 500;
+    for (next, is_behind) in [(DAY - 10 * MINUTE, false), (DAY - 59_000, true), (DAY, true)] {
+        let step = step(&timing, Missed::Once, at(next), at(now), is_behind, &mut None);
+        let missed = (DAY - next) / 1_000;
+        assert_eq!(step, Step { put: Some(at(DAY)), next: Some(at(DAY + 1_000)), missed });
+    }
 }
 
 #[test]
@@ -79,7 +91,7 @@ fn a_schedule_ends_with_its_last_instant() {
         ..TimingFields::default()
     };
     let timing = fields.parse(at(0)).expect("a timing");
-    let of = |missed, now| step(&timing, missed, at(DAY - MINUTE), at(now), &mut None);
+    let of = |missed, now| step(&timing, missed, at(DAY - MINUTE), at(now), false, &mut None);
     assert_eq!(of(Missed::Once, DAY - MINUTE).next, Some(at(DAY)));
     assert_eq!(of(Missed::Once, 2 * DAY), Step { put: Some(at(DAY)), next: None, missed: 1 });
     assert_eq!(of(Missed::None, 2 * DAY), Step { put: None, next: None, missed: 2 });
@@ -92,9 +104,10 @@ fn a_refused_put_is_tried_again_before_an_instant_is_missed() {
         for late in [0, 30_000, 60_000] {
             assert_eq!(of(missed, DAY + late), Some(at(DAY + 45_000)), "{late}");
         }
-        // The first instant is missed; the second one is not.
-        assert_eq!(of(missed, DAY + 60_001), Some(at(DAY + MINUTE + 45_000)));
-        assert_eq!(of(missed, DAY + 120_001), Some(at(DAY + 2 * MINUTE + 45_000)));
     }
+    // The first instant is missed; the second one is not.
+    assert_eq!(of(Missed::None, DAY + 60_001), Some(at(DAY + MINUTE + 45_000)));
+    assert_eq!(of(Missed::None, DAY + 120_001), Some(at(DAY + 2 * MINUTE + 45_000)));
+    assert_eq!(of(Missed::Once, DAY + 60_001), None, "any try puts the latest one");
     assert_eq!(of(Missed::All, DAY), None);
 }

@@ -12,7 +12,8 @@ use crate::{
     job::{Millis, ScheduleName, UnixMillis},
     schedules::{
         LastJob, Overlap, Record,
-        plan::{Step, last_try, step},
+        plan::{Step, is_missed, last_try, step},
+        record::job_id,
         service::Shared,
     },
     store::{Firing, StoredSchedule},
@@ -68,7 +69,7 @@ impl Planner {
         let mut catching_up = self.catching_up.get(&stored.name).copied();
         let definition = &record.definition;
         let Step { put, next: following, missed } =
-            step(&timing, definition.missed, next, now, &mut catching_up);
+            step(&timing, definition.missed, next, now, record.is_behind, &mut catching_up);
         match catching_up {
             Some(window) if next <= window.1 => {
                 if self.catching_up.len() < MAX_CATCHING_UP {
@@ -78,39 +79,42 @@ impl Planner {
             _ => drop(self.catching_up.remove(&stored.name)),
         }
         if missed > 0
+            && is_missed(next, now)
             && let Some(instant) = put
             && self.retries.was_refused(&stored.name, next)
         {
             // Leaves out the earlier instants in a step of its own: they are counted once, even if
             // puts are refused for a long time. A put comes before the next such step, so that it
             // never waits for steps that newer instants make.
-            let left_out = Record { next: Some(instant), ..record };
+            let left_out =
+                Record { next: Some(instant), is_behind: true, sought_after: Some(now), ..record };
             return work.advance(stored, &left_out, Counts { missed, skipped: 0 });
         }
         let skips = definition.overlap == Overlap::Skip && is_running;
-        let advanced = Record { next: following, ..record.clone() };
+        let advanced =
+            Record { next: following, is_behind: false, sought_after: Some(now), ..record.clone() };
         let Some(instant) = put.filter(|_| !skips) else {
             let counts = Counts { missed, skipped: put.is_some().into() };
             return work.advance(stored, &advanced, counts);
         };
         let due_at = record.due_at(&stored.name, instant);
-        let last = Some(LastJob { instant, due_at });
+        let last = Some(LastJob { instant, due_at, mark: None });
         let put_until = Some(record.put_until.map_or(instant, |last| last.max(instant)));
-        let (job, new) = match (
-            record.put(&stored.name, instant),
-            (Record { last, put_until, ..advanced }).stored(),
-        ) {
-            (Ok(put), Ok(new)) => (shared.queue.scheduled_job(put), new),
-            (put, _) => {
-                let error = put.err();
-                tracing::error!(name = %stored.name, ?error, "an instant cannot be put");
+        let advanced = Record { last, put_until, ..advanced };
+        let id = job_id(&stored.name, instant, None);
+        let (job, new) = match id.and_then(|id| Ok((id, advanced.written(&stored.name)?))) {
+            Ok((id, new)) => {
+                (shared.queue.scheduled_job(record.put(&stored.name, instant, id)), new)
+            }
+            Err(error) => {
+                tracing::error!(name = %stored.name, %error, "an instant cannot be put");
                 return work.look_again(stored, Some(now.after(UNREADABLE_RETRY)));
             }
         };
         match shared.capacity.put(&job.topic, job.body.len(), &shared.queue).await {
             Ok(admitted) => {
                 let firing = Firing { schedule: stored, new, job };
-                work.fire(firing, Try { instant, missed, retry }, admitted);
+                work.fire(firing, Try { instant, missed, retry, advanced }, admitted);
             }
             Err(full) => {
                 tracing::debug!(name = %stored.name, ?full, "a scheduled job was refused; trying again");

@@ -2,14 +2,18 @@
 
 use std::time::Duration;
 
-use super::retries::{Retries, Retry};
+use futures::future::join_all;
+
+use super::{
+    conflicts::{Resolved, resolve},
+    retries::{Retries, Retry},
+};
 use crate::{
     job::UnixMillis,
     queue::Admitted,
-    schedules::{Record, service::Shared},
+    schedules::{Record, ScheduleError, service::Shared},
     store::{
-        Fired, Firing, NewSchedule, Placed, PutOutcome, ScheduleChange, ScheduleChanged,
-        StoreResult, StoredSchedule,
+        Fired, Firing, NewSchedule, ScheduleChange, ScheduleChanged, StoreResult, StoredSchedule,
     },
 };
 
@@ -32,6 +36,8 @@ pub struct Try {
     /// Number of missed instants that the step leaves out.
     pub missed: u64,
     pub retry: Retry,
+    /// State of the schedule after the put.
+    pub advanced: Record,
 }
 
 /// Numbers of instants that a step without a put leaves out.
@@ -82,23 +88,32 @@ impl Work {
         let meters = &shared.meters;
         let schedules: Vec<StoredSchedule> =
             self.firings.iter().map(|firing| firing.schedule.clone()).collect();
-        let tries = std::mem::take(&mut self.tries);
         let results = shared.queue.fire(std::mem::take(&mut self.firings)).await;
+        let tries = std::mem::take(&mut self.tries);
+        let outcomes = schedules.iter().zip(&tries).zip(results);
+        let outcomes = outcomes.map(async |((schedule, each), result)| match result {
+            Ok(Fired::Placed(_)) => Ok((Resolved::Placed, false)),
+            Ok(Fired::Stale(_)) => Ok((Resolved::Again, false)),
+            Ok(Fired::Taken) => {
+                Ok((resolve(shared, schedule, each.instant, &each.advanced).await?, true))
+            }
+            Err(error) => Err(ScheduleError::from(error)),
+        });
+        let outcomes = join_all(outcomes).await;
         let mut contested = false;
-        for ((schedule, each), result) in schedules.into_iter().zip(&tries).zip(results) {
-            match result {
-                Ok(Fired::Placed(Placed { how, .. })) => {
+        for ((schedule, each), outcome) in schedules.into_iter().zip(tries).zip(outcomes) {
+            match outcome {
+                Ok((Resolved::Placed, is_conflict)) => {
                     meters.fired(late(each.instant));
-                    meters.conflicts.inc_by((how != PutOutcome::Created).into());
+                    meters.conflicts.inc_by(is_conflict.into());
                     meters.missed.inc_by(each.missed);
                     retries.forget(&schedule.name);
                 }
-                Ok(Fired::Taken) => {
-                    meters.conflicts.inc();
-                    meters.missed.inc_by(each.missed);
+                Ok((Resolved::HasJob(advanced), _)) => {
                     retries.forget(&schedule.name);
+                    self.advance(schedule, &advanced, Counts { missed: each.missed, skipped: 0 });
                 }
-                Ok(Fired::Stale) => contested = true,
+                Ok((Resolved::Again, _)) => contested = true,
                 Err(error) => {
                     // The other schedules must not wait for a bucket that fails.
                     tracing::debug!(name = %schedule.name, %error, "a job was not put; trying again");

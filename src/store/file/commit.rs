@@ -69,6 +69,8 @@ impl WriterState {
         if self.compared.elapsed() >= COMPARE {
             self.compare_files();
         }
+        let began = Instant::now();
+        self.is_alone = batch.len() == 1;
         // Work that needs room comes last: if there is no room, only this work is rolled back.
         let mut groups: [Vec<Work>; GROUPS] = Default::default();
         for work in batch {
@@ -88,9 +90,18 @@ impl WriterState {
             {
                 tracing::error!(%cause, "failed to read the jobs again; trying before the next batch");
             }
+            let saves_counted = self.save_counted();
             let done = groups.map(|works| (self.mark(), self.run(works)));
             let (marks, deliver) = split(done);
-            (self.commit(&marks), deliver)
+            let has_writes = !self.writes.is_empty();
+            let outcomes = self.commit(&marks);
+            if saves_counted && outcomes[0].is_err() {
+                self.keep_counted();
+            }
+            if has_writes {
+                self.pace.ended(began.elapsed());
+            }
+            (outcomes, deliver)
         }));
         // If the batch panicked, its callers see their channels close and report an unknown
         // outcome.

@@ -6,9 +6,11 @@
 mod deadlines;
 mod entries;
 mod entry;
+mod expiries;
 mod ids;
 mod journal;
 mod keys;
+mod kinds;
 mod looks;
 mod size;
 
@@ -21,13 +23,16 @@ use xxhash_rust::xxh3::xxh3_64;
 use self::{
     deadlines::Deadlines,
     entries::Entries,
+    expiries::Expiries,
     ids::{IdRef, Ids},
     journal::Journal,
     keys::Keys,
+    kinds::Kinds,
 };
 use crate::job::{JobId, Policy, State, Topic, UnixMillis};
 
 pub use self::{
+    deadlines::Class,
     entry::{Arrival, Attempt, Entry, Kind},
     keys::{IndexKey, Rank},
     size::Size,
@@ -56,6 +61,8 @@ pub struct Index {
     by_id: HashTable<Slot>,
     topics: Slab<TopicSets>,
     by_name: BTreeMap<Topic, u32>,
+    kinds: Kinds,
+    expiries: Expiries,
     deadlines: Deadlines,
     /// Delayed and ready jobs that expire, ordered by the time of their expiry.
     expiring: Keys,
@@ -119,7 +126,7 @@ impl Index {
             let topic = entry.kind.topic as usize;
             self.topics[topic].bytes += entry.counted_bytes();
             sets[topic][entry.state as usize].push(entry.key(slot));
-            expiring.extend(entry.expiry_key(slot));
+            expiring.extend(entry.expiry_key(slot, self.expiries.get(slot)));
         }
         self.expiring = Keys::from(expiring);
         let (one, other): (Vec<u32>, Vec<u32>) =
@@ -150,8 +157,12 @@ impl Index {
 
     /// Adds a job without putting it into a set. Neither policy nor attempt of a finished job is
     /// kept.
-    pub fn add(&mut self, arrival: Arrival) -> Slot {
+    pub fn add(&mut self, mut arrival: Arrival) -> Slot {
         let is_finished = arrival.state == State::Finished;
+        let expires_at = arrival.policy.expires_at;
+        if expires_at.is_some() {
+            Arc::make_mut(&mut arrival.policy).expires_at = None;
+        }
         let kind = self.shared(arrival.topic, (!is_finished).then_some(&*arrival.policy));
         let (id_length, id_place) = self.ids.add(IdRef::from(&arrival.id));
         let slot = self.entries.insert(Entry {
@@ -164,6 +175,7 @@ impl Index {
             kind,
             attempt: arrival.attempt.filter(|_| !is_finished),
         });
+        self.expiries.set(slot, expires_at.filter(|_| !is_finished));
         self.know_id(slot);
         slot
     }
@@ -179,6 +191,7 @@ impl Index {
     fn free(&mut self, slot: Slot) {
         let entry = self.entries.remove(slot);
         self.ids.remove(entry.id());
+        self.expiries.set(slot, None);
         self.journal.emptied(entry.kind.topic);
     }
 
@@ -188,11 +201,32 @@ impl Index {
         self.by_id.insert_unique(hash_of(&slot), slot, hash_of);
     }
 
+    /// Returns whether the id of an occupied slot is known: the job has not been removed.
+    fn has_id(&self, slot: Slot) -> bool {
+        let hash = hash(self.ids.get(self.entry(slot).id()));
+        self.by_id.find(hash, |&other| other == slot).is_some()
+    }
+
     fn forget_id(&mut self, slot: Slot) {
         let hash = hash(self.ids.get(self.entry(slot).id()));
         if let Ok(found) = self.by_id.find_entry(hash, |&other| other == slot) {
             found.remove();
         }
+    }
+
+    /// Returns when a job expires, in whatever state it is.
+    pub fn expires_at(&self, slot: Slot) -> Option<UnixMillis> {
+        self.expiries.get(slot)
+    }
+
+    /// Returns whether a job has expired at `time`, for instance at a new due time.
+    pub fn has_expired_by(&self, slot: Slot, time: UnixMillis) -> bool {
+        self.expires_at(slot).is_some_and(|expires_at| expires_at <= time)
+    }
+
+    /// Returns the policy of a job, with the time of its expiry.
+    pub fn policy(&self, slot: Slot) -> Policy {
+        Policy { expires_at: self.expires_at(slot), ..self.entry(slot).kind.policy.clone() }
     }
 
     /// Moves a job to another set or another time.
@@ -208,14 +242,17 @@ impl Index {
         self.link(slot);
     }
 
-    pub fn set_policy(&mut self, slot: Slot, policy: Policy) {
+    pub fn set_policy(&mut self, slot: Slot, mut policy: Policy) {
         self.note(slot);
         self.unlink(slot);
-        self.entries[slot].set_policy(policy);
+        self.expiries.set(slot, policy.expires_at.take());
+        let topic = self.entry(slot).kind.topic;
+        self.entries[slot].kind = self.kinds.shared(topic, &policy);
         self.link(slot);
     }
 
-    /// Makes a job ready in another topic, with another policy.
+    /// Makes a job ready in another topic, with another policy. A job that has moved does not
+    /// expire.
     pub fn change_topic(&mut self, slot: Slot, topic: Topic, policy: &Policy, at: UnixMillis) {
         self.note(slot);
         self.unlink(slot);
@@ -225,6 +262,7 @@ impl Index {
         self.journal.emptied(entry.kind.topic);
         self.journal.emptied(kind.topic);
         (entry.kind, entry.state, entry.at) = (kind, State::Ready, at);
+        self.expiries.set(slot, None);
         self.link(slot);
     }
 
@@ -243,12 +281,12 @@ impl Index {
         let entry = &mut self.entries[slot];
         entry.kind = Arc::clone(&self.topics[entry.kind.topic as usize].kind_of_finished);
         (entry.state, entry.at, entry.size, entry.attempt) = (State::Finished, at, size, None);
+        self.expiries.set(slot, None);
         self.link(slot);
     }
 
-    /// Returns the kind of a job. Without a policy, this is the kind of finished jobs. Otherwise it
-    /// is the kind of the last job that was added to the topic, if both are equal, or else a new
-    /// one.
+    /// Returns the kind of a job. Without a policy, this is the kind of finished jobs. Most jobs
+    /// have the kind of the job that was added before them.
     fn shared(&mut self, name: Topic, policy: Option<&Policy>) -> Arc<Kind> {
         let number = match self.by_name.get(&name) {
             Some(&number) => number,
@@ -257,7 +295,7 @@ impl Index {
         let topic = &mut self.topics[number as usize];
         let Some(policy) = policy else { return Arc::clone(&topic.kind_of_finished) };
         if topic.kind.policy != *policy {
-            topic.kind = Arc::new(Kind { topic: number, policy: policy.clone() });
+            topic.kind = self.kinds.shared(number, policy);
         }
         Arc::clone(&topic.kind)
     }
@@ -266,7 +304,7 @@ impl Index {
     fn add_topic(&mut self, name: Topic) -> u32 {
         let number = u32::try_from(self.topics.vacant_key());
         let number = number.expect("fewer topics than 2^32 fit into memory");
-        let kind = Arc::new(Kind { topic: number, policy: Policy::STANDARD });
+        let kind = self.kinds.shared(number, &Policy::STANDARD);
         self.topics.insert(TopicSets {
             name: name.clone(),
             sets: Default::default(),
@@ -283,7 +321,7 @@ impl Index {
             set.insert(key);
         });
         let entry = &self.entries[slot];
-        if let Some(key) = entry.expiry_key(slot) {
+        if let Some(key) = entry.expiry_key(slot, self.expiries.get(slot)) {
             self.expiring.insert(key);
         }
         self.topics[entry.kind.topic as usize].bytes += entry.counted_bytes();
@@ -294,7 +332,7 @@ impl Index {
             set.remove(key);
         });
         let entry = &self.entries[slot];
-        if let Some(key) = entry.expiry_key(slot) {
+        if let Some(key) = entry.expiry_key(slot, self.expiries.get(slot)) {
             self.expiring.remove(key);
         }
         self.topics[entry.kind.topic as usize].bytes -= entry.counted_bytes();

@@ -52,6 +52,7 @@ impl WriterState {
         })?;
         let (schedules, damaged) = ScheduleIndex::load(&self.records)?;
         self.schedules = schedules;
+        self.ahead = loaded.ahead;
         self.last_serial = loaded.last_serial;
         self.unreadable = loaded.unreadable + damaged;
         for job in loaded.damaged {
@@ -70,6 +71,7 @@ impl WriterState {
                 machine.keep_changes();
             }
         }
+        self.repeat_counted();
         self.stale = false;
         Ok(())
     }

@@ -22,7 +22,7 @@ use crate::{
         Change, Consumer, Event, JobId, Living, Millis, NewJob, OnConflict, PolicyFields, Refusal,
         Reservation, State, Topic, Topics, UnixMillis, next,
     },
-    store::{JobRef, Now, Placed, PutOutcome, ReadyJobs, Reply, add_ready},
+    store::{JobRef, Now, Placed, Popped, PutOutcome, ReadyJobs, Reply, add_ready},
 };
 
 use super::index::{Arrival, Attempt, Entry, Index, Size, Slot};
@@ -108,11 +108,12 @@ impl Machine {
         }
         let (how, event) = match (living, job.on_conflict) {
             (Some(slot), OnConflict::Keep) => {
-                let entry = self.index.entry(slot);
+                let (entry, topic) = (self.index.entry(slot), self.index.topic(slot));
                 return Ok(Placed {
                     how: PutOutcome::Kept,
                     state: entry.state,
                     due_at: due_at_of(entry),
+                    moved_to: Some(topic).filter(|topic| **topic != job.topic).cloned(),
                 });
             }
             (Some(slot), OnConflict::Replace) => {
@@ -138,36 +139,47 @@ impl Machine {
             size: Size::of(job.body.len()),
         });
         writes.push(Write::Insert { serial, job, created_at: now.floor, due_at });
-        Ok(Placed { how, state, due_at })
+        Ok(Placed { how, state, due_at, moved_to: None })
     }
 
-    /// Refuses a put whose id exists, unless it keeps or replaces a job of the same topic.
+    /// Refuses a put whose id exists, unless it keeps or replaces a job of the same topic, or keeps
+    /// a job that has died there and moved.
     fn check_conflict(&self, living: Slot, job: &NewJob) -> Reply<()> {
-        let (state, topic) = (self.index.entry(living).state, self.index.topic(living));
-        match *topic == job.topic && job.on_conflict != OnConflict::Reject {
+        let (entry, topic) = (self.index.entry(living), self.index.topic(living));
+        let is_allowed = match job.on_conflict {
+            OnConflict::Reject => false,
+            OnConflict::Replace => *topic == job.topic,
+            OnConflict::Keep => {
+                [Some(topic), entry.kind.policy.dead_from.as_ref()].contains(&Some(&job.topic))
+            }
+        };
+        match is_allowed {
             true => Ok(()),
-            false => Err(Refusal::Exists(Some(Living { state, topic: topic.clone() }))),
+            false => {
+                Err(Refusal::Exists(Some(Living { state: entry.state, topic: topic.clone() })))
+            }
         }
     }
 
-    /// Reserves the first ready job of a topic. Expired jobs before it die. Adds the jobs among
-    /// them that become ready in another topic to `moved`.
+    /// Reserves the first ready job of a topic. Expired jobs before it die, which `popped` counts.
     pub fn pop(
         &mut self,
         now: Now,
         topic: &Topic,
         hold: Hold,
-        moved: &mut Vec<(Topic, ReadyJobs)>,
+        popped: &mut Popped,
         writes: &mut Vec<Write>,
     ) -> Option<Taken> {
         for _ in 0..=MAX_EXPIRED_PER_POP {
             let slot = self.index.first(topic, State::Ready)?;
-            if !self.index.entry(slot).kind.policy.has_expired_by(now.believed) {
+            if !self.index.has_expired_by(slot, now.believed) {
                 return Some(self.reserve(slot, now, hold, writes));
             }
             if self.expire(slot, now, writes) {
                 let jobs = ReadyJobs::one(self.priority(slot));
-                add_ready(moved, self.index.topic(slot), jobs);
+                add_ready(&mut popped.moved, self.index.topic(slot), jobs);
+            } else {
+                popped.dead += 1;
             }
         }
         None
@@ -298,8 +310,7 @@ impl Machine {
 
     /// Sets when the job expires, counted from this due time.
     fn expire_from(&mut self, slot: Slot, due_at: UnixMillis, writes: &mut Vec<Write>) {
-        let entry = self.index.entry(slot);
-        let (serial, mut policy) = (entry.serial, entry.kind.policy.clone());
+        let (serial, mut policy) = (self.index.entry(slot).serial, self.index.policy(slot));
         policy.expire_from(due_at);
         let fields = PolicyFields { expires_at: policy.expires_at, ..PolicyFields::default() };
         if policy.expires_at.is_some() {

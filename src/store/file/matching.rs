@@ -121,6 +121,13 @@ pub fn count(
     bucket: Bucket,
     step: &Selection,
 ) -> StoreResult<Matched<u64>> {
+    let Selection { topic, state, filter, after, limit } = step;
+    if !filter.examines(*state) {
+        let machine = &writer.machines[bucket.index()];
+        let range = filter.range_in(*state);
+        let (done, next) = machine.count_keys(topic, *state, range, (after.as_ref(), *limit));
+        return Ok(Matched { done, next });
+    }
     let Found { keys, next, .. } = found_by(writer, bucket, step)?;
     Ok(Matched { done: keys.len() as u64, next })
 }
@@ -130,11 +137,13 @@ pub fn kick(
     bucket: Bucket,
     step: Selection,
 ) -> StoreResult<Matched<ReadyJobs>> {
-    let Found { keys, next, .. } = found_by(writer, bucket, &step)?;
     let now = writer.now();
-    let machine = &mut writer.machines[bucket.index()];
-    let ready = keys.iter().map(|key| machine.kick_one(now, key.slot, &mut writer.writes));
-    Ok(Matched { done: ready.fold(ReadyJobs::NONE, ReadyJobs::plus), next })
+    writer.in_bulk(step.limit, |writer, limit| {
+        let Found { keys, next, .. } = found_by(writer, bucket, &Selection { limit, ..step })?;
+        let machine = &mut writer.machines[bucket.index()];
+        let ready = keys.iter().map(|key| machine.kick_one(now, key.slot, &mut writer.writes));
+        Ok(Matched { done: ready.fold(ReadyJobs::NONE, ReadyJobs::plus), next })
+    })
 }
 
 pub fn purge(
@@ -142,8 +151,10 @@ pub fn purge(
     bucket: Bucket,
     step: Selection,
 ) -> StoreResult<Matched<u64>> {
-    let Found { keys, next, .. } = found_by(writer, bucket, &step)?;
-    let machine: &mut Machine = &mut writer.machines[bucket.index()];
-    keys.iter().for_each(|key| machine.purge_one(key.slot, &mut writer.writes));
-    Ok(Matched { done: keys.len() as u64, next })
+    writer.in_bulk(step.limit, |writer, limit| {
+        let Found { keys, next, .. } = found_by(writer, bucket, &Selection { limit, ..step })?;
+        let machine: &mut Machine = &mut writer.machines[bucket.index()];
+        keys.iter().for_each(|key| machine.purge_one(key.slot, &mut writer.writes));
+        Ok(Matched { done: keys.len() as u64, next })
+    })
 }

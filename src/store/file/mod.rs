@@ -5,6 +5,7 @@
 
 mod ballast;
 mod commit;
+mod counted;
 mod directory;
 mod doctor;
 mod finished;
@@ -16,6 +17,7 @@ mod lock;
 mod machine;
 mod matching;
 mod opening;
+mod pace;
 mod pending;
 mod pop;
 mod reads;
@@ -67,8 +69,6 @@ pub struct FileStore {
     /// Limits gets to [`GETS`] at a time. So a write waits for at most this many gets, however
     /// large their bodies are.
     gets: Semaphore,
-    /// Limits counts of delayed jobs to one at a time.
-    counts: Semaphore,
     watch: Arc<ClockWatch>,
     tokens_version: Arc<AtomicU64>,
     /// Rows and pages that could not be read at the start. The jobs on them are unknown.

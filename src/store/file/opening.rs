@@ -82,7 +82,6 @@ impl FileStore {
             reservation_key,
             watch,
             gets: Semaphore::new(super::GETS),
-            counts: Semaphore::new(1),
             tokens_version: Arc::new(AtomicU64::new(1)),
             unreadable,
         })

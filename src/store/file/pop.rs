@@ -22,7 +22,12 @@ pub fn pop(
 ) -> StoreResult<Vec<Popped>> {
     writer.all_or_nothing(|writer| {
         let mut pop = Pop::new(writer.now(), nonce);
-        wants.into_iter().map(|want| pop.take(writer, bucket, &want)).collect()
+        let popped: StoreResult<Vec<Popped>> =
+            wants.into_iter().map(|want| pop.take(writer, bucket, &want)).collect();
+        if popped.iter().flatten().any(|popped| popped.dead > 0) {
+            writer.count_until(writer.believed_now());
+        }
+        popped
     })
 }
 
@@ -58,8 +63,7 @@ impl Pop {
                 consumer: want.consumer.clone(),
             };
             let machine = &mut writer.machines[bucket.index()];
-            let Popped { moved, .. } = &mut popped;
-            let taken = machine.pop(self.now, &want.topic, hold, moved, &mut writer.writes);
+            let taken = machine.pop(self.now, &want.topic, hold, &mut popped, &mut writer.writes);
             let Some(taken) = taken else { break };
             self.given += 1;
             match writer.read(taken.serial) {

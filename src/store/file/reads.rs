@@ -21,9 +21,6 @@ use crate::{
     },
 };
 
-/// Maximum number of jobs in one part of a count by due time; a part takes about a millisecond.
-const COUNTED_PER_CALL: usize = 20_000;
-
 #[async_trait]
 impl JobReads for FileStore {
     async fn held(
@@ -103,23 +100,9 @@ impl JobReads for FileStore {
         topic: Topic,
         steps: Steps,
     ) -> StoreResult<Vec<u64>> {
-        // The sets of the index have no ranks, so jobs are counted one by one, in parts. A batch
-        // contains at most one part of a count, so other work waits for at most one part.
-        let (mut counts, mut after) = (vec![0; steps.count], None);
-        loop {
-            let _turn = self.counts.acquire().await;
-            let topic = topic.clone();
-            let part = self.writer.read(move |state| {
-                let machine = &state.machines[bucket.index()];
-                let limit = COUNTED_PER_CALL;
-                let next = machine.count_due(&topic, &steps, after, limit, &mut counts);
-                Ok((counts, next))
-            });
-            (counts, after) = part.await?;
-            if after.is_none() {
-                return Ok(counts);
-            }
-        }
+        self.writer
+            .read(move |writer| Ok(writer.machines[bucket.index()].count_due(&topic, &steps)))
+            .await
     }
 
     async fn list(

@@ -1,11 +1,13 @@
 //! The records on disk: SQLite as a durable map from a serial number to a job.
 //!
 //! `pool` has jobs as they were put, and `attempts` the last attempt of each popped job. `layout`
-//! has one line of text and, in a second row, the reservation key. Persisted: tables must stay
-//! stable, or the schema version must be raised. The file is locked while it is open.
+//! has one line of text and, in further rows, the reservation key and a mark (`counted`).
+//! Persisted: tables must stay stable, or the schema version must be raised. The file is locked
+//! while it is open.
 
 mod aside;
 mod attempts;
+mod counted;
 mod ending;
 mod examine;
 #[cfg(any(test, fuzzing))]
@@ -40,19 +42,18 @@ use super::{
 
 #[cfg(any(test, fuzzing))]
 pub use self::fuzzing::file_records;
+use self::read::Damage;
 pub use self::{
     aside::fate,
     ending::{StoredEnding, change_of, parse as parse_ending},
-    load::attempt,
+    load::{Ahead, attempt},
     past::{ErrorAndHistory, parse as parse_past},
-    pool_table::policy_4,
     read::{ReadError, StoredFields},
     reservations::read as read_reservation_key,
     row::{AttemptRow, PoolRow, settings_of_row, state, topic_checksum},
     schedules::schedule_of_row,
     tokens::token_checksum,
 };
-use self::{pool_table::PoolTable, read::Damage};
 
 /// Result of a write.
 type Done = rusqlite::Result<()>;
@@ -67,8 +68,6 @@ const CACHE_KIB: i64 = 16 << 10;
 /// The open file.
 pub struct Records {
     connection: Connection,
-    /// Schema of the file's table of jobs: the current one, or that of schema version 4.
-    pool: PoolTable,
     in_transaction: bool,
     /// Quarantined jobs, whose rows are never written again.
     quarantined: HashMap<u64, Fate>,
@@ -173,7 +172,7 @@ impl Records {
     pub fn try_insert(&mut self, serial: u64) -> rusqlite::Result<()> {
         let begun = self.connection.execute_batch("BEGIN IMMEDIATE");
         let row = params![serial.cast_signed(), "", "", 0, 0, "", 0, 0, b""];
-        let tried = begun.and_then(|()| self.connection.execute(self.pool.insert(), row));
+        let tried = begun.and_then(|()| self.connection.execute(pool_table::INSERT, row));
         self.roll_back();
         tried.map(drop)
     }

@@ -215,7 +215,7 @@ impl Reader {
     }
 
     fn buckets(&mut self) -> Option<Buckets> {
-        self.layout(|text| Some(crate::store::Layout::agree(text, None).ok()?.buckets))
+        self.layout(|text| crate::store::Layout::agree(text, None).ok())
     }
 
     fn reservation_key(&mut self) -> Option<ReservationKey> {

@@ -137,13 +137,25 @@ impl WriterState {
         if let Some(error) = failed.filter(|_| due.is_empty()) {
             return Err(error);
         }
-        Ok(DueSchedules { now, due, next_at })
+        let steady_since = self.watch.steady_since();
+        Ok(DueSchedules { now, due, next_at, steady_since })
     }
 
     fn change_schedule(&mut self, change: ScheduleChange) -> StoreResult<ScheduleChanged> {
         let ScheduleChange { name, old, new } = change;
-        if self.schedule(&name)?.map(|schedule| schedule.text) != old {
+        let known = self.schedule(&name)?;
+        if known.as_ref().map(|known| &known.text) != old.as_ref() {
             return Ok(ScheduleChanged::Stale);
+        }
+        if let (Some(known), Some(new)) = (&known, &new)
+            && known.text == new.text
+            && known.next_at.is_some()
+            && new.next_at >= known.next_at
+        {
+            // Only the next look is later. It need not be on disk: after a restart, a server looks
+            // at the earlier time.
+            self.schedules.set(name, Some(new.next_at));
+            return Ok(ScheduleChanged::Done);
         }
         if old.is_none() && new.is_some() && self.schedules.names.len() >= MAX_SCHEDULES {
             return Ok(ScheduleChanged::TooMany);
@@ -160,25 +172,23 @@ pub fn fire(
     firings: Vec<Firing>,
 ) -> StoreResult<Vec<Reply<Fired>>> {
     writer.all_or_nothing(|writer| {
-        firings.into_iter().map(|firing| fire_one(writer, bucket, firing).map(Ok)).collect()
+        firings.into_iter().map(|firing| fire_one(writer, bucket, firing)).collect()
     })
 }
 
-fn fire_one(writer: &mut WriterState, bucket: Bucket, firing: Firing) -> StoreResult<Fired> {
+fn fire_one(writer: &mut WriterState, bucket: Bucket, firing: Firing) -> StoreResult<Reply<Fired>> {
     let Firing { schedule: StoredSchedule { name, text }, new, job } = firing;
-    let change = ScheduleChange { name, old: Some(text), new: Some(new) };
-    if writer.change_schedule(change)? != ScheduleChanged::Done {
-        return Ok(Fired::Stale);
+    if writer.schedule(&name)?.is_none_or(|schedule| schedule.text != text) {
+        return Ok(Ok(Fired::Stale(None)));
     }
-    let job = NewJob { on_conflict: OnConflict::Keep, ..job };
-    match put(writer, bucket, vec![job])?.pop() {
-        Some(Ok(placed)) => Ok(Fired::Placed(placed)),
-        Some(Err(Refusal::Exists(_))) => Ok(Fired::Taken),
-        other => {
-            tracing::error!(?other, "a job of a schedule was refused; its instant is left out");
-            Ok(Fired::Taken)
-        }
-    }
+    let job = NewJob { on_conflict: OnConflict::Reject, ..job };
+    let placed = match put(writer, bucket, vec![job])?.pop() {
+        Some(Ok(placed)) => placed,
+        Some(Err(Refusal::Exists(_))) | None => return Ok(Ok(Fired::Taken)),
+        Some(Err(refusal)) => return Ok(Err(refusal)),
+    };
+    writer.writes.push(Write::Schedule { name, new: Some(new) });
+    Ok(Ok(Fired::Placed(placed)))
 }
 
 #[async_trait]

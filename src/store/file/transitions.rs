@@ -9,6 +9,7 @@ use super::{
     FileStore,
     finished::{delete, finish, put},
     health::Need,
+    index::Class,
     machine::{Machine, Write, remembered},
     matching,
     pop::pop,
@@ -143,24 +144,37 @@ impl FileStore {
     }
 
     /// Promotes in one piece of work for all buckets, because they share the limit. The rest of the
-    /// limit is for finished jobs.
+    /// limit is for jobs past their retention.
     async fn promote(&self, parts: Parts<Promote>) -> StoreResults<Promoted> {
         let count = parts.len();
         let promote = move |writer: &mut WriterState| {
             let (now, mut done) = (writer.believed_now(), 0);
             let mut all = vec![Promoted::default(); parts.len()];
             for ((bucket, Promote { limit }), promoted) in parts.iter().zip(&mut all) {
-                let (machine, left) =
-                    (&mut writer.machines[bucket.index()], limit.saturating_sub(done));
-                let (topics, acted) = machine.promote(now, left, &mut writer.writes);
-                promoted.topics = topics;
-                done += acted;
+                let left = limit.saturating_sub(done);
+                done += writer.in_bulk(left, |writer, most| {
+                    let machine = &mut writer.machines[bucket.index()];
+                    machine.promote(now, (left, most), &mut promoted.topics, &mut writer.writes)
+                });
             }
-            for ((bucket, Promote { limit }), promoted) in parts.iter().zip(&mut all) {
-                let (machine, left) =
-                    (&mut writer.machines[bucket.index()], limit.saturating_sub(done));
-                done += machine.forget_finished(now, left, &mut writer.writes);
-                promoted.next = machine.next_deadline(now);
+            let counts = |promoted: &Promoted| promoted.total();
+            if all.iter().map(counts).any(|counts| counts.expired + counts.dead > 0) {
+                writer.count_until(now);
+            }
+            for class in [Class::Dead, Class::Finished] {
+                for ((bucket, Promote { limit }), promoted) in parts.iter().zip(&mut all) {
+                    // While there is other work, few jobs are forgotten.
+                    let left = limit.saturating_sub(done);
+                    let left = if writer.is_alone { left } else { left.div_ceil(4) };
+                    done += writer.in_bulk(left, |writer, most| {
+                        let machine = &mut writer.machines[bucket.index()];
+                        let most = (class, most);
+                        machine.forget(now, most, &mut promoted.topics, &mut writer.writes)
+                    });
+                }
+            }
+            for ((bucket, _), promoted) in parts.iter().zip(&mut all) {
+                promoted.next = writer.machines[bucket.index()].next_deadline(now);
             }
             Ok(all)
         };
@@ -224,8 +238,10 @@ fn purge(
     bucket: Bucket,
     Purge { topic, state, limit }: Purge,
 ) -> StoreResult<u64> {
-    let machine = &mut writer.machines[bucket.index()];
-    Ok(machine.purge(&topic, state, limit, &mut writer.writes))
+    Ok(writer.in_bulk(limit, |writer, limit| {
+        let machine = &mut writer.machines[bucket.index()];
+        machine.purge(&topic, state, limit, &mut writer.writes)
+    }))
 }
 
 fn kick_dead(
@@ -234,8 +250,10 @@ fn kick_dead(
     KickDead { topic, limit }: KickDead,
 ) -> StoreResult<ReadyJobs> {
     let now = writer.now();
-    let machine = &mut writer.machines[bucket.index()];
-    Ok(machine.kick_dead(now, &topic, limit, &mut writer.writes))
+    Ok(writer.in_bulk(limit, |writer, limit| {
+        let machine = &mut writer.machines[bucket.index()];
+        machine.kick_dead(now, &topic, limit, &mut writer.writes)
+    }))
 }
 
 #[cfg(test)]

@@ -136,14 +136,18 @@ impl WriterState {
         match self.retry_after() {
             // `do_background_work` does nothing for replaced files.
             None if self.health.is_replaced() => None,
-            None => [self.vacuum.rest(), self.ballast.rest()].into_iter().flatten().min(),
+            None => {
+                let all = [self.vacuum.rest(), self.ballast.rest(), self.rest_of_counted()];
+                all.into_iter().flatten().min()
+            }
             failing => failing,
         }
     }
 
     /// Ends the thread. On a full disk, keeps the log, because the next start may have no room for
     /// a new one.
-    fn end(self) {
+    fn end(mut self) {
+        self.save_counted_at_end();
         if self.health.is_full() && !self.in_doubt && self.records.carry_over().is_ok() {
             self.records.leave_log();
         }
@@ -164,6 +168,9 @@ impl WriterState {
         if self.ballast.step() {
             self.reserve_log();
             self.health.empty();
+        }
+        if self.rest_of_counted().is_some_and(|rest| rest.is_zero()) {
+            self.batch(Vec::new());
         }
         if may_vacuum {
             self.vacuum.step(&self.records, busy, self.health.is_full());

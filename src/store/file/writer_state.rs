@@ -9,13 +9,17 @@ use std::{
 
 use super::{
     ballast::Ballast,
+    counted::Counted,
     directory::Files,
     health::Health,
     index::Attempt,
     lock::Lock,
     machine::{Machine, Write},
+    pace::Pace,
     pending::Pending,
-    records::{ErrorAndHistory, ReadError, Records, StoredEnding, StoredFields, parse_ending},
+    records::{
+        Ahead, ErrorAndHistory, ReadError, Records, StoredEnding, StoredFields, parse_ending,
+    },
     schedules::ScheduleIndex,
     settings_log::SettingsLog,
     vacuum::Vacuum,
@@ -51,11 +55,17 @@ pub struct WriterState {
     pub writes: Vec<Write>,
     /// The part of `writes` that reads must see.
     pub pending: Pending,
+    pub pace: Pace,
+    pub counted: Counted,
+    /// Whether the current batch is a single piece of work.
+    pub is_alone: bool,
     pub settings_log: SettingsLog,
     /// Committed schedules.
     pub schedules: ScheduleIndex,
     pub buckets: Buckets,
     pub last_serial: u64,
+    /// Jobs that were put later than the clock showed when the jobs were loaded.
+    pub ahead: Ahead,
     /// Rows and pages that could not be read at the start. The jobs on them are unknown.
     pub unreadable: u64,
     /// Whether the machines may differ from the file and must be loaded before use.
@@ -76,6 +86,8 @@ impl WriterState {
     ) -> Result<Self, Box<dyn Error>> {
         // Comes before the ballast, which is of no use without the log.
         let has_log = records.reserve_log(&dir.join("jobs.db")).is_ok();
+        let counted = records.counted()?;
+        let now = clock.now().floor;
         let mut writer = Self {
             machines: Vec::new(),
             records,
@@ -89,10 +101,14 @@ impl WriterState {
             files: Files::of(dir)?,
             compared: Instant::now(),
             writes: Vec::new(),
+            pace: Pace::new(),
+            counted: Counted::new(counted, now),
+            is_alone: false,
             settings_log: SettingsLog::new(),
             schedules: ScheduleIndex::default(),
             buckets,
             last_serial: 0,
+            ahead: Ahead::default(),
             unreadable: 0,
             pending: Pending::default(),
             stale: true,
@@ -108,7 +124,23 @@ impl WriterState {
             writer.health.fill("there is no room for the reserve");
         }
         writer.load()?;
+        writer.report_ahead();
         Ok(writer)
+    }
+
+    /// Logs and counts a clock that is behind the puts of earlier runs.
+    fn report_ahead(&self) {
+        let Ahead { jobs, by } = self.ahead;
+        if jobs > 0 {
+            self.watch.note_behind(by);
+            let seconds = by.get() / 1_000;
+            tracing::error!(
+                jobs,
+                seconds,
+                "jobs were put later than the clock shows: it was ahead then, or it is behind now; those without a \
+                 delay are ready, and delayed ones wait for their due times"
+            );
+        }
     }
 
     /// Extends the log to its reserve; returns whether there was room.

@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     job::Bucket,
-    store::{Applied, Guarded, StoreError, StoreResult, StoreResults},
+    store::{Guarded, StoreError, StoreResult, StoreResults},
 };
 
 impl RedisStore {
@@ -66,7 +66,7 @@ impl RedisStore {
     }
 
     /// Calls a script once and returns the reply of each part. Refuses parts whose bucket lost its
-    /// jobs.
+    /// jobs, and new jobs for a server that may lose them.
     pub async fn call<T: Sync>(
         &self,
         transition: &Transition,
@@ -74,15 +74,26 @@ impl RedisStore {
         parts: &[(Bucket, T)],
         fill: &(impl Fn(&mut Cmd, Bucket, &T) + Send + Sync),
     ) -> StoreResult<StoreResults<Values>> {
-        let is_sound = |&index: &usize| self.incarnations.refusal(parts[index].0).is_none();
-        let sound: Vec<usize> = (0..parts.len()).filter(is_sound).collect();
+        let refusal = |&(bucket, _): &(Bucket, T)| self.refusal(transition, bucket);
+        let refusals: Vec<Option<StoreError>> = parts.iter().map(refusal).collect();
+        let sound: Vec<usize> = (0..parts.len()).filter(|&n| refusals[n].is_none()).collect();
         let mut replies =
             self.call_sound(transition, is_confirmed, parts, &sound, fill).await?.into_iter();
-        let reply = |index| match sound.binary_search(&index) {
-            Ok(_) => replies.next().unwrap_or_else(|| Err(StoreError::unreadable("no reply"))),
-            Err(_) => Err(StoreError::Replaced { applied: Applied::No }),
+        let reply = |refusal: Option<StoreError>| match refusal {
+            None => replies.next().unwrap_or_else(|| Err(StoreError::unreadable("no reply"))),
+            Some(refusal) => Err(refusal),
         };
-        Ok((0..parts.len()).map(reply).collect())
+        Ok(refusals.into_iter().map(reply).collect())
+    }
+
+    /// Returns the error with which a bucket refuses a script without calling it.
+    fn refusal(&self, transition: &Transition, bucket: Bucket) -> Option<StoreError> {
+        let lost = self.incarnations.refusal(bucket);
+        if lost.is_some() || !transition.adds_jobs() {
+            return lost;
+        }
+        let master = self.nodes.of(self.keys[bucket.index()].slot).ok()?;
+        master.risk().map(|cause| StoreError::Unsafe { cause })
     }
 
     /// Calls a script for the parts whose indexes are in `sound`.

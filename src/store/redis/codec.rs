@@ -9,11 +9,9 @@
 //! the job's id, a blank, and the text after the sum. So it reveals a record that is damaged or
 //! stored under another id; Redis itself loads a damaged AOF without an error. The policy is the
 //! text of [`Policy`], which omits the usual values, because records take most of a store's memory.
-//! Records of version 3, written by schema 4, have an older form of the policy. Both versions are
-//! read, and the next change of a job writes version 4.
 //!
-//! A finished job has a record of another form, its only one: see `codec/finished.rs`. Its version
-//! is 6, and was 5.
+//! A finished job has a record of another form, its only one: see `codec/finished.rs`. It begins
+//! with a 6.
 //!
 //! An attempt record is `<check> <attempt> <reservation or -> <due at> <died at> <TTR> <rules>`, a
 //! line feed, and the last error as `<its CRC-32> <text>`, or nothing. The check is a weighted sum
@@ -211,28 +209,16 @@ impl PoolRecord {
         let end = text.iter().position(|&byte| byte == b'\n').ok_or_else(bad)?;
         let header = std::str::from_utf8(&text[..end]).map_err(|_| bad())?;
         let mut fields = header.splitn(3, ' ');
-        let (Some(version @ ("3" | "4" | "5")), Some(time), Some(rules)) =
-            (fields.next(), fields.next(), fields.next())
+        let (Some("4"), Some(time), Some(rules)) = (fields.next(), fields.next(), fields.next())
         else {
             return Err(bad());
         };
         let created_at = parse_time(time).ok_or_else(|| damaged("time"))?;
         let sound = is_sound(id, rules).then(|| RecordRules::parse(rules)).flatten();
         let rules = sound.ok_or_else(|| damaged("header"))?;
-        let finished = match (version, rules.tail) {
-            ("5", Some(tail)) => {
-                let fields = FinishedFields::of_version_5(tail, created_at);
-                Some(fields.ok_or_else(|| damaged("header"))?)
-            }
-            ("3" | "4", None) => None,
-            _ => return Err(damaged("header")),
-        };
-        let RecordRules { crc, length, policy, topic, .. } = rules;
-        let is_nothing = finished.is_some() && (crc.as_str(), length) == ("0", 0);
-        let kept = (!is_nothing).then_some((crc, length));
-        let what = if finished.is_some() { "result" } else { "body" };
-        let body = parse_checked_body(text, end + 1, kept, what)?;
-        Ok(Self { created_at, policy, topic, body, finished })
+        let RecordRules { crc, length, policy, topic } = rules;
+        let body = parse_checked_body(text, end + 1, Some((crc, length)), "body")?;
+        Ok(Self { created_at, policy, topic, body, finished: None })
     }
 }
 
@@ -263,19 +249,17 @@ fn damaged(what: &str) -> StoreError {
 }
 
 /// Rules of a pool record.
-struct RecordRules<'a> {
+struct RecordRules {
     crc: String,
     length: usize,
     policy: Policy,
     topic: Topic,
-    /// The fields of a finished job.
-    tail: Option<&'a str>,
 }
 
-impl<'a> RecordRules<'a> {
+impl RecordRules {
     /// Parses rules whose sum was verified.
-    fn parse(text: &'a str) -> Option<Self> {
-        let mut fields = text.get(SUM_DIGITS..)?.splitn(5, ' ');
+    fn parse(text: &str) -> Option<Self> {
+        let mut fields = text.get(SUM_DIGITS..)?.splitn(4, ' ');
         let (crc, length) = (fields.next()?, fields.next()?);
         let (policy, topic) = (fields.next()?, fields.next()?);
         Some(Self {
@@ -283,7 +267,6 @@ impl<'a> RecordRules<'a> {
             length: length.parse().ok()?,
             policy: policy.parse().ok()?,
             topic: topic.parse().ok()?,
-            tail: fields.next(),
         })
     }
 }

@@ -178,7 +178,7 @@ impl Examined {
     /// Returns the number of buckets in the layout; for a new store, the default.
     fn bucket_count_or_default(&mut self, kind: &Kind, masters: usize) -> Buckets {
         let buckets = match &self.layout {
-            Some(text) => Layout::agree(text, None).map(|agreed| agreed.buckets),
+            Some(text) => Layout::agree(text, None),
             None => Ok(default_buckets(kind, masters)),
         };
         let buckets = buckets.unwrap_or_else(|error| {

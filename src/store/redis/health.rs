@@ -69,7 +69,8 @@ impl RedisStore {
     async fn check_server(&self, master: &Arc<Master>) -> StoreResult<Writes> {
         let info = master.node.command(&redis::cmd("INFO")).await.map_err(|f| f.error)?;
         let info: String = redis::from_redis_value(info).map_err(StoreError::unreadable)?;
-        let fit = self.preflight.keeps_promise(&info).and_then(|()| self.preflight.fitness(&info));
+        master.note(&info);
+        let fit = self.preflight.keeps_promise(&info).and_then(|()| self.preflight.works(&info));
         if let Err(why) = fit {
             let cause = format!("Redis at {}: {why}", master.node.name);
             return Ok(Writes::Refused(StoreError::unavailable(cause)));

@@ -25,7 +25,8 @@
 //! | `<tag>:bodies` | hash | id → body longer than 4,096 bytes | – |
 //! | `<tag>:attempts` | hash | id → attempts and reservation, from the first pop or the expiry on | – |
 //! | `<tag>:history` | hash | id → last attempts and running consumer (`codec/history.rs`), from the first attempt that ends and leaves the job unfinished, touch, or pop by a named consumer on; not of a finished job that had one attempt (`codec/finished.rs`) | – |
-//! | `<tag>:bucket` | sorted set | `<state>:<t>` or `expiring:<t>` → time at which the timer must look at that set next | – |
+//! | `<tag>:bucket` | sorted set | `delayed:<t>` → time at which the timer must look at that set next | – |
+//! | `<tag>:ends` | sorted set | the same for all other sets with deadlines: `reserved:<t>`, `dead:<t>`, `finished:<t>`, `expiring:<t>` | – |
 //! | `<tag>:topics` | sorted set | topics that have jobs in this bucket, all with score 0 | – |
 //! | `<tag>:delayed:<t>` | sorted set | id → due time and priority (`shared/score.lua`) | 100 |
 //! | `<tag>:ready:<t>` | sorted set | id → priority and due time (`shared/score.lua`) | – |
@@ -39,7 +40,7 @@
 //!
 //! A job is in `pool`, and in exactly one of the five sorted sets of its topic: the set of its
 //! state. A delayed or ready job that expires is also in `expiring`. The time of a set in `bucket`
-//! may be too early (the timer then finds nothing and corrects it), but never too late.
+//! or `ends` may be too early (the timer then finds nothing and corrects it), but never too late.
 
 use crc::{CRC_16_XMODEM, Crc};
 
@@ -59,6 +60,8 @@ pub struct Keys {
     /// Key of the histories of jobs. Scripts derive it from the tag.
     pub history: String,
     pub bucket: String,
+    /// Key of the deadlines of all sets except those of delayed jobs.
+    pub ends: String,
     pub incarnation: String,
     /// Key that never exists.
     pub absent: String,
@@ -67,8 +70,6 @@ pub struct Keys {
     pub topics: String,
     /// Channel of the bucket's hints.
     pub hints: String,
-    /// Channel of hints of schema 4.
-    pub older_hints: String,
     /// Cluster slot of all these keys.
     pub slot: u16,
 }
@@ -89,12 +90,12 @@ impl Keys {
             bodies: key("bodies"),
             history: key("history"),
             bucket: key("bucket"),
+            ends: key("ends"),
             incarnation: key("incarnation"),
             absent: key("absent"),
             confirm: key("confirm"),
             topics: key("topics"),
             hints: format!("{tag}:hints-5:{db}"),
-            older_hints: format!("{tag}:hints:{db}"),
             slot: slot(tag),
         }
     }

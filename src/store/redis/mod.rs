@@ -141,6 +141,7 @@ impl Store for RedisStore {
         Condition {
             is_full: self.health.is_full(),
             refuses_writes: self.health.refuses_writes(),
+            may_lose_jobs: self.nodes.all().iter().any(|master| master.risk().is_some()),
             data_losses: self.incarnations.data_losses(),
             replaced: self.incarnations.lost(),
             clock_jumps: self.watch.jumps(),

@@ -141,7 +141,7 @@ fn read(
                 }
             }
         }
-        all.push(Popped { jobs, left, moved });
+        all.push(Popped { jobs, left, moved, dead: 0 });
     }
     Ok((all, damaged))
 }

@@ -23,7 +23,7 @@ use crate::{
 
 impl RedisStore {
     /// Puts the jobs of schedules and advances these schedules, by one script if all keys are on
-    /// one server. Otherwise each job is put first, and kept if it exists.
+    /// one server. Otherwise each job is put first.
     pub(super) async fn fire(&self, parts: Parts<Vec<Firing>>) -> StoreResults<Vec<Reply<Fired>>> {
         if !self.nodes.is_one() {
             return self.fire_one_after_the_other(parts).await;
@@ -38,7 +38,7 @@ impl RedisStore {
             puts(cmd, self, bucket, &jobs_of(firings));
         };
         let read = |reply: &mut Values, firings: &Vec<Firing>| match reply.left() {
-            0 => Ok(firings.iter().map(|_| Ok(Fired::Stale)).collect()),
+            0 => Ok(firings.iter().map(|_| Ok(Fired::Stale(None))).collect()),
             _ => Ok(each_reply(Values::placed)(reply, firings)?.into_iter().map(fired).collect()),
         };
         self.each(&self.scripts.fire, &parts, fill, read).await
@@ -54,16 +54,25 @@ impl RedisStore {
         let put = self.each(&self.scripts.put, &jobs, fill, each_reply(Values::placed)).await;
         let advance = parts.into_iter().zip(put).map(async |((_, firings), placed)| {
             let placed: Vec<Reply<Placed>> = placed?;
-            let changes = firings.into_iter().map(|Firing { schedule, new, .. }| {
+            let firings = firings.into_iter().zip(&placed).filter(|(_, placed)| placed.is_ok());
+            let changes = firings.map(|(Firing { schedule, new, .. }, _)| {
                 let StoredSchedule { name, text } = schedule;
                 ScheduleChange { name, old: Some(text), new: Some(new) }
             });
-            // The jobs are in the store, so a failure is not without effect.
-            let changed = self.change_schedules(changes.collect()).await;
-            let changed = changed.map_err(StoreError::unknown)?;
-            let each = placed.into_iter().zip(changed).map(|(placed, changed)| match changed {
-                ScheduleChanged::Done => fired(placed),
-                ScheduleChanged::Stale | ScheduleChanged::TooMany => Ok(Fired::Stale),
+            let changes: Vec<ScheduleChange> = changes.collect();
+            let changed = match changes.is_empty() {
+                true => Vec::new(),
+                // The jobs are in the store, so a failure is not without effect.
+                false => self.change_schedules(changes).await.map_err(StoreError::unknown)?,
+            };
+            let mut changed = changed.into_iter();
+            let mut advanced = |placed: Placed| match changed.next() {
+                Some(ScheduleChanged::Done) => Fired::Placed(placed),
+                _ => Fired::Stale(Some(placed)),
+            };
+            let each = placed.into_iter().map(|placed| match placed {
+                Ok(placed) => Ok(advanced(placed)),
+                refused => fired(refused),
             });
             Ok(each.collect())
         });
@@ -108,7 +117,9 @@ impl ScheduleStore for RedisStore {
         let now = self.believed_now(self.time(next(&mut answers)?)?).floor;
         let (mut names, mut at) = (Vec::new(), Vec::new());
         while first.left() > 0 {
-            let (name, time) = (first.parsed()?, time(&first.text()?)?);
+            let (name, time) = (first.text()?, time(&first.text()?)?);
+            // An earlier version allowed longer names. One must not keep the others from firing.
+            let Ok(name) = name.parse() else { continue };
             at.push(time);
             if time > now || names.len() == limit {
                 break;
@@ -117,7 +128,8 @@ impl ScheduleStore for RedisStore {
         }
         let read = self.read(&names).await?;
         let next_at = at.get(read.len()).copied();
-        Ok(DueSchedules { now, due: read.into_iter().flatten().collect(), next_at })
+        let due = read.into_iter().flatten().collect();
+        Ok(DueSchedules { now, due, next_at, steady_since: self.watch.steady_since() })
     }
 
     async fn schedule(&self, name: ScheduleName) -> StoreResult<Option<StoredSchedule>> {
@@ -144,7 +156,7 @@ impl ScheduleStore for RedisStore {
         let mut found = Values::new(self.nodes.command(keys::slot(&names), &range).await?)?;
         let mut page = Vec::with_capacity(found.left());
         while found.left() > 0 {
-            page.push(found.parsed()?);
+            page.extend(found.text()?.parse::<ScheduleName>());
         }
         let mut more_after = SchedulesFound::cut(&mut page, limit);
         let read = self.read(&page).await?;
@@ -196,8 +208,8 @@ fn text_of(bytes: Vec<u8>) -> String {
 }
 
 fn jobs_of(firings: &[Firing]) -> Vec<NewJob> {
-    let keeping = |job: &NewJob| NewJob { on_conflict: OnConflict::Keep, ..job.clone() };
-    firings.iter().map(|firing| keeping(&firing.job)).collect()
+    let rejecting = |job: &NewJob| NewJob { on_conflict: OnConflict::Reject, ..job.clone() };
+    firings.iter().map(|firing| rejecting(&firing.job)).collect()
 }
 
 fn fired(placed: Reply<Placed>) -> Reply<Fired> {

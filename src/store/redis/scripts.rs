@@ -27,6 +27,7 @@ pub struct Transition {
     text: String,
     hash: String,
     confirmed: bool,
+    adds_jobs: bool,
 }
 
 /// A script in two forms: for callers that may access all topics, and with a check of each job's
@@ -82,9 +83,9 @@ impl Scripts {
             stride,
         };
         Self {
-            put: write("put"),
-            fire: write("fire"),
-            restore: write("restore"),
+            put: write("put").adding_jobs(),
+            fire: write("fire").adding_jobs(),
+            restore: write("restore").adding_jobs(),
             pop: write("pop"),
             unpop: write("unpop"),
             held: unconfirmed("held"),
@@ -147,7 +148,13 @@ impl Guardable {
 
 impl Transition {
     fn new(text: String, confirmed: bool) -> Self {
-        Self { hash: Script::new(&text).get_hash().to_owned(), text, confirmed }
+        let hash = Script::new(&text).get_hash().to_owned();
+        Self { hash, text, confirmed, adds_jobs: false }
+    }
+
+    /// Returns a script that creates jobs.
+    fn adding_jobs(self) -> Self {
+        Self { adds_jobs: true, ..self }
     }
 
     /// Builds the call with the script's hash, or with its text for a Redis that does not know the
@@ -164,9 +171,9 @@ impl Transition {
             true => ("EVAL", &self.text),
         };
         let mut cmd = redis::cmd(command);
-        cmd.arg(script).arg(6 * buckets.len());
+        cmd.arg(script).arg(7 * buckets.len());
         for keys in buckets.clone() {
-            cmd.arg(&keys.pool).arg(&keys.attempts).arg(&keys.bucket);
+            cmd.arg(&keys.pool).arg(&keys.attempts).arg(&keys.bucket).arg(&keys.ends);
             cmd.arg(&keys.topics).arg(&keys.bodies).arg(&keys.absent);
         }
         cmd.arg(now);
@@ -180,6 +187,11 @@ impl Transition {
             cmd.arg(count);
         }
         cmd
+    }
+
+    /// Returns whether the script creates jobs.
+    pub fn adds_jobs(&self) -> bool {
+        self.adds_jobs
     }
 
     /// Returns whether the reply waits for the confirmation that `store.ack` demands.

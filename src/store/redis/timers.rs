@@ -45,7 +45,8 @@ impl RedisStore {
         let mut pipeline = Pipeline::new();
         pipeline.cmd("MGET").arg(keys().map(|keys| &keys.incarnation).collect::<Vec<_>>());
         if deadlines {
-            pipeline.cmd("EXISTS").arg(keys().map(|keys| &keys.bucket).collect::<Vec<_>>());
+            let deadlines = keys().flat_map(|keys| [&keys.bucket, &keys.ends]);
+            pipeline.cmd("EXISTS").arg(deadlines.collect::<Vec<_>>());
         }
         let asked = Instant::now();
         let is_stale =
@@ -65,7 +66,9 @@ impl RedisStore {
         if deadlines && Values::one(next(&mut answers)?).number()? > 0 {
             let mut pipeline = Pipeline::new();
             for keys in keys() {
-                pipeline.cmd("ZRANGE").arg(&keys.bucket).arg(0).arg(0).arg("WITHSCORES");
+                for deadlines in [&keys.bucket, &keys.ends] {
+                    pipeline.cmd("ZRANGE").arg(deadlines).arg(0).arg(0).arg("WITHSCORES");
+                }
             }
             let (found, later) = self.ask_with_time(parts, pipeline).await?;
             micros = later;
@@ -74,7 +77,9 @@ impl RedisStore {
         let mut heads = heads.into_iter();
         let mut peeks = Vec::with_capacity(parts.len());
         for ((bucket, _), ready) in parts.iter().zip(ready) {
-            let next = heads.next().map_or(Ok(None), |head| first_deadline(head, micros));
+            let mut first = || heads.next().map_or(Ok(None), |head| first_deadline(head, micros));
+            let (delayed, end) = (first(), first());
+            let next = delayed.and_then(|delayed| Ok(earlier(delayed, end?)));
             let peek = next.map(|next| Peek { next, ready });
             peeks.push(self.incarnations.refusal(*bucket).map_or(peek, Err));
         }
@@ -171,6 +176,11 @@ fn first_deadline(head: StoreResult<Value>, micros: u64) -> StoreResult<Option<N
     }
     head.text()?;
     deadline(&head.text()?, micros)
+}
+
+/// Returns the earlier of two deadlines.
+fn earlier(one: Option<Next>, other: Option<Next>) -> Option<Next> {
+    one.into_iter().chain(other).min_by_key(|next| next.at)
 }
 
 /// Parses a deadline; an empty text is none. Rounds it up to a whole millisecond, as scripts do:

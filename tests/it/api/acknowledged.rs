@@ -1,17 +1,6 @@
 //! The promise of each value of `store.ack`, and the answers if the store cannot keep it.
 
-use std::time::Duration;
-
-use delay_queue::store::redis::{Ack, Secret};
-
-use crate::support::patience::patience;
-use crate::{
-    api::server::{Server, pass},
-    support::{
-        Redis,
-        proxy::{Mode, Proxy},
-    },
-};
+use crate::api::prelude::*;
 
 /// Starts a master that sends its data to a replica at once.
 fn master() -> Redis {

@@ -1,13 +1,6 @@
 //! Invalid input. Each request is refused with a 4xx that names the field, and stores nothing.
 
-use reqwest::Method;
-use serde_json::{Value, json};
-use tokio::{
-    io::{AsyncReadExt, AsyncWriteExt},
-    net::TcpStream,
-};
-
-use crate::api::server::{Server, reservation_of};
+use crate::api::prelude::*;
 
 async fn assert_empty(server: &Server) {
     assert!(server.pop("t/pop?count=100").await.is_empty());

@@ -1,10 +1,6 @@
 //! Batches: many jobs in one request.
 
-use std::collections::HashSet;
-
-use serde_json::{Value, json};
-
-use crate::api::server::{Server, reservation_of};
+use crate::api::prelude::*;
 
 fn statuses(answer: &Value) -> Vec<u64> {
     let results = answer["results"].as_array().expect("results");

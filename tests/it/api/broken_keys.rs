@@ -1,25 +1,6 @@
 //! Keys of a wrong type, and scores that are no times. An operator could write them with redis-cli.
 
-use std::{
-    collections::BTreeSet,
-    sync::Arc,
-    time::{Duration, Instant},
-};
-
-use delay_queue::store::redis::Secret;
-use futures::future::join_all;
-use serde_json::json;
-
-use crate::support::patience::patience;
-use crate::{
-    api::server::{Server, pass},
-    support::{
-        Redis,
-        cluster::Cluster,
-        resp::{Reply, ask},
-        shared_cluster,
-    },
-};
+use crate::api::prelude::*;
 
 /// Number of jobs of each kind. Each of the 16 buckets has some of them.
 const JOBS: usize = 96;
@@ -45,7 +26,7 @@ enum Unaffected {
     OtherTopics(&'static str),
 }
 
-const ATTACKS: [Attack; 12] = [
+const ATTACKS: [Attack; 14] = [
     Attack { commands: &["SET T:ready:waited x"], unaffected: Unaffected::Everything },
     Attack {
         commands: &["SET T:delayed:odd x", "ZADD T:bucket 1 delayed:odd"],
@@ -53,6 +34,11 @@ const ATTACKS: [Attack; 12] = [
     },
     Attack { commands: &["SET T:ready:due x"], unaffected: Unaffected::OtherTopics("due") },
     Attack { commands: &["DEL T:bucket", "SET T:bucket x"], unaffected: Unaffected::OtherBuckets },
+    Attack { commands: &["DEL T:ends", "SET T:ends x"], unaffected: Unaffected::OtherBuckets },
+    Attack {
+        commands: &["ZADD T:ends 1 delayed:due 1 odd", "ZADD T:bucket 1 reserved:due"],
+        unaffected: Unaffected::Everything,
+    },
     Attack { commands: &["ZADD T:bucket 1.5 delayed:odd"], unaffected: Unaffected::Everything },
     Attack { commands: &["ZADD T:bucket -inf delayed:due"], unaffected: Unaffected::Everything },
     Attack { commands: &["ZADD T:bucket -inf odd"], unaffected: Unaffected::Everything },
@@ -197,6 +183,5 @@ async fn a_broken_key_or_score_stops_no_other_bucket_or_topic() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_broken_key_stops_no_other_topic_of_a_cluster() {
-    assert_all_survive(|| Backend::Cluster(shared_cluster::shared(), shared_cluster::prefix()))
-        .await;
+    assert_all_survive(|| Backend::Cluster(shared::cluster(), shared::prefix())).await;
 }

@@ -1,23 +1,19 @@
 //! Answers to clients about a job with a damaged record.
 
-use std::sync::Arc;
-
-use delay_queue::store::redis::Secret;
-use reqwest::Method;
-
-use crate::{api::server::Server, support::Redis};
+use crate::api::prelude::*;
 
 const BODY: &str = r#"{"topic":"t","id":"broken","delay":"1h","body":"MARK"}"#;
 
-/// Replaces a part of the job's record.
-fn damage(redis: &Redis, hash: &str, from: &str, to: &str) {
+/// Replaces a part of the job's record on the shared Redis.
+fn damage(server: &Server, hash: &str, from: &str, to: &str) {
+    let prefix = &server.store.1;
     let script = format!(
-        "for _, key in ipairs(redis.call('KEYS', '*:{hash}')) do \
+        "for _, key in ipairs(redis.call('KEYS', '{{{prefix}:*}}:{hash}')) do \
          local text = redis.call('HGET', key, 'broken') \
          if text then redis.call('HSET', key, 'broken', (string.gsub(text, '{from}', '{to}'))) end \
          end return 0"
     );
-    assert_eq!(redis.command(&format!("EVAL \"{script}\" 0")).as_deref(), Some(":0\r\n"));
+    assert_eq!(shared::redis().command(&format!("EVAL \"{script}\" 0")).as_deref(), Some(":0\r\n"));
 }
 
 /// Asserts that the job is reported as damaged, does not affect other jobs, and can be deleted.
@@ -36,11 +32,10 @@ async fn assert_reported_as_damaged(server: &Server) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_damaged_job_on_redis_is_reported_as_damaged() {
-    let redis = Arc::new(Redis::start());
-    let server = Server::on(Arc::clone(&redis)).await;
+    let server = Server::on_redis().await;
     server.put(BODY).await;
     server.put(r#"{"topic":"t","id":"sound","delay":"1h"}"#).await;
-    damage(&redis, "pool", "MARK", "MERK");
+    damage(&server, "pool", "MARK", "MERK");
     assert_reported_as_damaged(&server).await;
 }
 
@@ -63,21 +58,20 @@ async fn a_damaged_job_in_a_file_is_reported_as_damaged() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_failed_change_of_a_damaged_job_reports_whether_it_applied() {
-    let redis = Arc::new(Redis::start());
-    let server = Server::on(Arc::clone(&redis)).await;
+    let server = Server::on_redis().await;
     server.put(BODY).await;
     let due = async || server.get("/topics/t").await.ok(200)["next_due_at"].clone();
     let later = r#"{"delay":"2h"}"#;
 
     // The store notices a body of another length before it writes anything.
-    damage(&redis, "pool", "MARK", "MARKED");
+    damage(&server, "pool", "MARK", "MARKED");
     let before = due().await;
     let refused = server.call(Method::PATCH, "/jobs/broken", later).await;
     assert_eq!(refused.problem(500, "job_damaged")["applied"], "no");
     assert_eq!(due().await, before);
 
     // The store notices this damage only by the checksum, after it has written the change.
-    damage(&redis, "pool", "MARKED", "MERK");
+    damage(&server, "pool", "MARKED", "MERK");
     let refused = server.call(Method::PATCH, "/jobs/broken", later).await;
     assert_eq!(refused.problem(500, "job_damaged")["applied"], "unknown");
     assert_ne!(due().await, before, "the change was not applied");
@@ -89,13 +83,12 @@ async fn a_failed_change_of_a_damaged_job_reports_whether_it_applied() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_damaged_error_text_does_not_fail_a_change() {
-    let redis = Arc::new(Redis::start());
-    let server = Server::on(Arc::clone(&redis)).await;
+    let server = Server::on_redis().await;
     server.put(r#"{"topic":"t","id":"broken"}"#).await;
     server.pop_one("t").await;
     let release = r#"{"delay":"1h","error":"MARK"}"#;
     server.post("/jobs/broken/release", release).await.ok(200);
-    damage(&redis, "attempts", "MARK", "MERK");
+    damage(&server, "attempts", "MARK", "MERK");
     let change = async {
         let job = server.call(Method::PATCH, "/jobs/broken", r#"{"delay":"1s"}"#).await.ok(200);
         assert_eq!((&job["state"], &job["attempt"]), (&"delayed".into(), &1.into()));

@@ -1,8 +1,6 @@
 //! Files of the dashboard. `tests/browser` tests them in a browser.
 
-use reqwest::Method;
-
-use super::server::{Answer, Server};
+use crate::api::prelude::*;
 
 async fn browse(server: &Server, path: &str) -> Answer {
     let request = server.request(Method::GET, path);

@@ -1,16 +1,6 @@
 //! Dead jobs that move to the topic that their topic names with `dead_to`.
 
-use std::sync::Arc;
-
-use delay_queue::{config::Settings, job::Millis, store::redis::Secret};
-use reqwest::Method;
-use serde_json::{Value, json};
-
-use super::{
-    expiry::{act, get, patch},
-    server::{Answer, Server, reservation_of},
-};
-use crate::support::Redis;
+use crate::api::prelude::*;
 
 async fn set(server: &Server, topic: &str, defaults: &Value) -> Answer {
     server.call(Method::PUT, &format!("/topics/{topic}"), defaults.to_string()).await
@@ -104,6 +94,33 @@ pub async fn a_job_that_dies_moves_to_the_topic_that_its_topic_names(server: Ser
     assert!(metrics.contains("delay_queue_jobs_moved_total{topic=\"t\"} 5"), "{metrics}");
 }
 
+pub async fn a_retried_put_keeps_a_job_that_has_moved(server: Server) {
+    moves_to(&server, "t", "failed").await;
+    let put = |topic: &str, on_conflict: &str| {
+        let job = json!({"topic": topic, "id": "a", "max_attempts": 1, "on_conflict": on_conflict});
+        job.to_string()
+    };
+    server.post("/jobs", put("t", "keep")).await.ok(201);
+    let hold = json!({"reservation": reservation_of(&server.pop_one("t").await)});
+    act(&server, "a", "bury", &hold).await.ok(200);
+    let before = get(&server, "a").await;
+    for topic in ["t", "failed"] {
+        let kept = server.post("/jobs", put(topic, "keep")).await.ok(200);
+        let said = (&kept["topic"], &kept["state"], &kept["due_at"]);
+        assert_eq!(said, (&json!("failed"), &json!("ready"), &before["due_at"]), "{kept}");
+        let batch = format!(r#"{{"jobs":[{}]}}"#, put(topic, "keep"));
+        let kept = &server.post("/batch/jobs", batch).await.ok(200)["results"][0];
+        assert_eq!((&kept["status"], &kept["topic"]), (&json!(200), &json!("failed")), "{kept}");
+    }
+    for (topic, on_conflict) in [("other", "keep"), ("t", "replace"), ("t", "reject")] {
+        let refused = server.post("/jobs", put(topic, on_conflict)).await;
+        refused.problem(409, "job_exists");
+    }
+    assert_eq!(get(&server, "a").await, before);
+    server.pop_one("failed").await;
+    assert_eq!(server.post("/jobs", put("t", "keep")).await.ok(200)["state"], "reserved");
+}
+
 pub async fn a_job_follows_one_step_of_a_chain_of_topics(server: Server) {
     moves_to(&server, "b", "c").await;
     moves_to(&server, "a", "b").await;
@@ -195,23 +212,16 @@ pub async fn a_circle_of_topics_is_refused(server: Server) {
 }
 
 /// Starts a server on each store, with other settings.
-async fn servers(change: impl Fn(&mut Settings)) -> (Arc<Redis>, [Server; 2]) {
-    let redis = Arc::new(Redis::start());
-    let on_file = Server::on_file_with(&change).await;
-    let on_redis = Server::with(|settings| {
-        settings.store.url = Secret(redis.url());
-        change(settings);
-    });
-    (Arc::clone(&redis), [on_file, on_redis.await])
+async fn servers(change: impl Fn(&mut Settings)) -> [Server; 2] {
+    [Server::on_file_with(&change).await, Server::on_redis_with(&change).await]
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_move_wakes_consumers_without_a_poll() {
-    let (_redis, servers) = servers(|all| all.timer.poll_interval = Millis::new(60_000)).await;
-    for server in servers {
+    for server in servers(|all| all.timer.poll_interval = Millis::new(60_000)).await {
         moves_to(&server, "t", "failed").await;
         for way in ["ttr", "release", "bury", "expiry"] {
-            let begun = std::time::Instant::now();
+            let begun = Stopwatch::start();
             let waiting = async { server.pop("failed/pop?wait=50s").await };
             let dying = async {
                 server.until_pops_wait(1).await;
@@ -226,8 +236,7 @@ async fn a_move_wakes_consumers_without_a_poll() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn limits_of_the_target_refuse_no_dead_job() {
-    let (_redis, servers) = servers(|settings| settings.limits.topic_jobs = Some(2)).await;
-    for server in servers {
+    for server in servers(|settings| settings.limits.topic_jobs = Some(2)).await {
         moves_to(&server, "t", "failed").await;
         for id in ["x", "y"] {
             server.put(&json!({"topic": "failed", "id": id}).to_string()).await;
@@ -275,14 +284,9 @@ async fn dead_jobs_move_in_a_full_redis() {
 #[tokio::test(flavor = "multi_thread")]
 async fn dead_to_needs_the_scope_put_on_its_target() {
     let server = Server::on_file().await;
-    let create = async |token: Value, by: &str| {
-        let request = server.request(Method::POST, "/tokens").bearer_auth(by);
-        let made = Server::send(request.body(token.to_string())).await.ok(201);
-        made["token"].as_str().expect("a token").to_owned()
-    };
-    let root = create(json!({"name": "root", "scopes": {"admin": ["*"]}}), "").await;
+    let root = server.token("", "root", json!({"admin": ["*"]})).await;
     let scopes = json!({"manage": ["t", "failed"], "put": ["other.*"]});
-    let token = create(json!({"name": "m", "scopes": scopes}), &root).await;
+    let token = server.token(&root, "m", scopes).await;
     let put = async |defaults: Value| {
         let request = server.request(Method::PUT, "/topics/t").bearer_auth(&token);
         Server::send(request.body(defaults.to_string())).await
@@ -299,8 +303,8 @@ async fn dead_to_needs_the_scope_put_on_its_target() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn two_servers_build_no_circle_together() {
-    let redis = Arc::new(Redis::start());
-    let servers = [Server::on(Arc::clone(&redis)).await, Server::at(&redis).await];
+    let one = Server::on_redis().await;
+    let servers = [one.beside().await, one];
     for round in 0..30 {
         let (a, b) = (format!("a{round}"), format!("b{round}"));
         let (there, back) = (json!({"dead_to": b}), json!({"dead_to": a}));

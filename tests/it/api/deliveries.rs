@@ -13,7 +13,7 @@ use crate::support::{
 };
 
 /// Sets the push of a topic: the URL of the endpoint, and `fields`.
-async fn push(server: &Server, topic: &str, endpoint: &Endpoint, fields: Value) {
+pub async fn push(server: &Server, topic: &str, endpoint: &Endpoint, fields: Value) {
     let mut push = json!({ "url": endpoint.url(), "concurrency": 4 });
     push.as_object_mut().expect("an object").extend(fields.as_object().expect("fields").clone());
     let answer =
@@ -22,7 +22,7 @@ async fn push(server: &Server, topic: &str, endpoint: &Endpoint, fields: Value) 
 }
 
 /// Waits until a job has a state, and returns it.
-async fn until(server: &Server, id: &str, state: &str) -> Value {
+pub async fn until(server: &Server, id: &str, state: &str) -> Value {
     let mut job;
     eventually!(
         {
@@ -35,7 +35,7 @@ async fn until(server: &Server, id: &str, state: &str) -> Value {
     job
 }
 
-async fn until_gone(server: &Server, id: &str) {
+pub async fn until_gone(server: &Server, id: &str) {
     let mut last;
     eventually!(
         {
@@ -81,7 +81,8 @@ pub async fn a_pushed_job_is_posted_with_its_headers_and_finished(server: Server
     assert!(request.header("webhook-id").is_some_and(|id| id.starts_with("msg_")));
     assert!(request.header("webhook-signature").is_some_and(|text| text.starts_with("v1,")));
     let job = until(&server, "o:1", "finished").await;
-    assert_eq!((&job["result"], &job["attempt"]), (&json!({ "ok": 1 }), &json!(1)));
+    // The answer of an address that is not public is no result.
+    assert_eq!((job.get("result"), &job["attempt"]), (None, &json!(1)), "{job}");
     // Without a retention the job is gone, and its result with it.
     server.put(r#"{"topic":"orders","id":"o:2"}"#).await;
     assert_eq!(endpoint.next().await.body, "null");
@@ -141,7 +142,7 @@ fn wait(job: &Value) -> i64 {
     let at = |text: &Value| -> jiff::Timestamp {
         text.as_str().expect("a time").parse().expect("a time")
     };
-    at(&job["due_at"]).as_second() - at(&ended["ended_at"]).as_second()
+    (at(&job["due_at"]).as_millisecond() - at(&ended["ended_at"]).as_millisecond() + 500) / 1_000
 }
 
 pub async fn a_batch_has_a_verdict_for_each_job(server: Server) {

@@ -1,20 +1,10 @@
 //! Expired jobs. A job without a consumer becomes dead when it expires, and no pop returns it.
 
-use std::{
-    collections::HashSet,
-    sync::Arc,
-    time::{Duration, Instant},
-};
-
-use delay_queue::{config::Settings, job::Millis, store::redis::Secret};
-use serde_json::{Value, json};
-
-use super::{
-    expiry::{act, get, patch, span, time, until_dead},
+use crate::api::prelude::*;
+use crate::api::{
+    expiry::{span, time, until_dead},
     priority::ids_in_one_bucket,
-    server::{Server, reservation_of},
 };
-use crate::support::{Redis, patience::scaled};
 
 pub async fn a_job_expires_while_no_consumer_holds_it(server: Server) {
     server.post("/topics/paused/pause", "").await.ok(200);
@@ -166,21 +156,16 @@ pub async fn no_pop_returns_an_expired_job(server: Server) {
 
 /// Starts servers whose timers do not poll during a test, so that they know deadlines only from
 /// their own calls.
-async fn start_with_rare_polls(redis: &Redis) -> [Server; 2] {
+async fn start_with_rare_polls() -> [Server; 2] {
     let rarely = |settings: &mut Settings| settings.timer.poll_interval = Millis::new(60_000);
-    let on_redis = Server::with(|settings| {
-        settings.store.url = Secret(redis.url());
-        rarely(settings);
-    });
-    [Server::on_file_with(rarely).await, on_redis.await]
+    [Server::on_file_with(rarely).await, Server::on_redis_with(rarely).await]
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_ready_job_expires_in_time_without_a_poll() {
-    let redis = Redis::start();
-    for server in start_with_rare_polls(&redis).await {
+    for server in start_with_rare_polls().await {
         let soon = async |id: &str| {
-            let begin = Instant::now();
+            let begin = Stopwatch::start();
             until_dead(&server, id).await;
             assert!(begin.elapsed() < scaled(Duration::from_secs(20)), "{id} expired too late");
         };

@@ -1,12 +1,6 @@
 //! The expiry of jobs: the calls that set it, the calls that change it, and invalid values.
 
-use std::time::Duration;
-
-use jiff::Timestamp;
-use reqwest::Method;
-use serde_json::{Value, json};
-
-use super::server::{Answer, Server};
+use crate::api::prelude::*;
 
 pub fn time(job: &Value, field: &str) -> Timestamp {
     let text = job[field].as_str().unwrap_or_else(|| panic!("no {field}: {job}"));

@@ -1,10 +1,6 @@
 //! Filters of the jobs of a topic: lists, kicks and purges.
 
-use std::collections::BTreeSet;
-
-use serde_json::{Value, json};
-
-use crate::api::server::{Server, reservation_of};
+use crate::api::prelude::*;
 
 /// Puts `count` jobs with these ids and errors, and buries them.
 async fn bury(server: &Server, jobs: &[(&str, &str)]) {

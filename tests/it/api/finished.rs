@@ -1,16 +1,7 @@
 //! Finished jobs that are kept: results, ids that stay taken, and refusals.
 
-use std::sync::Arc;
-
-use delay_queue::store::redis::Secret;
-use reqwest::Method;
-use serde_json::{Value, json};
-
-use super::{
-    job_waits::{ended_early, wait},
-    server::{Answer, Server, reservation_of},
-};
-use crate::support::Redis;
+use crate::api::job_waits::{ended_early, wait};
+use crate::api::prelude::*;
 
 /// Puts and pops a job with a retention of an hour. Returns the request with which its consumer
 /// finishes it.
@@ -324,15 +315,10 @@ async fn a_full_store_finishes_jobs_without_their_results() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_token_that_may_only_cancel_sees_no_result() {
     let server = Server::on_file().await;
-    let create = async |token: Value, by: &str| {
-        let request = server.request(Method::POST, "/tokens").bearer_auth(by);
-        let made = Server::send(request.body(token.to_string())).await.ok(201);
-        made["token"].as_str().expect("a token").to_owned()
-    };
     let request = held(&server, "a").await;
     finish(&server, "a", &with(&request, "result", json!("secret"))).await;
-    let root = create(json!({"name": "root", "scopes": {"admin": ["*"], "read": ["*"]}}), "").await;
-    let cancel = create(json!({"name": "c", "scopes": {"cancel": ["t"]}}), &root).await;
+    let root = server.token("", "root", json!({"admin": ["*"], "read": ["*"]})).await;
+    let cancel = server.token(&root, "c", json!({"cancel": ["t"]})).await;
     let get = async |path: &str, token: &str| {
         Server::send(server.request(Method::GET, path).bearer_auth(token)).await.ok(200)
     };

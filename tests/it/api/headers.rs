@@ -1,9 +1,6 @@
 //! Headers, which a producer gives to the consumers of its job.
 
-use reqwest::Method;
-use serde_json::json;
-
-use crate::api::server::Server;
+use crate::api::prelude::*;
 
 pub async fn headers_reach_every_consumer_and_change_by_patch(server: Server) {
     let headers = json!({"X-Tenant": "7 of 9;\t100%", "a": ""});

@@ -1,9 +1,6 @@
 //! Attempts of a job and names of consumers in requests and answers.
 
-use reqwest::Method;
-use serde_json::{Value, json};
-
-use super::server::{Server, reservation_of};
+use crate::api::prelude::*;
 
 async fn release(server: &Server, popped: &Value, error: &str) {
     let request = json!({"reservation": reservation_of(popped), "delay": 0, "error": error});
@@ -114,15 +111,10 @@ pub async fn a_bad_name_of_a_consumer_is_refused(server: Server) {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_token_that_may_only_cancel_sees_no_history() {
     let server = Server::on_file().await;
-    let create = async |token: Value, by: &str| {
-        let request = server.request(Method::POST, "/tokens").bearer_auth(by);
-        let made = Server::send(request.body(token.to_string())).await.ok(201);
-        made["token"].as_str().expect("a token").to_owned()
-    };
     server.put(r#"{"topic":"t","id":"a"}"#).await;
     release(&server, &pop(&server, "").await, "secret").await;
-    let root = create(json!({"name": "root", "scopes": {"admin": ["*"], "read": ["*"]}}), "").await;
-    let cancel = create(json!({"name": "c", "scopes": {"cancel": ["t"]}}), &root).await;
+    let root = server.token("", "root", json!({"admin": ["*"], "read": ["*"]})).await;
+    let cancel = server.token(&root, "c", json!({"cancel": ["t"]})).await;
     for (token, is_shown) in [(root, true), (cancel, false)] {
         let request = server.request(Method::GET, "/jobs/a").bearer_auth(token);
         let seen = Server::send(request).await.ok(200);

@@ -1,17 +1,6 @@
 //! `GET /jobs/{id}?wait=`, which waits for the end of a job.
 
-use std::{
-    sync::Arc,
-    time::{Duration, Instant},
-};
-
-use serde_json::json;
-use tokio::task::JoinHandle;
-
-use crate::{
-    api::server::{Answer, Server, pass, reservation_of},
-    support::{Redis, patience::scaled},
-};
+use crate::api::prelude::*;
 
 /// Maximum duration of a wait that ends because of an event, well before its timeout of 60 seconds.
 const WELL_BEFORE_TIMEOUT: Duration = Duration::from_secs(20);
@@ -20,7 +9,7 @@ const WELL_BEFORE_TIMEOUT: Duration = Duration::from_secs(20);
 pub async fn wait(server: &Arc<Server>, id: &str) -> JoinHandle<(Answer, Duration)> {
     let (server, path) = (Arc::clone(server), format!("/jobs/{id}?wait=60s"));
     let waiting = tokio::spawn(async move {
-        let began = Instant::now();
+        let began = Stopwatch::start();
         (server.get(&path).await, began.elapsed())
     });
     pass(Duration::from_millis(200)).await; // until the wait has probably begun; one that begins later ends too
@@ -77,7 +66,7 @@ pub async fn a_wait_returns_the_job_in_its_final_state(server: Server) {
     for path in ["/jobs/a?wait=0", "/jobs/a?wait=1ms", "/jobs/none?wait=1s", "/jobs/a?wait=61s"] {
         assert_eq!(server.get(path).await.headers["cache-control"], "no-store", "{path}");
     }
-    let began = Instant::now();
+    let began = Stopwatch::start();
     server.get("/jobs/none?wait=60s").await.problem(404, "job_not_found");
     assert!(
         began.elapsed() < scaled(WELL_BEFORE_TIMEOUT),
@@ -93,7 +82,7 @@ pub async fn a_stopping_server_ends_waits_for_jobs(server: Server) {
     let mut server = server;
     let request = server.request(reqwest::Method::GET, "/jobs/a?wait=60s");
     let waiting = tokio::spawn(async move {
-        let began = Instant::now();
+        let began = Stopwatch::start();
         (Server::send(request).await, began.elapsed())
     });
     pass(Duration::from_millis(500)).await;
@@ -105,8 +94,8 @@ pub async fn a_stopping_server_ends_waits_for_jobs(server: Server) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_wait_ends_by_a_finish_on_another_server() {
-    let redis = Redis::start();
-    let (one, other) = (Arc::new(Server::at(&redis).await), Server::at(&redis).await);
+    let one = Arc::new(Server::on_redis().await);
+    let other = one.beside().await;
     one.put(r#"{"topic":"t","id":"a"}"#).await;
     let held = json!({"reservation": reservation_of(&other.pop_one("t").await)}).to_string();
     let waiting = wait(&one, "a").await;

@@ -1,22 +1,7 @@
 //! Pops whose answers do not reach their clients. The server gives the jobs back and does not count
 //! the attempts.
 
-use std::time::{Duration, Instant};
-
-use delay_queue::store::redis::{Ack, Secret};
-use tokio::{io::AsyncWriteExt, net::TcpStream};
-
-use crate::support::patience::patience;
-use crate::{
-    api::{
-        acknowledged::{master_and_replica, wait_until_connected},
-        server::{Server, pass},
-    },
-    support::{
-        Redis,
-        proxy::{Mode, Proxy},
-    },
-};
+use crate::api::prelude::*;
 
 /// Starts a server that is connected to Redis through a proxy, and another one without a proxy.
 async fn proxied_and_direct_server(redis: &Redis) -> (Proxy, Server, Server) {

@@ -2,10 +2,8 @@
 //! expected results are the table in docs/security.md.
 
 use delay_queue::access::SecretToken;
-use reqwest::Method;
-use serde_json::{Value, json};
 
-use super::server::{Answer, Server};
+use crate::api::prelude::*;
 
 const TABLE: &str = include_str!("../../../docs/security.md");
 const SCOPES: [&str; 7] = ["put", "pop", "cancel", "read", "manage", "push", "admin"];
@@ -65,6 +63,12 @@ struct Matrix {
 }
 
 impl Matrix {
+    async fn new(server: Server) -> Self {
+        let every = SCOPES.iter().map(|scope| ((*scope).to_owned(), json!(["*"])));
+        let root = server.token("", "root", Value::Object(every.collect())).await;
+        Self { server, root, next: 0 }
+    }
+
     async fn send(&self, token: Option<&str>, method: Method, path: &str, body: Value) -> Answer {
         let mut request = self.server.request(method, path);
         if !body.is_null() {
@@ -83,8 +87,7 @@ impl Matrix {
     }
 
     async fn token(&self, name: &str, scopes: Value) -> String {
-        let made = self.as_root(Method::POST, "/tokens", json!({"name": name, "scopes": scopes}));
-        made.await["token"].as_str().expect("a token").to_owned()
+        self.server.token(&self.root, name, scopes).await
     }
 
     /// Puts and pops a job of this topic on which the route can act. Releases it if the route needs
@@ -204,13 +207,7 @@ const DUE: &str = "?from=2030-01-01T00:00:00Z&until=2030-01-02T00:00:00Z&step=1h
 pub async fn every_route_answers_each_scope_as_the_table_says(server: Server) {
     let description = Server::send(server.request(Method::GET, "/openapi.json")).await;
     assert_every_route_has_its_row(&description.json());
-    let everything: serde_json::Map<String, Value> =
-        SCOPES.iter().map(|scope| ((*scope).to_owned(), json!(["*"]))).collect();
-    // While there are no tokens, creating the first one needs no token.
-    let first = json!({"name": "root", "scopes": everything});
-    let root = server.post("/tokens", first.to_string()).await.ok(201);
-    let root = root["token"].as_str().expect("a token").to_owned();
-    let mut matrix = Matrix { server, root, next: 0 };
+    let mut matrix = Matrix::new(server).await;
     let mut tokens = Vec::new();
     for scope in SCOPES {
         let patterns = if scope == "admin" { "*" } else { "own.*" };
@@ -252,12 +249,7 @@ pub async fn every_route_answers_each_scope_as_the_table_says(server: Server) {
 }
 
 pub async fn a_change_shows_no_body_to_a_token_that_may_not_read(server: Server) {
-    let everything: serde_json::Map<String, Value> =
-        SCOPES.iter().map(|scope| ((*scope).to_owned(), json!(["*"]))).collect();
-    let first = json!({"name": "root", "scopes": everything});
-    let root = server.post("/tokens", first.to_string()).await.ok(201);
-    let root = root["token"].as_str().expect("a token").to_owned();
-    let matrix = Matrix { server, root, next: 0 };
+    let matrix = Matrix::new(server).await;
     let job = json!({"topic": "own", "id": "x", "body": "secret", "headers": {"a": "secret"}, "delay": "1h"});
     matrix.as_root(Method::POST, "/jobs", job).await;
     let blind = json!({"manage": ["*"], "read": ["other"]});
@@ -290,12 +282,7 @@ pub async fn a_change_shows_no_body_to_a_token_that_may_not_read(server: Server)
 }
 
 pub async fn an_id_of_a_forbidden_topic_reveals_and_changes_nothing(server: Server) {
-    let everything: serde_json::Map<String, Value> =
-        SCOPES.iter().map(|scope| ((*scope).to_owned(), json!(["*"]))).collect();
-    let first = json!({"name": "root", "scopes": everything});
-    let root = server.post("/tokens", first.to_string()).await.ok(201);
-    let root = root["token"].as_str().expect("a token").to_owned();
-    let matrix = Matrix { server, root, next: 0 };
+    let matrix = Matrix::new(server).await;
     let put = |topic: &str, on_conflict: &str| json!({"topic": topic, "id": "x", "body": topic, "delay": "1h", "on_conflict": on_conflict});
     matrix.as_root(Method::POST, "/jobs", put("other", "reject")).await;
     let writer = matrix.token("writer", json!({"put": ["own.*"], "read": ["own.*"]})).await;

@@ -1,17 +1,7 @@
-use std::{
-    sync::Arc,
-    time::{Duration, Instant},
-};
-
-use reqwest::{Method, header::ACCEPT};
-use serde_json::{Value, json};
+use reqwest::header::ACCEPT;
 use tokio::time::timeout;
 
-use crate::support::patience::patience;
-use crate::{
-    api::server::{Server, pass, reservation_of},
-    support::Redis,
-};
+use crate::api::prelude::*;
 
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
@@ -177,9 +167,8 @@ pub async fn metrics_are_sent_in_the_requested_format(server: Server) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn servers_agree_on_jobs_and_count_their_own_requests() {
-    let redis = Arc::new(Redis::start());
-    let one = Server::on(Arc::clone(&redis)).await;
-    let other = Server::on(redis).await;
+    let one = Server::on_redis().await;
+    let other = one.beside().await;
     for n in 0..7 {
         one.put(&json!({"topic": "t", "id": n.to_string(), "delay": "1h"}).to_string()).await;
     }

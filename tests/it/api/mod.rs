@@ -1,5 +1,8 @@
-//! Tests of the API over real HTTP on each store. The server runs in this process on a free port.
-//! There is one file per behaviour.
+//! Tests of the API over real HTTP. The server runs in this process on a free port. There is one
+//! file per behaviour.
+//!
+//! All cases run on files. The contract of the stores (`tests/it/store`) holds on each store, so
+//! only cases whose answers need more of Redis than the contract tests run there too.
 
 mod acknowledged;
 mod bad_input;
@@ -13,6 +16,7 @@ mod expired;
 mod expiry;
 mod filters;
 mod finished;
+mod full_redis;
 mod headers;
 mod history;
 mod job_waits;
@@ -22,8 +26,13 @@ mod metrics;
 mod node_down;
 mod operations;
 mod polling;
+mod prelude;
 mod priority;
 mod push;
+mod push_breakers;
+mod push_callers;
+mod push_memory;
+mod push_reports;
 mod put_and_pop;
 mod replaced;
 mod reservations;
@@ -40,17 +49,14 @@ mod store_unavailable;
 mod topics;
 mod traces;
 mod unreadable;
+mod unsafe_redis;
 mod unwritable;
 mod urgent;
 mod waiting;
 mod web_pages;
 
 on_each_store! {
-    {
-        on_file: super::server::Server::on_file().await,
-        on_redis: super::server::Server::on_redis().await,
-        on_cluster: super::server::Server::on_cluster().await,
-    }
+    { on_file: super::server::Server::on_file().await }
     {
         put_and_pop:
             a_job_is_put_popped_and_finished,
@@ -80,6 +86,16 @@ on_each_store! {
             a_paused_push_or_topic_sends_nothing,
             an_address_that_is_not_allowed_is_never_reached,
             jobs_wait_while_the_endpoint_is_down;
+        push_callers:
+            secret_headers_are_sent_and_never_shown,
+            a_token_that_has_set_something_is_not_revoked_silently,
+            tests_of_one_caller_hold_up_no_other;
+        push_breakers:
+            a_push_that_is_refused_does_not_slow_its_neighbours,
+            a_request_on_a_closed_connection_costs_no_attempt;
+        push_reports:
+            a_report_that_cannot_be_read_finishes_no_job,
+            a_test_warns_of_an_answer_that_accepts_nothing;
         traces:
             a_job_gives_its_consumers_the_traceparent_of_its_put;
         history:
@@ -107,6 +123,11 @@ on_each_store! {
             a_paused_schedule_puts_nothing_unless_it_is_run,
             another_put_keeps_the_next_instant_of_the_same_timing,
             an_instant_is_skipped_while_the_last_job_runs,
+            a_job_of_a_client_suppresses_no_instant,
+            an_instant_is_put_if_the_last_job_has_left_the_topic,
+            an_instant_waits_for_the_last_job_and_the_last_run,
+            each_concurrent_run_is_a_job_of_its_own,
+            only_a_token_with_read_sees_what_jobs_contain,
             a_jitter_delays_each_job_within_its_bounds,
             schedules_are_listed_by_name_prefix_and_topic,
             a_token_sees_only_schedules_of_its_topics;
@@ -135,6 +156,7 @@ on_each_store! {
             no_pop_returns_an_expired_job;
         dead_to:
             a_job_that_dies_moves_to_the_topic_that_its_topic_names,
+            a_retried_put_keeps_a_job_that_has_moved,
             a_job_follows_one_step_of_a_chain_of_topics,
             a_moved_job_can_be_sent_back_as_a_get_showed_it,
             dead_to_is_shown_and_removed_by_null,
@@ -179,6 +201,7 @@ on_each_store! {
         waiting:
             a_waiting_pop_is_answered_by_a_put,
             an_ended_wait_is_answered_without_jobs,
+            a_pop_of_many_topics_makes_one_call_a_server,
             earlier_topics_come_first,
             a_hundred_waiting_pops_share_a_thousand_jobs,
             a_client_that_disconnects_costs_no_consumer_a_job,
@@ -246,5 +269,101 @@ on_each_store! {
             jobs_are_counted_by_topic_state_and_event,
             topics_beyond_the_limit_are_summed_up_without_losing_jobs,
             metrics_are_sent_in_the_requested_format;
+    }
+}
+
+// Scripts, several buckets, filters, moves, rights, hints, and texts in and out of Lua.
+on_each_store! {
+    { on_redis: super::server::Server::on_redis().await }
+    {
+        put_and_pop:
+            a_job_is_put_popped_and_finished, a_job_arrives_when_it_is_due_and_not_before,
+            a_living_id_is_refused_kept_or_replaced;
+        finished:
+            a_retried_put_of_a_finished_job_creates_no_second_job,
+            finished_jobs_are_counted_listed_and_purged, a_batch_of_finishes_keeps_results_by_job,
+            a_wait_ends_with_the_result;
+        deliveries:
+            the_answer_decides_what_happens_to_the_job;
+        history:
+            a_job_shows_its_attempts_with_the_running_one_last;
+        priority:
+            jobs_are_popped_by_priority_and_then_due_time, lists_and_filters_work_across_priorities;
+        schedules:
+            each_instant_puts_one_job_at_its_time, an_instant_is_skipped_while_the_last_job_runs,
+            schedules_are_listed_by_name_prefix_and_topic;
+        push:
+            secrets_of_a_push_stay_until_they_are_replaced;
+        expired:
+            a_job_expires_while_no_consumer_holds_it;
+        dead_to:
+            a_job_that_dies_moves_to_the_topic_that_its_topic_names, a_circle_of_topics_is_refused;
+        snooze:
+            an_uncounted_release_does_not_use_up_an_attempt,
+            a_batch_of_releases_has_options_for_each_job;
+        reservations:
+            a_job_is_ready_after_its_ttr_and_refuses_its_old_consumer,
+            a_released_job_waits_for_its_delay_or_its_backoff,
+            a_job_is_buried_kicked_and_rescheduled;
+        matrix:
+            every_route_answers_each_scope_as_the_table_says,
+            an_id_of_a_forbidden_topic_reveals_and_changes_nothing;
+        revoked:
+            a_waiting_pop_gets_no_job_once_its_token_is_invalid;
+        batches:
+            each_job_of_a_batch_has_its_own_result,
+            a_batch_buries_changes_and_kicks_each_job_by_itself,
+            batches_put_pop_and_finish_a_thousand_jobs;
+        job_waits:
+            a_wait_for_a_job_ends_when_it_is_dead_or_gone,
+            a_wait_for_a_job_ends_by_its_last_ttr_or_a_purge;
+        waiting:
+            a_waiting_pop_is_answered_by_a_put, a_hundred_waiting_pops_share_a_thousand_jobs,
+            a_client_that_disconnects_costs_no_consumer_a_job;
+        unreadable:
+            odd_text_is_refused_by_field_or_kept;
+        bad_input:
+            nonsense_never_makes_a_500;
+        round_trip:
+            a_topic_can_be_sent_back_as_a_get_showed_it;
+        topics:
+            topics_are_listed_with_exact_counts, jobs_are_paged_through_by_state,
+            a_paused_topic_accepts_jobs_and_delivers_none,
+            a_purge_removes_jobs_that_change_their_state_meanwhile,
+            many_deleted_jobs_do_not_hold_up_a_live_one;
+        filters:
+            a_page_examines_at_most_ten_thousand_jobs, a_kick_takes_the_dead_that_match,
+            a_purge_takes_only_jobs_that_match;
+        metrics:
+            jobs_are_counted_by_topic_state_and_event,
+            topics_beyond_the_limit_are_summed_up_without_losing_jobs;
+    }
+}
+
+// Calls that several slots answer together.
+on_each_store! {
+    { on_cluster: super::server::Server::on_cluster().await }
+    {
+        put_and_pop:
+            a_job_is_put_popped_and_finished, a_job_arrives_when_it_is_due_and_not_before;
+        deliveries:
+            the_answer_decides_what_happens_to_the_job;
+        schedules:
+            each_instant_puts_one_job_at_its_time;
+        dead_to:
+            a_job_that_dies_moves_to_the_topic_that_its_topic_names;
+        matrix:
+            every_route_answers_each_scope_as_the_table_says;
+        batches:
+            each_job_of_a_batch_has_its_own_result, batches_put_pop_and_finish_a_thousand_jobs;
+        waiting:
+            a_hundred_waiting_pops_share_a_thousand_jobs;
+        topics:
+            topics_are_listed_with_exact_counts, jobs_are_paged_through_by_state,
+            a_purge_removes_jobs_that_change_their_state_meanwhile;
+        filters:
+            a_kick_takes_the_dead_that_match;
+        metrics:
+            jobs_are_counted_by_topic_state_and_event;
     }
 }

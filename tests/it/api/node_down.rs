@@ -1,10 +1,6 @@
 //! A cluster in which one node and its replica are unavailable.
 
-use std::collections::BTreeSet;
-
-use delay_queue::store::redis::Secret;
-
-use crate::{api::server::Server, support::cluster::Cluster};
+use crate::api::prelude::*;
 
 /// Returns the ids of the jobs on a master.
 fn ids_on(cluster: &Cluster, node: usize) -> BTreeSet<String> {

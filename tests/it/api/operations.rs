@@ -1,9 +1,6 @@
 //! Features for operators: health, request ids, and answers to wrong requests.
 
-use reqwest::Method;
-use serde_json::Value;
-
-use crate::api::server::Server;
+use crate::api::prelude::*;
 
 pub async fn health_and_readiness_are_reported(server: Server) {
     assert_eq!(server.get("/healthz").await.ok(200)["status"], "ok");

@@ -1,23 +1,9 @@
 //! Polls of servers while no client makes a request.
 
-use std::{
-    sync::{Arc, Mutex, PoisonError},
-    time::{Duration, Instant},
-};
+use std::sync::{Mutex, PoisonError};
 
-use delay_queue::{job::Millis, store::redis::Secret};
-use futures::future::join_all;
-use serde_json::{Value, json};
-
-use crate::support::patience::patience;
-use crate::{
-    api::server::{Server, pass},
-    support::{
-        Redis,
-        proxy::{Mode, Proxy},
-        resp::Connection,
-    },
-};
+use crate::api::prelude::*;
+use crate::support::resp::Connection;
 
 /// Commands that a Redis has received since this value was created.
 struct Commands(Arc<Mutex<Vec<String>>>);

@@ -1,12 +1,8 @@
 //! Priorities: the order of ready jobs, and the calls that show or change it.
 
-use std::time::Duration;
+use delay_queue::job::{Bucket, Buckets, JobId, UnixMillis};
 
-use delay_queue::job::{Bucket, Buckets, JobId, Millis, UnixMillis};
-use reqwest::Method;
-use serde_json::{Value, json};
-
-use super::server::{Server, pass};
+use crate::api::prelude::*;
 
 /// Returns ids that belong to one bucket, since pops have an exact order only within a bucket.
 pub fn ids_in_one_bucket(count: usize) -> Vec<String> {

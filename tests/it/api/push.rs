@@ -38,7 +38,8 @@ pub async fn a_push_is_set_shown_and_removed(server: Server) {
     let least = put(&server, &json!({ "url": URL })).await.ok(201);
     let expected = json!({
         "topic": "t", "url": URL, "concurrency": 16, "rate": null, "timeout": 15.0, "secret_count": 0,
-        "batch": null, "backoff": null, "state": "running", "reason": null, "in_flight": 0,
+        "batch": null, "backoff": null, "state": "running", "reason": null, "set_by": null,
+        "in_flight": 0,
         "rates": { "delivered": 0.0, "failed": 0.0 }, "last_failures": [],
     });
     assert_eq!(as_numbers(least), as_numbers(expected));
@@ -193,6 +194,12 @@ pub async fn a_bad_push_is_refused_by_its_field(server: Server) {
         (json!({ "headers": { "authorization": "a", "Authorization": "b" } }), "headers"),
         (json!({ "headers": { "authorization": "ä" } }), "headers"),
         (json!({ "headers": { "a": 1 } }), "headers.a"),
+        (json!({ "headers": { "Accept-Encoding": "gzip" } }), "headers"),
+        (json!({ "headers": { "a": { "secret": 1 } } }), "headers.a.secret"),
+        (json!({ "headers": { "a": { "secret": "b", "c": 1 } } }), "headers.a.c"),
+        (json!({ "headers": { "a": { "secret": "***" } } }), "headers.a"),
+        (json!({ "headers": { "a": { "secret": "b" }, "A": "c" } }), "headers"),
+        (json!({ "headers": { "host": { "secret": "b" } } }), "headers"),
         (json!({ "header": {} }), "header"),
         (json!({ "paused": false }), "paused"),
     ] {

@@ -1,10 +1,6 @@
 //! The usual life of a job: put, pop, finish.
 
-use std::time::{Duration, Instant};
-
-use reqwest::Method;
-
-use crate::api::server::{Server, reservation_of};
+use crate::api::prelude::*;
 
 pub async fn a_job_is_put_popped_and_finished(server: Server) {
     let put = server.post("/jobs", r#"{"topic":"orders","id":"o-1","body":{"n":1}}"#).await;

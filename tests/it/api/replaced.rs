@@ -1,26 +1,7 @@
 //! A Redis that has lost its jobs. Every server notices the loss, refuses calls, and continues once
 //! the loss is accepted.
 
-use std::{
-    fs,
-    sync::Arc,
-    time::{Duration, Instant},
-};
-
-use delay_queue::{config::Settings, store::redis::Secret};
-use futures::future::join_all;
-use serde_json::{Value, json};
-
-use crate::support::patience::patience;
-use crate::{
-    api::server::{Server, pass},
-    support::{
-        Redis,
-        cluster::Cluster,
-        proxy::{Mode, Proxy},
-        resp::ask,
-    },
-};
+use crate::api::prelude::*;
 
 const INCARNATION: &str = "{dq:0fb}:incarnation";
 

@@ -1,22 +1,12 @@
 //! Calls of consumers on their reserved jobs.
 
-use std::{
-    sync::Arc,
-    time::{Duration, Instant},
-};
-
 use delay_queue::{
     job::{Reservation, State},
-    store::{Clock, Options, Store, file::FileStore, redis::Secret, verb},
+    store::{Clock, Options, Store, file::FileStore, verb},
 };
-use reqwest::Method;
 
-use crate::support::patience::scaled;
-use crate::{
-    api::server::{Server, pass, reservation_of},
-    store::restore::stored_at,
-    support::Redis,
-};
+use crate::api::prelude::*;
+use crate::store::restore::stored_at;
 
 pub async fn a_job_is_ready_after_its_ttr_and_refuses_its_old_consumer(server: Server) {
     server.put(r#"{"topic":"t","id":"a","ttr":1}"#).await;
@@ -113,7 +103,7 @@ async fn a_reservation_of_an_older_version_needs_no_tag() {
     restored.expect("written").remove(0).expect("restored");
     store.close().await;
     drop(store);
-    // Simulates a store of an older version, which has no key.
+    // The store has lost its key.
     let file = rusqlite::Connection::open(dir.path().join("jobs.db")).expect("opened");
     let deleted = file.execute("DELETE FROM layout WHERE text LIKE 'reservations=%'", ());
     assert_eq!(deleted, Ok(1));
@@ -164,16 +154,16 @@ async fn a_broken_key_of_reservations_prevents_no_start() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn servers_on_one_redis_accept_each_others_reservations() {
-    let redis = Arc::new(Redis::start());
+    let store = (Secret(shared::redis().url()), shared::prefix());
     // Both servers start at the same time, and one of them creates the key.
-    let (one, other) = tokio::join!(Server::on(Arc::clone(&redis)), Server::on(Arc::clone(&redis)));
+    let (one, other) = tokio::join!(Server::on_store(&store), Server::on_store(&store));
     one.put(r#"{"topic":"t","id":"a"}"#).await;
     one.put(r#"{"topic":"t","id":"b"}"#).await;
     for server in [&one, &other] {
         let job = server.pop_one("t").await;
         let body = format!(r#"{{"reservation":"{}"}}"#, reservation_of(&job));
         let path = format!("/jobs/{}/finish", job["id"].as_str().expect("an id"));
-        let third = Server::at(&redis).await;
+        let third = one.beside().await;
         third
             .post(&path, body.replace(&reservation_of(&job)[16..], ""))
             .await

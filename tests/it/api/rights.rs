@@ -1,19 +1,7 @@
 //! Rights of the Redis user that are revoked while servers run.
 
-use std::{
-    collections::BTreeSet,
-    sync::Arc,
-    time::{Duration, Instant},
-};
-
-use serde_json::json;
-
-use crate::support::patience::patience;
-use crate::{
-    api::server::{Server, pass, reservation_of},
-    store::damage::INVARIANTS,
-    support::{Redis, resp::ask},
-};
+use crate::api::prelude::*;
+use crate::store::damage::INVARIANTS;
 
 const JOBS: usize = 400;
 

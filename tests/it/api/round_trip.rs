@@ -1,9 +1,6 @@
 //! The meaning of null, and answers that clients can send back as requests.
 
-use reqwest::Method;
-use serde_json::{Value, json};
-
-use crate::api::server::{Server, reservation_of};
+use crate::api::prelude::*;
 
 pub async fn null_means_absent_in_every_request(server: Server) {
     let put = json!({

@@ -96,9 +96,7 @@ async fn only_a_token_of_all_topics_changes_an_unreadable_schedule() {
     put(&server, "s", &daily("t")).await.ok(201);
     damage(&redis, "s");
     let all = json!({ "admin": ["*"], "manage": ["*"], "put": ["*"] });
-    let root = json!({ "name": "root", "scopes": all });
-    let root = server.post("/tokens", root.to_string()).await.ok(201)["token"].take();
-    let root = root.as_str().expect("a token").to_owned();
+    let root = server.token("", "root", all).await;
     let call = async |token: &str, method: Method, path: &str, body: Value| {
         let request = server.request(method, path).bearer_auth(token).body(body.to_string());
         Server::send(request).await
@@ -108,9 +106,7 @@ async fn only_a_token_of_all_topics_changes_an_unreadable_schedule() {
         ("one-manage", json!({ "manage": ["t"], "put": ["*"] })),
         ("one-put", json!({ "manage": ["*"], "put": ["t"] })),
     ] {
-        let body = json!({ "name": name, "scopes": scopes });
-        let made = call(&root, Method::POST, "/tokens", body).await.ok(201);
-        let token = made["token"].as_str().expect("a token");
+        let token = &server.token(&root, name, scopes).await;
         call(token, Method::PUT, "/schedules/s", daily("t")).await.problem(403, "forbidden");
         call(token, Method::DELETE, "/schedules/s", json!({})).await.problem(403, "forbidden");
     }
@@ -172,4 +168,23 @@ async fn a_refused_put_is_retried_less_often_and_counted_once() {
     let shown = server.get("/schedules/s").await.ok(200);
     assert_eq!(millis(&shown["next"][0]), next);
     assert_eq!(missed(&server).await, 4, "counted again after the put");
+}
+
+/// As on a cluster, where a server may put the job and be killed before the schedule advances.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_instant_whose_job_exists_is_not_put_again() {
+    let redis = Arc::new(Redis::start());
+    let server = Server::on(Arc::clone(&redis)).await;
+    put(&server, "s", &json!({ "topic": "t", "every": "1s", "ttr": "1h" })).await.ok(201);
+    let first = server.pop_one("t").await;
+    let instant = millis(&first["scheduled_at"]);
+    server.post("/schedules/s/pause", "").await.ok(200);
+    server.post("/schedules/s/resume", "").await.ok(200);
+    set_next(&redis, "s", instant);
+    let seconds_after = |job: &Value| (millis(&job["scheduled_at"]) - instant) / 1_000;
+    while seconds_after(&server.pop_one("t").await) < 3 {}
+    let metrics = server.get("/metrics").await.text;
+    assert!(metrics.contains("delay_queue_schedule_conflicts_total 0\n"), "{metrics}");
+    let kept = server.get(&format!("/jobs/s:{instant}")).await.ok(200);
+    assert_eq!((&kept["state"], &kept["attempt"]), (&json!("reserved"), &json!(1)));
 }

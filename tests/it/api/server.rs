@@ -1,27 +1,16 @@
 //! A server in this process, and a client for it.
 
-use std::{
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use delay_queue::{config::Flags, server};
+use reqwest::{StatusCode, header::HeaderMap};
+use tokio::{net::TcpListener, sync::oneshot};
 
-use delay_queue::{
-    config::{Flags, Settings},
-    server,
-    store::redis::Secret,
-};
-use reqwest::{Method, StatusCode, header::HeaderMap};
-use serde_json::Value;
-use tokio::{net::TcpListener, sync::oneshot, task::JoinHandle};
-
-use crate::support::{
-    Redis, events,
-    patience::{PAUSE, patience},
-    shared_cluster,
-};
+use crate::api::prelude::*;
+use crate::support::{events, patience::PAUSE};
 
 pub struct Server {
     pub address: std::net::SocketAddr,
+    /// URL and prefix of the store.
+    pub store: (Secret, String),
     _redis: Option<Arc<Redis>>,
     client: reqwest::Client,
     stop: Option<oneshot::Sender<()>>,
@@ -85,13 +74,35 @@ impl Server {
     }
 
     pub async fn on_redis() -> Self {
-        Self::on(Arc::new(Redis::start())).await
+        Self::on_redis_with(|_| {}).await
+    }
+
+    /// Starts a server on the shared Redis, under its own prefix.
+    pub async fn on_redis_with(change: impl FnOnce(&mut Settings)) -> Self {
+        Self::with(|settings| {
+            settings.store.url = Secret(shared::redis().url());
+            settings.store.prefix = shared::prefix();
+            change(settings);
+        })
+        .await
     }
 
     pub async fn on_cluster() -> Self {
         Self::with(|settings| {
-            settings.store.url = Secret(shared_cluster::shared().url());
-            settings.store.prefix = shared_cluster::prefix();
+            settings.store.url = Secret(shared::cluster().url());
+            settings.store.prefix = shared::prefix();
+        })
+        .await
+    }
+
+    /// Starts another server on the store of this one.
+    pub async fn beside(&self) -> Self {
+        Self::on_store(&self.store).await
+    }
+
+    pub async fn on_store(store: &(Secret, String)) -> Self {
+        Self::with(|settings| {
+            (settings.store.url, settings.store.prefix) = store.clone();
         })
         .await
     }
@@ -130,6 +141,7 @@ impl Server {
         if settings.store.url.0.starts_with("redis://") {
             settings.store.buckets = settings.store.buckets.or(Some(16));
         }
+        let store = (settings.store.url.clone(), settings.store.prefix.clone());
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let address = listener.local_addr().expect("a bound address");
         let (stop, stopped) = oneshot::channel();
@@ -137,8 +149,16 @@ impl Server {
             let shutdown = async { drop(stopped.await) };
             server::run(listener, settings, shutdown).await.expect("the server starts");
         });
-        let client = reqwest::Client::new();
-        Self { address, _redis: None, client, stop: Some(stop), task: Some(task), _dir: None }
+        let client = crate::support::http::client();
+        Self {
+            address,
+            store,
+            _redis: None,
+            client,
+            stop: Some(stop),
+            task: Some(task),
+            _dir: None,
+        }
     }
 
     /// Stops the server as SIGTERM does, and waits until it has ended.
@@ -201,9 +221,24 @@ impl Server {
         }
     }
 
+    /// Makes an access token as the holder of the token `by`. The first token needs none.
+    pub async fn token(&self, by: &str, name: &str, scopes: Value) -> String {
+        let token = serde_json::json!({"name": name, "scopes": scopes}).to_string();
+        let request = self.request(Method::POST, "/tokens");
+        let request = if by.is_empty() { request } else { request.bearer_auth(by) };
+        let made = Self::send(request.body(token)).await.ok(201);
+        made["token"].as_str().expect("a token").to_owned()
+    }
+
     /// Waits until at least `count` pops search for jobs or wait for them.
     pub async fn until_pops_wait(&self, count: usize) {
         events::until_pops_wait(&self.url(""), count..).await;
+    }
+
+    /// Begins a pop, which may wait.
+    pub fn begin_pop(self: &Arc<Self>, query: &'static str) -> JoinHandle<Vec<Value>> {
+        let server = Arc::clone(self);
+        tokio::spawn(async move { server.pop(query).await })
     }
 
     /// Pops one job, and waits for it if no job is ready.

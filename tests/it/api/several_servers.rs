@@ -1,33 +1,12 @@
 //! Several servers on one Redis.
 
-use std::{
-    collections::HashSet,
-    sync::Arc,
-    time::{Duration, Instant},
-};
-
-use delay_queue::{job::Millis, store::redis::Secret};
-use serde_json::{Value, json};
-use tokio::task::JoinSet;
-
-use crate::support::patience::scaled;
-use crate::{
-    api::server::{Server, pass, reservation_of},
-    support::{
-        Redis,
-        process::Process,
-        proxy::{Mode, Proxy},
-    },
-};
+use crate::api::prelude::*;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn three_servers_deliver_ten_thousand_jobs_once_each() {
     const JOBS: usize = 10_000;
-    let redis = Arc::new(Redis::start());
-    let mut servers = Vec::new();
-    for _ in 0..3 {
-        servers.push(Arc::new(Server::on(Arc::clone(&redis)).await));
-    }
+    let one = Server::on_redis().await;
+    let servers = [one.beside().await, one.beside().await, one].map(Arc::new);
     let mut consumers = JoinSet::new();
     for number in 0..12 {
         let server = Arc::clone(&servers[number % 3]);
@@ -69,17 +48,13 @@ async fn three_servers_deliver_ten_thousand_jobs_once_each() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_job_put_on_one_server_reaches_a_consumer_of_another() {
-    let redis = Arc::new(Redis::start());
-    let one = Server::on(Arc::clone(&redis)).await;
-    let other = Arc::new(Server::on(redis).await);
+    let one = Server::on_redis().await;
+    let other = Arc::new(one.beside().await);
     for (round, delay) in ["0s", "300ms", "0s"].into_iter().enumerate() {
-        let waiting = tokio::spawn({
-            let other = Arc::clone(&other);
-            async move { other.pop_one("t").await }
-        });
+        let waiting = other.begin_pop("t/pop?wait=30s");
         one.put(&format!(r#"{{"topic":"t","id":"job:{round}","delay":"{delay}"}}"#)).await;
-        let put_at = Instant::now();
-        assert_eq!(waiting.await.expect("joined")["id"], format!("job:{round}"));
+        let put_at = Stopwatch::start();
+        assert_eq!(waiting.await.expect("joined")[0]["id"], format!("job:{round}"));
         // `timer.poll_interval` is half a second.
         assert!(put_at.elapsed() < scaled(Duration::from_secs(8)), "{:?}", put_at.elapsed());
     }
@@ -87,34 +62,23 @@ async fn a_job_put_on_one_server_reaches_a_consumer_of_another() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_new_due_time_applies_to_consumers_of_other_servers() {
-    let redis = Arc::new(Redis::start());
-    let one = Server::on(Arc::clone(&redis)).await;
-    let other = Arc::new(Server::on(redis).await);
+    let one = Server::on_redis().await;
+    let other = Arc::new(one.beside().await);
     one.put(r#"{"topic":"t","id":"a","delay":"1h"}"#).await;
-    let waiting = tokio::spawn({
-        let other = Arc::clone(&other);
-        async move { other.pop_one("t").await }
-    });
-    let moved_at = Instant::now();
+    let waiting = other.begin_pop("t/pop?wait=30s");
+    let (moved_at, watch) = (Instant::now(), Stopwatch::start());
     let patch = one.call(reqwest::Method::PATCH, "/jobs/a", r#"{"delay":"200ms"}"#).await;
     patch.ok(200);
-    assert_eq!(waiting.await.expect("joined")["id"], "a");
-    let after = moved_at.elapsed();
-    assert!(
-        after >= Duration::from_millis(200) && after < scaled(Duration::from_secs(8)),
-        "{after:?}"
-    );
+    assert_eq!(waiting.await.expect("joined")[0]["id"], "a");
+    assert!(moved_at.elapsed() >= Duration::from_millis(200), "{:?}", moved_at.elapsed());
+    assert!(watch.elapsed() < scaled(Duration::from_secs(8)), "{:?}", watch.elapsed());
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_pause_reaches_waiters_of_other_servers_in_a_second() {
-    let redis = Arc::new(Redis::start());
-    let one = Server::on(Arc::clone(&redis)).await;
-    let other = Arc::new(Server::on(redis).await);
-    let waiting = tokio::spawn({
-        let other = Arc::clone(&other);
-        async move { other.pop("t/pop?wait=5s").await }
-    });
+    let one = Server::on_redis().await;
+    let other = Arc::new(one.beside().await);
+    let waiting = other.begin_pop("t/pop?wait=5s");
     other.until_pops_wait(1).await;
     one.post("/topics/t/pause", "").await.ok(200);
     // Every server gets the pause within a second, or later on a busy machine.
@@ -145,13 +109,10 @@ async fn hints_reach_other_servers_without_a_poll() {
     let listeners = || redis.command("PUBSUB SHARDNUMSUB {dq:0fb}:hints-5:0").expect("an answer");
     eventually!(listeners().ends_with(":2\r\n"), "{}", listeners());
     for (round, delay) in ["0s", "300ms", "0s", "300ms"].into_iter().enumerate() {
-        let waiting = tokio::spawn({
-            let other = Arc::clone(&other);
-            async move { other.pop_one("t").await }
-        });
+        let waiting = other.begin_pop("t/pop?wait=30s");
         other.until_pops_wait(1).await;
         one.put(&format!(r#"{{"topic":"t","id":"job:{round}","delay":"{delay}"}}"#)).await;
-        assert_eq!(waiting.await.expect("joined")["id"], format!("job:{round}"));
+        assert_eq!(waiting.await.expect("joined")[0]["id"], format!("job:{round}"));
     }
 
     one.post("/topics/t/pause", "").await.ok(200);

@@ -1,17 +1,7 @@
 //! Slots of a cluster that have keys of the store but no bucket. The test moves each slot to a
 //! master without other keys of the store.
 
-use std::time::{Duration, Instant};
-
-use delay_queue::{config::Settings, store::redis::Secret};
-use reqwest::Method;
-use serde_json::{Value, json};
-
-use crate::support::patience::patience;
-use crate::{
-    api::server::{Answer, Server, pass},
-    support::{cluster::Cluster, resp::Reply},
-};
+use crate::api::prelude::*;
 
 const PREFIX: &str = "dq";
 

@@ -1,13 +1,8 @@
 //! Releases that do not count the attempt, and releases with a new body.
 
-use std::sync::Arc;
+use jiff::SignedDuration;
 
-use delay_queue::store::redis::Secret;
-use jiff::{SignedDuration, Timestamp};
-use serde_json::{Value, json};
-
-use super::server::{Answer, Server, reservation_of};
-use crate::support::Redis;
+use crate::api::prelude::*;
 
 async fn get(server: &Server) -> Value {
     server.get("/jobs/a").await.ok(200)

@@ -1,11 +1,6 @@
 //! A Redis that is unavailable for a while, or full, or replaced.
 
-use std::{sync::Arc, time::Duration};
-
-use crate::{
-    api::server::{Server, pass},
-    support::Redis,
-};
+use crate::api::prelude::*;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_unavailable_store_is_a_503_until_it_is_back() {
@@ -102,14 +97,11 @@ async fn hints_work_again_after_redis_is_back() {
             "{}",
             listeners()
         );
-        let waiting = tokio::spawn({
-            let other = Arc::clone(&other);
-            async move { other.pop_one("t").await }
-        });
+        let waiting = other.begin_pop("t/pop?wait=30s");
         other.until_pops_wait(1).await;
         let id = format!("job:{round}");
         one.put(&format!(r#"{{"topic":"t","id":"{id}"}}"#)).await;
-        assert_eq!(waiting.await.expect("joined")["id"], id);
+        assert_eq!(waiting.await.expect("joined")[0]["id"], id);
     }
 }
 
@@ -125,10 +117,7 @@ async fn ready_jobs_are_published_if_no_consumer_waits_here() {
     while !listeners().ends_with(":2\r\n") {
         pass(Duration::from_millis(20)).await; // no event reports that a server has subscribed
     }
-    let waiting = tokio::spawn({
-        let other = Arc::clone(&other);
-        async move { other.pop_one("t").await }
-    });
+    let waiting = other.begin_pop("t/pop?wait=30s");
     other.until_pops_wait(1).await;
     // The waiting consumer of the first server gets one of the two jobs. This server has no other
     // consumer.
@@ -139,7 +128,7 @@ async fn ready_jobs_are_published_if_no_consumer_waits_here() {
     })
     .await;
     assert_eq!(here.len(), 1);
-    assert_ne!(waiting.await.expect("joined")["id"], here[0]["id"]);
+    assert_ne!(waiting.await.expect("joined")[0]["id"], here[0]["id"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,19 +1,6 @@
 //! Calls on whole topics: counts, pauses, purges, kicks, defaults.
 
-use std::{
-    collections::HashSet,
-    sync::Arc,
-    time::{Duration, Instant},
-};
-
-use reqwest::Method;
-use serde_json::{Value, json};
-
-use crate::support::patience::scaled;
-use crate::{
-    api::server::{Server, pass, reservation_of},
-    support::Redis,
-};
+use crate::api::prelude::*;
 
 async fn put_many(server: &Server, topic: &str, delays: impl Iterator<Item = u64>) {
     let jobs: Vec<Value> = delays.map(|delay| json!({"topic": topic, "delay": delay})).collect();
@@ -303,12 +290,9 @@ pub async fn a_paused_topic_accepts_jobs_and_delivers_none(server: Server) {
     assert_eq!(server.pop("t,u/pop").await[0]["id"], "other");
 
     let server = Arc::new(server);
-    let waiting = tokio::spawn({
-        let server = Arc::clone(&server);
-        async move { server.pop("t/pop?wait=20s&count=2").await }
-    });
+    let waiting = server.begin_pop("t/pop?wait=20s&count=2");
     server.until_pops_wait(1).await;
-    let resumed = Instant::now();
+    let resumed = Stopwatch::start();
     server.post("/topics/t/resume", "").await.ok(200);
     assert!(!waiting.await.expect("joined").is_empty());
     assert!(resumed.elapsed() < scaled(Duration::from_secs(8)), "{:?}", resumed.elapsed());
@@ -551,9 +535,8 @@ pub async fn many_deleted_jobs_do_not_hold_up_a_live_one(server: Server) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn topic_settings_reach_all_servers_and_outlive_them() {
-    let redis = Arc::new(Redis::start());
-    let one = Server::on(Arc::clone(&redis)).await;
-    let other = Server::on(Arc::clone(&redis)).await;
+    let one = Server::on_redis().await;
+    let other = one.beside().await;
     one.put(r#"{"topic":"t","id":"a"}"#).await;
     one.post("/topics/t/pause", "").await.ok(200);
     one.call(Method::PUT, "/topics/t", r#"{"ttr":"90s"}"#).await.ok(200);
@@ -569,9 +552,10 @@ async fn topic_settings_reach_all_servers_and_outlive_them() {
     assert!(other.pop("t/pop?wait=100ms").await.is_empty());
     other.put(r#"{"topic":"t","id":"b"}"#).await;
     assert_eq!(one.get("/jobs/b").await.ok(200)["ttr"], 90);
+    let store = one.store.clone();
     one.stop().await;
     other.stop().await;
-    let third = Server::on(redis).await;
+    let third = Server::on_store(&store).await;
     assert!(third.pop("t/pop?wait=100ms").await.is_empty());
     third.post("/topics/t/resume", "").await.ok(200);
     assert_eq!(third.pop("t/pop?count=2&wait=1s").await.len(), 2);

@@ -1,8 +1,6 @@
 //! Trace contexts that jobs have from their producers.
 
-use reqwest::Method;
-
-use crate::api::server::Server;
+use crate::api::prelude::*;
 
 pub async fn a_job_gives_its_consumers_the_traceparent_of_its_put(server: Server) {
     let [own, of_request] = ["1", "2"]

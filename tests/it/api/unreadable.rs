@@ -1,10 +1,7 @@
 //! Bodies that are valid JSON, but that some parsers refuse. Such a body must not make the answer
 //! to a pop unreadable for its consumer.
 
-use reqwest::Method;
-use serde_json::json;
-
-use crate::api::server::Server;
+use crate::api::prelude::*;
 
 fn nested(depth: usize) -> String {
     format!("{}{}", "[".repeat(depth), "]".repeat(depth))

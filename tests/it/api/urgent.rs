@@ -1,12 +1,6 @@
 //! A job of a high priority behind many others. A few pops must find its bucket.
 
-use std::sync::Arc;
-
-use delay_queue::store::redis::Secret;
-use serde_json::{Value, json};
-
-use super::server::Server;
-use crate::support::{Redis, shared_cluster};
+use crate::api::prelude::*;
 
 /// Number of jobs of the default priority, spread over 16 buckets.
 const JOBS: usize = 1_000;
@@ -60,10 +54,9 @@ async fn an_urgent_job_comes_soon_on_files() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_urgent_job_comes_soon_through_every_server_on_redis() {
-    let redis = Arc::new(Redis::start());
-    let one = Server::on(Arc::clone(&redis)).await;
+    let one = Server::on_redis().await;
     assert_early_through(&one, &one, "alone").await;
-    let (two, three) = (Server::on(Arc::clone(&redis)).await, Server::on(redis).await);
+    let (two, three) = (one.beside().await, one.beside().await);
     for (to, name) in [(&one, "one"), (&two, "two"), (&three, "three")] {
         assert_early_through(&one, to, name).await;
     }
@@ -71,10 +64,10 @@ async fn an_urgent_job_comes_soon_through_every_server_on_redis() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_urgent_job_comes_soon_through_every_server_on_a_cluster() {
-    let prefix = shared_cluster::prefix();
+    let prefix = shared::prefix();
     let start = || {
         Server::with(|settings| {
-            settings.store.url = Secret(shared_cluster::shared().url());
+            settings.store.url = Secret(shared::cluster().url());
             settings.store.prefix = prefix.clone();
             settings.store.buckets = Some(16);
         })

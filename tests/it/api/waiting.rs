@@ -1,29 +1,13 @@
 //! Pops that wait for jobs.
 
-use std::{
-    collections::HashSet,
-    sync::Arc,
-    time::{Duration, Instant},
-};
-
-use serde_json::{Value, json};
-use tokio::{
-    io::{AsyncReadExt, AsyncWriteExt},
-    net::TcpStream,
-    task::JoinSet,
-};
-
-use crate::api::server::Server;
-use crate::support::{events::close, patience::scaled};
+use crate::api::prelude::*;
+use crate::support::events::close;
 
 pub async fn a_waiting_pop_is_answered_by_a_put(server: Server) {
     let server = Arc::new(server);
-    let waiting = tokio::spawn({
-        let server = Arc::clone(&server);
-        async move { server.pop("t/pop?wait=30s").await }
-    });
+    let waiting = server.begin_pop("t/pop?wait=30s");
     server.until_pops_wait(1).await;
-    let put_at = Instant::now();
+    let put_at = Stopwatch::start();
     server.put(r#"{"topic":"t","id":"a"}"#).await;
     assert_eq!(waiting.await.expect("joined")[0]["id"], "a");
     assert!(
@@ -40,6 +24,33 @@ pub async fn an_ended_wait_is_answered_without_jobs(server: Server) {
     assert!(server.pop("t/pop").await.is_empty());
 }
 
+/// Returns the number of pops that the store has received.
+async fn calls(server: &Server) -> u64 {
+    let text = server.get("/metrics").await.text;
+    let count = text.lines().find_map(|line| {
+        line.strip_prefix("delay_queue_store_call_jobs_count{call=\"pop\"} ")?.parse().ok()
+    });
+    count.unwrap_or(0)
+}
+
+pub async fn a_pop_of_many_topics_makes_one_call_a_server(server: Server) {
+    let topics: Vec<String> = (0..100).map(|number| format!("t{number}")).collect();
+    for topic in &topics {
+        server.put(&json!({"topic": topic, "id": topic}).to_string()).await;
+    }
+    let before = calls(&server).await;
+    let jobs = server.pop(&format!("{}/pop?count=99", topics.join(","))).await;
+    let made = calls(&server).await - before;
+    // A cluster has three servers, which answer one after another.
+    assert!(made <= 3, "{made} calls");
+    let mut popped: Vec<&str> = jobs.iter().filter_map(|job| job["topic"].as_str()).collect();
+    let mut first = topics[..99].to_vec();
+    popped.sort_unstable();
+    first.sort_unstable();
+    assert_eq!(popped, first);
+    assert_eq!(server.pop_one("t99").await["id"], "t99");
+}
+
 pub async fn earlier_topics_come_first(server: Server) {
     server.put(r#"{"topic":"low","id":"l"}"#).await;
     server.put(r#"{"topic":"high","id":"h"}"#).await;
@@ -47,10 +58,7 @@ pub async fn earlier_topics_come_first(server: Server) {
     let ids: Vec<&Value> = jobs.iter().map(|job| &job["id"]).collect();
     assert_eq!(ids, ["h", "l"]);
     let server = Arc::new(server);
-    let waiting = tokio::spawn({
-        let server = Arc::clone(&server);
-        async move { server.pop("high,low/pop?wait=10s").await }
-    });
+    let waiting = server.begin_pop("high,low/pop?wait=10s");
     server.until_pops_wait(1).await;
     server.put(r#"{"topic":"low","id":"l2"}"#).await;
     assert_eq!(waiting.await.expect("joined")[0]["id"], "l2");
@@ -106,7 +114,7 @@ pub async fn a_client_that_disconnects_costs_no_consumer_a_job(server: Server) {
             closed.expect("closed");
             leaving = Some(gone);
         }
-        let put_at = Instant::now();
+        let put_at = Stopwatch::start();
         let jobs =
             server.pop(if leaving.is_some() { "t/pop?wait=2s" } else { "t/pop?wait=30s" }).await;
         if jobs.is_empty() {
@@ -135,7 +143,7 @@ pub async fn shutting_down_answers_waiting_pops_at_once(server: Server) {
     let waiting = server.request(reqwest::Method::GET, "/topics/t/pop?wait=60s");
     let waiting = tokio::spawn(Server::send(waiting));
     server.until_pops_wait(1).await;
-    let begin = Instant::now();
+    let begin = Stopwatch::start();
     server.begin_to_stop();
     assert!(waiting.await.expect("joined").jobs().is_empty());
     server.stop().await;

@@ -1,8 +1,6 @@
 //! Requests of web pages to a server that requires no token.
 
-use reqwest::Method;
-
-use super::server::{Answer, Server};
+use crate::api::prelude::*;
 
 async fn put(server: &Server, headers: &[(&str, &str)]) -> Answer {
     let mut request = server.request(Method::POST, "/jobs").body(r#"{"topic":"t"}"#);

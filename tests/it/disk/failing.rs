@@ -1,17 +1,9 @@
 //! A failing disk: every answer and `readyz` report it until a write succeeds again.
 
-use std::time::{Duration, Instant};
-
 use reqwest::Method;
-use serde_json::{Value, json};
 
-use crate::{
-    disk::shim::{Disk, EIO, Field, readiness, until},
-    support::{
-        process::Process,
-        shifted_clock::{ShiftedClock, seconds_until},
-    },
-};
+use crate::disk::prelude::*;
+use crate::support::shifted_clock::seconds_until;
 
 async fn put(server: &Process, id: &str) -> (u16, String) {
     let put = json!({"topic": "t", "id": id});
@@ -180,7 +172,7 @@ async fn ask(
     token: &str,
     body: Value,
 ) -> (u16, Value) {
-    let request = reqwest::Client::new().request(method, format!("{}{path}", server.base));
+    let request = crate::support::http::client().request(method, format!("{}{path}", server.base));
     let request = if token.is_empty() { request } else { request.bearer_auth(token) };
     let answer = request.body(body.to_string()).send().await.expect("an answer");
     (answer.status().as_u16(), answer.json().await.unwrap_or_default())

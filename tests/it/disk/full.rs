@@ -1,13 +1,7 @@
 //! A full disk: the server refuses puts and nothing else.
 
-use std::time::Duration;
-
-use serde_json::{Value, json};
-
-use crate::{
-    disk::shim::{Disk, EDQUOT, ENOSPC, Field, readiness, until},
-    support::process::Process,
-};
+use crate::disk::prelude::*;
+use crate::disk::shim::EDQUOT;
 
 const KIB: i32 = 1024;
 

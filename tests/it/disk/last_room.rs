@@ -5,30 +5,13 @@
 //! `RELEASES=1000000` and `KILLS=20`. With `NEIGHBOUR=1`, another thread takes all room that is
 //! freed on this disk.
 
-use std::{
-    collections::HashSet,
-    fs::{self, File},
-    io::Write,
-    path::PathBuf,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, AtomicU64, Ordering},
-    },
-    thread,
-    time::Duration,
-};
+use std::fs;
+use std::{sync::atomic::AtomicU64, thread};
 
-use serde_json::{Value, json};
 use tempfile::NamedTempFile;
-use tokio::{sync::Mutex, task::JoinSet};
+use tokio::sync::Mutex;
 
-use crate::{
-    disk::shim::{Disk, ENOSPC, Field, until},
-    support::{
-        free_port,
-        process::{Process, program},
-    },
-};
+use crate::disk::prelude::*;
 
 /// Capacity below the space in use, so that no write can extend a file, even after room was freed.
 const NO_ROOM_KIB: i32 = 1;
@@ -290,7 +273,7 @@ impl Load {
         let mut victims = victims.iter();
         for turn in 0.. {
             let path = format!("{}/topics/fill/pop?ttr=10s&count=100", server.base);
-            let answer = reqwest::get(path).await.ok()?;
+            let answer = crate::support::http::get(path).await.ok()?;
             let status = answer.status().as_u16();
             let answer: Value = answer.json().await.ok()?;
             let jobs = answer["jobs"].as_array().cloned().unwrap_or_default();

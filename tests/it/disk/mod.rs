@@ -4,6 +4,7 @@ mod failing;
 mod full;
 mod last_room;
 mod power;
+mod prelude;
 mod repairing;
 mod replaced;
 pub mod shim;

@@ -1,11 +1,6 @@
 //! Power cuts, which lose all unsynced writes.
 
-use serde_json::json;
-
-use crate::{
-    disk::shim::{Disk, Field},
-    support::process::Process,
-};
+use crate::disk::prelude::*;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn acknowledged_changes_survive_a_power_cut() {

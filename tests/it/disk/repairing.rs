@@ -1,17 +1,10 @@
 //! Repairs on a disk that fills up meanwhile. A repair either succeeds or leaves the store
 //! unchanged.
 
-use std::{
-    fs,
-    process::{Command, Output},
-};
+use std::process::Output;
 
-use serde_json::json;
-
-use crate::{
-    disk::shim::{Disk, ENOSPC, Field},
-    support::{file_log::flip_the_middle, process::program},
-};
+use crate::disk::prelude::*;
+use crate::support::file_log::flip_the_middle;
 
 const JOBS: usize = 1500;
 /// Room that each try has in addition to the previous one.

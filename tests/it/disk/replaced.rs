@@ -1,13 +1,6 @@
 //! Files that are removed or replaced while a server runs on them.
 
-use std::{fs, path::PathBuf, time::Duration};
-
-use serde_json::json;
-
-use crate::{
-    disk::shim::{Disk, EIO, Field, readiness, until},
-    support::process::Process,
-};
+use crate::disk::prelude::*;
 
 fn data(disk: &Disk) -> PathBuf {
     disk.root().join("state/data")

@@ -1,22 +1,12 @@
 //! A disk that tests can break: `shim.c`, preloaded into the server.
 
+use std::fs;
 use std::{
-    fs::{self, File},
     os::unix::fs::{FileExt, MetadataExt},
-    path::{Path, PathBuf},
-    process::Command,
     sync::OnceLock,
-    time::{Duration, Instant},
 };
 
-use tempfile::TempDir;
-
-use crate::support::patience::patience;
-use crate::support::{
-    free_port,
-    process::{Process, program},
-    shifted_clock::ShiftedClock,
-};
+use crate::disk::prelude::*;
 
 pub const EIO: i32 = 5;
 pub const ENOSPC: i32 = 28;

@@ -9,22 +9,16 @@
 //! per crash, so that each run can try all crash points. Its clock can be set, so that the test can
 //! compare every time of every job exactly. `crash.rs` and `power.rs` test the server itself.
 
-use std::{
-    fs,
-    os::unix::process::ExitStatusExt,
-    path::{Path, PathBuf},
-    process::Command,
-    sync::Mutex,
-};
+use std::{os::unix::process::ExitStatusExt, sync::Mutex};
 
 use delay_queue::{
     job::{Nonce, UnixMillis},
     store::{Store, TopicSettingsStore},
 };
-use tempfile::TempDir;
 
+use crate::disk::prelude::*;
 use crate::{
-    disk::shim::{Control, Disk, Field},
+    disk::shim::Control,
     store::{
         bench::Bench,
         equivalence::StoreUnderTest,

@@ -1,14 +1,6 @@
 //! Parser of a server's answers.
 
-use std::time::Duration;
-
-use jiff::Timestamp;
-use serde_json::Value;
-
-use crate::faults::{
-    history::{Answer, Ask, Delivery, Fate, StoreResult, Text},
-    load::TOPICS,
-};
+use crate::faults::prelude::*;
 
 /// Codes of refusals that a job's state may explain. Any other 4xx is a fault.
 const REFUSALS: [&str; 7] = [

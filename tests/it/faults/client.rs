@@ -1,14 +1,11 @@
 //! A client that records each call, and uses the other server after a failure.
 
-use std::{sync::Arc, time::Duration};
-
 use reqwest::{Method, Response, header::RETRY_AFTER};
-use serde_json::{Value, json};
 
+use crate::faults::prelude::*;
 use crate::faults::{
     answers::{read, refusal},
-    history::{Answer, Ask, Delivery, History, StoreResult, Text, Time},
-    load::{RETENTION, TRIES, TTR, changed_body},
+    load::changed_body,
 };
 
 /// Timeout of a request. It is longer than any answer: the wait of a pop, and then twice 5 s for
@@ -66,7 +63,7 @@ impl Put {
 impl Client {
     /// Creates a client. `number` chooses its first server.
     pub fn new(history: Arc<History>, servers: &[String], number: usize) -> Self {
-        let http = reqwest::Client::builder().timeout(PATIENCE).build().expect("a client");
+        let http = crate::support::http::builder().timeout(PATIENCE).build().expect("a client");
         Self {
             history,
             servers: servers.to_vec(),

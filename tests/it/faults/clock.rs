@@ -1,6 +1,9 @@
 //! Jumps of the wall clock. A jump must not make a job early, end its reservation, or delete it.
 
-use std::time::{Duration, Instant};
+use std::{
+    fs,
+    time::{Duration, Instant},
+};
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -30,6 +33,13 @@ impl Server {
         Self { process, clock, dir, redis: None }
     }
 
+    /// Starts a server on the files of the one that has ended.
+    async fn start_again(&mut self) {
+        let mut command = program(self.dir.path(), &["--store", "file:./data"]);
+        command.envs(self.clock.variables());
+        self.process = Process::spawn(free_port(), command).await;
+    }
+
     pub async fn on_redis() -> Self {
         let (clock, dir) = (ShiftedClock::new(), tempfile::tempdir().expect("a folder"));
         let redis = Redis::with_variables(&["--appendonly", "yes"], clock.variables());
@@ -45,7 +55,7 @@ impl Server {
 
     async fn patch(&self, id: &str, change: Value) {
         let url = format!("{}/jobs/{id}", self.process.base);
-        let request = reqwest::Client::new().patch(url).body(change.to_string());
+        let request = crate::support::http::client().patch(url).body(change.to_string());
         assert_eq!(request.send().await.expect("an answer").status(), 200);
     }
 
@@ -78,8 +88,13 @@ async fn a_jump_there_and_back_changes_nothing(server: Server) {
     let held = server.pop("held", "10s").await[0]["reservation"].take();
 
     server.jump(15 * DAY, 1).await;
-    // Waits until each timer has run several times.
-    tokio::time::sleep(Duration::from_millis(1_500)).await;
+    let passes = async || {
+        let metrics = server.process.text("/metrics").await;
+        let count = metrics.lines().find_map(|l| l.strip_prefix("delay_queue_timer_passes_total "));
+        count.expect("a count").parse::<u64>().expect("a number")
+    };
+    let before = passes().await;
+    eventually!(passes().await >= before + 3, "the timers do not run");
     assert_eq!(
         server.pop("held,later", "0s").await,
         json!([]),
@@ -106,6 +121,78 @@ async fn a_jump_there_and_back_changes_nothing_on_file() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_jump_there_and_back_changes_nothing_on_redis() {
     a_jump_there_and_back_changes_nothing(Server::on_redis().await).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn ready_jobs_are_delivered_after_a_clock_was_corrected() {
+    let mut server = Server::on_file().await;
+    server.process.end();
+    server.clock.set(30 * DAY);
+    server.start_again().await;
+    for (id, delay) in [("ready", "0s"), ("later", "1h")] {
+        server.post("/jobs", json!({"topic": id, "id": id, "delay": delay})).await;
+    }
+    server.post("/jobs", json!({"topic": "again", "id": "again"})).await;
+    let held = server.pop("again", "10s").await[0]["reservation"].take();
+    server.post("/jobs/again/release", json!({"reservation": held, "delay": "0s"})).await;
+    server.process.kill();
+    server.clock.set(0);
+    server.start_again().await;
+    for id in ["ready", "again"] {
+        assert_eq!(server.pop(id, "10s").await[0]["id"], id);
+    }
+    assert_eq!(server.state("later").await, "delayed");
+    assert!(server.process.text("/metrics").await.contains("delay_queue_clock_jumps_total 1\n"));
+    let (_, ready) = server.process.get("/readyz").await;
+    assert_eq!(ready["reasons"], json!(["clock_jumped"]), "{ready}");
+}
+
+/// Waits until the log of a file store has a mark of at least this time in Unix milliseconds.
+async fn wait_for_mark(server: &Server, time: i64) {
+    let log = server.dir.path().join("data/jobs.db-wal");
+    let is_there = || {
+        let bytes = fs::read(&log).expect("the log");
+        let text = String::from_utf8_lossy(&bytes);
+        let mut marks = text.split("counted=").skip(1).filter_map(|rest| rest.get(..13));
+        marks.any(|mark| mark.parse().is_ok_and(|mark: i64| mark >= time))
+    };
+    eventually!(is_there(), "no mark of {time} was written");
+}
+
+fn millis(time: &Value) -> i64 {
+    let time: jiff::Timestamp = time.as_str().expect("a time").parse().expect("RFC 3339");
+    time.as_millisecond()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_restart_counts_only_deaths_that_no_server_saw() {
+    let mut server = Server::on_file().await;
+    server.post("/jobs", json!({"topic": "held", "id": "held", "ttr": "1s"})).await;
+    let held = server.pop("held", "10s").await[0].take();
+    let dying = |n| json!({"topic": "t", "id": format!("job:{n}"), "expires_after": "200ms"});
+    let jobs: Vec<Value> = (0..50).map(dying).collect();
+    server.post("/batch/jobs", json!({"jobs": jobs})).await;
+    server.post("/jobs", json!({"topic": "t", "id": "late", "expires_after": "1h"})).await;
+    let counted = async |server: &Server| {
+        let (_, mut overview) = server.process.get("/overview").await;
+        let mut since = overview["since_start"].take();
+        (since["dead"].take(), since["expired"].take())
+    };
+    eventually!(counted(&server).await == (json!(50), json!(1)), "not counted");
+    let (_, last) = server.process.get("/jobs/job:49").await;
+    let last = millis(&last["expires_at"]).max(millis(&held["reserved_until"]));
+    wait_for_mark(&server, last).await;
+    server.process.kill();
+    // The last job dies before the next server starts.
+    server.clock.set(7_200);
+    server.start_again().await;
+    eventually!(
+        counted(&server).await == (json!(1), json!(0)),
+        "counted {:?}",
+        counted(&server).await
+    );
+    let (_, topic) = server.process.get("/topics/t").await;
+    assert_eq!(topic["dead"], 51);
 }
 
 async fn no_job_due_soon_is_early_when_the_clock_jumps(server: Server) {

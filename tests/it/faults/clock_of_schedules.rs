@@ -1,15 +1,8 @@
 //! Jumps of the wall clock while schedules fire: nothing fires early or twice. Instants that were
 //! really missed are treated as their schedule says.
 
-use serde_json::{Value, json};
-
-use crate::{
-    faults::clock::Server,
-    support::{
-        process::{Process, program},
-        shifted_clock::seconds_until,
-    },
-};
+use crate::faults::clock::Server;
+use crate::faults::prelude::*;
 
 const DAY: i64 = 86_400;
 
@@ -27,7 +20,7 @@ async fn fired(server: &Server, topic: &str, count: usize) -> Vec<i64> {
     let mut instants = Vec::new();
     while instants.len() < count {
         let jobs = server.pop(topic, "30s").await;
-        let job = &jobs[0];
+        let Some(job) = jobs.get(0) else { continue };
         instants.push(millis(&job["scheduled_at"]));
         let finish = format!("/jobs/{}/finish", job["id"].as_str().expect("an id"));
         assert_eq!(server.process.post(&finish, json!({})).await.expect("an answer").0, 204);
@@ -49,6 +42,56 @@ async fn a_jump_there_and_back(server: Server) {
     assert_eq!(steps, [1_000; 7], "each instant is put once, in its second");
 }
 
+/// Ends the server, and starts it again with a clock that is ahead.
+async fn start_again_ahead(server: &mut Server, seconds: i64) {
+    server.process.end();
+    server.clock.set(seconds);
+    let url = server.redis.as_ref().map_or("file:./data".to_owned(), |redis| redis.url());
+    let mut command = program(server.dir.path(), &["--store", &url]);
+    if server.redis.is_none() {
+        command.envs(server.clock.variables());
+    }
+    server.process = Process::spawn(crate::support::free_port(), command).await;
+}
+
+/// Returns the seconds from the true time to an instant.
+fn seconds_ahead(instant: i64) -> i64 {
+    let time = jiff::Timestamp::from_millisecond(instant).expect("a time");
+    seconds_until(&json!(time.to_string()))
+}
+
+/// The clock is a month ahead when the server starts, and is corrected some seconds later.
+async fn a_month_ahead_at_the_start(mut server: Server) {
+    set(&server, "fires", json!({ "topic": "fires", "every": "1s" })).await;
+    let skips = json!({ "topic": "skips", "every": "1s", "overlap": "skip", "ttr": "24h" });
+    set(&server, "skips", skips).await;
+    fired(&server, "fires", 1).await;
+    let held = server.pop("skips", "30s").await[0].take();
+    start_again_ahead(&mut server, 30 * DAY).await;
+    eventually!(
+        seconds_ahead(fired(&server, "fires", 1).await[0]) > 29 * DAY,
+        "nothing fires by the wrong clock"
+    );
+    set(&server, "new", json!({ "topic": "new", "every": "1h" })).await;
+    eventually!(
+        !server.process.text("/metrics").await.contains("schedule_skipped_total 0\n"),
+        "no instant is skipped"
+    );
+    server.jump(0, 1).await;
+    let finish = format!("/jobs/{}/finish", held["id"].as_str().expect("an id"));
+    assert_eq!(server.process.post(&finish, json!({})).await.expect("an answer").0, 204);
+    for topic in ["fires", "skips"] {
+        eventually!(
+            seconds_ahead(fired(&server, topic, 1).await[0]) < DAY,
+            "no job of {topic} has an instant of the true time"
+        );
+    }
+    let shown = server.process.get("/schedules/new").await.1;
+    assert!(seconds_until(&shown["next"][0]) <= 3_600, "{shown}");
+    let metrics = server.process.text("/metrics").await;
+    assert!(metrics.contains("delay_queue_schedule_clock_ahead_total 3\n"), "{metrics}");
+}
+
 /// The clock is a day ahead when the server starts again, as after a day without a server.
 async fn a_day_without_a_server(mut server: Server) {
     for missed in ["once", "none", "all"] {
@@ -56,12 +99,7 @@ async fn a_day_without_a_server(mut server: Server) {
         set(&server, missed, body).await;
         fired(&server, missed, 1).await;
     }
-    server.process.end();
-    server.clock.set(DAY);
-    let url = server.redis.as_ref().map_or("file:./data".to_owned(), |redis| redis.url());
-    let mut command = program(server.dir.path(), &["--store", &url]);
-    command.envs(server.clock.variables());
-    server.process = Process::spawn(crate::support::free_port(), command).await;
+    start_again_ahead(&mut server, DAY).await;
     let day = DAY * 1_000;
     let gaps = |instants: &[i64]| {
         instants.windows(2).map(|pair| pair[1] - pair[0]).filter(|gap| *gap != 1_000).count()
@@ -100,4 +138,14 @@ async fn a_day_without_a_server_is_missed_as_schedules_say_on_files() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_day_without_a_server_is_missed_as_schedules_say_on_redis() {
     a_day_without_a_server(Server::on_redis().await).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_clock_error_at_the_start_silences_no_schedule_on_files() {
+    a_month_ahead_at_the_start(Server::on_file().await).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_clock_error_at_the_start_silences_no_schedule_on_redis() {
+    a_month_ahead_at_the_start(Server::on_redis().await).await;
 }

@@ -1,8 +1,6 @@
 //! Faults with a Redis Cluster: a killed master, moved slots, and killed servers.
 
-use std::time::Duration;
-
-use crate::{faults::scenario::Scenario, support::cluster::Cluster};
+use crate::faults::prelude::*;
 
 fn settings(cluster: &Cluster) -> String {
     format!("url = {:?}\nack = \"replica\"", cluster.url())

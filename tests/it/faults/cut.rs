@@ -1,11 +1,8 @@
 //! Faults of the network between servers and Redis: lost bytes, resets, truncated answers.
 
-use std::{thread::sleep, time::Duration};
+use std::thread::sleep;
 
-use crate::{
-    faults::{redis::Pair, scenario::Scenario},
-    support::proxy::{Mode, Proxy},
-};
+use crate::faults::prelude::*;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn promises_hold_while_the_network_drops_everything() {

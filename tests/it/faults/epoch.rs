@@ -1,21 +1,11 @@
 //! One epoch: clients put load on the servers, then consumers drain the store, and the judge checks
 //! the calls.
 
-use std::{
-    sync::Arc,
-    time::{Duration, Instant},
-};
-
 use tokio::task::block_in_place;
 
-use crate::{
-    faults::{
-        history::{History, Time},
-        judge::{Objection, Rule, account, judge},
-        load::{self, Again, Load, pending},
-    },
-    support::scan::Scan,
-};
+use crate::faults::judge::account;
+use crate::faults::load;
+use crate::faults::prelude::*;
 
 /// Clients of the servers, and the record of their calls.
 pub struct Epoch {

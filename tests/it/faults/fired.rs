@@ -1,22 +1,9 @@
 //! Schedules that fire each second while servers are killed: no instant is missing, and none is put
 //! twice.
 
-use std::{
-    collections::HashMap,
-    path::Path,
-    time::{Duration, Instant},
-};
-
-use serde_json::{Value, json};
 use tokio::time::sleep;
 
-use crate::support::{
-    Redis,
-    cluster::Cluster,
-    free_port,
-    patience::patience,
-    process::{Process, program},
-};
+use crate::faults::prelude::*;
 
 /// Size of a run: the environment variables `FIRED_SECONDS` and `FIRED_SCHEDULES` ask for more than
 /// the test suite has time for.
@@ -74,7 +61,7 @@ impl Fleet {
 /// Pops and finishes all ready jobs, and counts each id.
 async fn drain(server: &Process, seen: &mut HashMap<String, Vec<String>>) -> Option<usize> {
     let url = format!("{}/topics/t/pop?count=100", server.base);
-    let answer = reqwest::get(url).await.ok()?.json::<Value>().await.ok()?;
+    let answer = crate::support::http::get(url).await.ok()?.json::<Value>().await.ok()?;
     let jobs = answer["jobs"].as_array()?;
     let text = |job: &Value, field: &str| job[field].as_str().unwrap_or_default().to_owned();
     for job in jobs {

@@ -1,12 +1,9 @@
 //! Processes that freeze and later continue with full buffers: a master whose replica is promoted
 //! meanwhile, a replica, a single Redis, and a server.
 
-use std::{thread::sleep, time::Duration};
+use std::thread::sleep;
 
-use crate::{
-    faults::{load::TTR, redis::Pair, scenario::Scenario},
-    support::{cluster::Cluster, resp::ask, sentinel::Sentinel, signal::Frozen},
-};
+use crate::faults::prelude::*;
 
 pub fn freeze(port: u16) -> Frozen {
     let info = ask(port, &["INFO", "server"]).expect("an answer");

@@ -7,29 +7,16 @@
 //!
 //! TTRs are an hour, so no job is ready again because its TTR has ended.
 
-use std::{
-    collections::BTreeMap,
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering::Relaxed},
-    },
-    time::{Duration, Instant},
-};
+use std::sync::atomic::Ordering::Relaxed;
 
-use rand::{RngExt, SeedableRng, rngs::StdRng};
-use serde_json::{Value, json};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpStream,
     sync::Semaphore,
-    task::JoinSet,
     time::sleep,
 };
 
-use crate::{
-    faults::percentiles::Durations,
-    support::{Redis, process::Process},
-};
+use crate::faults::prelude::*;
 
 const CONSUMERS: u64 = 1000;
 const AT_ONCE: usize = 50;
@@ -212,7 +199,7 @@ async fn each_job_reaches_a_consumer(store: &str) {
     let server = Process::start(dir.path(), &["--store", store]).await;
     let mut random = StdRng::seed_from_u64(SEED);
     let (places, mut consumers) = (Arc::new(Semaphore::new(AT_ONCE)), JoinSet::new());
-    let (http, answer_took) = (reqwest::Client::new(), Arc::new(AtomicU64::new(10_000)));
+    let (http, answer_took) = (crate::support::http::client(), Arc::new(AtomicU64::new(10_000)));
     for number in 0..CONSUMERS {
         let (http, answer_took) = (http.clone(), Arc::clone(&answer_took));
         let consumer = Consumer { number, base: server.base.clone(), http, answer_took };

@@ -2,15 +2,12 @@
 
 mod calls;
 
-use std::{
-    collections::{BTreeMap, HashMap, HashSet},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::{Duration, Instant},
-};
+use std::sync::MutexGuard;
 
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::faults::percentiles::{Durations, Percentiles};
+use crate::faults::percentiles::Percentiles;
+use crate::faults::prelude::*;
 
 pub use calls::{Answer, Ask, Call, Delivery, Fate, StoreResult};
 

@@ -4,25 +4,16 @@
 mod lies;
 mod tests;
 
-use std::{
-    collections::{HashMap, HashSet},
-    sync::{
-        Arc, Mutex, PoisonError,
-        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
-    },
-};
-
 use axum::{
     Router,
     body::Bytes,
     extract::State,
-    http::{HeaderMap, Method, StatusCode, Uri, header},
+    http::{HeaderMap, Method, Uri, header},
     response::{IntoResponse, Response},
 };
-use serde_json::Value;
-use tokio::{net::TcpListener, task::JoinHandle};
+use tokio::task::JoinHandle;
 
-use crate::faults::judge::{Objection, Rule};
+use crate::faults::prelude::*;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Lie {
@@ -94,7 +85,7 @@ impl Liar {
             seen: AtomicU64::new(0),
             memory: Mutex::default(),
             server: server.to_owned(),
-            http: reqwest::Client::new(),
+            http: crate::support::http::client(),
         });
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let base = format!("http://{}", listener.local_addr().expect("an address"));

@@ -6,23 +6,7 @@ mod consumers;
 mod dying;
 mod producers;
 
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicBool, AtomicUsize, Ordering},
-    },
-    time::Duration,
-};
-
-use tokio::task::JoinSet;
-
-use crate::{
-    faults::{
-        client::Client,
-        history::{History, Text},
-    },
-    support::scan::Scan,
-};
+use crate::faults::prelude::*;
 
 /// Topic of most jobs, which are all popped and ended.
 const TOPIC: &str = "t";

@@ -17,6 +17,7 @@ pub mod judge;
 mod liar;
 pub mod load;
 pub mod percentiles;
+mod prelude;
 mod pushed;
 mod redis;
 mod scans;

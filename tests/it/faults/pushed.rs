@@ -1,26 +1,15 @@
 //! Pushes of three servers on one Redis, of which one is killed again and again, to an endpoint
 //! that fails, hangs and resets.
 
-use std::{
-    collections::HashMap,
-    convert::Infallible,
-    io,
-    sync::{Arc, Mutex},
-    time::{Duration, Instant},
-};
+use std::{convert::Infallible, io};
 
-use axum::http::{Request, Response, StatusCode};
+use axum::http::{Request, Response};
 use delay_queue::store::Clock;
 use hyper::{body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::rt::TokioIo;
-use serde_json::json;
-use tokio::{net::TcpListener, time::sleep};
+use tokio::time::sleep;
 
-use crate::support::{
-    Redis, free_port,
-    patience::patience,
-    process::{Process, program},
-};
+use crate::faults::prelude::*;
 
 /// Requests at once of all servers together.
 const CONCURRENCY: usize = 64;

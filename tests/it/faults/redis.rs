@@ -1,12 +1,7 @@
 //! One Redis that is killed and restarted, and servers that are killed.
 
-use std::time::{Duration, Instant};
-
-use crate::support::patience::patience;
-use crate::{
-    faults::{judge::Rule, scenario::Scenario},
-    support::{Redis, resp},
-};
+use crate::faults::prelude::*;
+use crate::support::resp;
 
 /// Returns the run id, which changes with each start of Redis.
 fn run_id(redis: &Redis) -> String {

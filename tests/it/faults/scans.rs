@@ -1,17 +1,8 @@
 //! Three ways to read a store, which must agree: without the server, by the server's lists, and by
 //! its counts.
 
-use std::time::Duration;
-
-use serde_json::{Value, json};
-
-use crate::support::{
-    Redis,
-    process::Process,
-    scan::{Scan, scan},
-    scan_api::{counters_equal, scan_agreed, scan_api, scans_equal},
-    scan_file::scan_file,
-};
+use crate::faults::prelude::*;
+use crate::support::scan_api::{counters_equal, scan_api, scans_equal};
 
 const TOPICS: [&str; 2] = ["t", "u"];
 

@@ -1,17 +1,11 @@
 //! A scenario: two servers under load, faults one after another, and then the drain and the judge.
 
-use std::{fs, time::Duration};
-
-use tempfile::TempDir;
-
-use crate::{
-    faults::{
-        epoch::{Epoch, Judgement},
-        history::BUCKETS,
-        load::{self, Again, TOPICS},
-        vitals::{Vitals, vitals},
-    },
-    support::{free_port, process::Process, scan::scan, signal::Frozen},
+use crate::faults::load;
+use crate::faults::prelude::*;
+use crate::faults::{
+    epoch::{Epoch, Judgement},
+    history::BUCKETS,
+    vitals::{Vitals, vitals},
 };
 
 /// Maximum time until delivery resumes after a fault.
@@ -121,24 +115,19 @@ impl Scenario {
         self.epoch.delivers_within(DELIVERY_RESUMES_WITHIN, when).await
     }
 
-    /// Ends the scenario. Panics if the judge has an objection. `masters` are the ports of the
-    /// Redis processes that have the store now.
+    /// Ends the scenario once the store has jobs of each kind. Panics if the judge has an
+    /// objection. `masters` are the ports of the Redis processes that have the store now.
     pub async fn promises_hold(self, masters: &[u16]) {
         assert_no_growth(&self.vitals);
+        eventually!(
+            missing_kind(&tokio::task::block_in_place(|| scan(masters, &TOPICS))).is_none(),
+            "the load makes no job of each kind"
+        );
         let Judgement { objections: found, left, .. } = self.end(masters).await;
         let shown: Vec<_> =
             found.iter().take(20).map(|o| format!("{:?}: {}", o.rule, o.what)).collect();
         assert!(found.is_empty(), "{} objections:\n{}", found.len(), shown.join("\n"));
-        // Asserts that the judge has seen sets of each kind that are not empty.
-        for kind in
-            [":delayed:kept", ":reserved:held", ":dead:doomed", ":dead:expiring", ":dead:fallen"]
-        {
-            let is = |set: &String| set.ends_with(kind);
-            assert!(
-                left.values().any(|stored| stored.sets.iter().any(is)),
-                "no job is in a set of the kind {kind}"
-            );
-        }
+        assert_eq!(missing_kind(&left), None, "the judge has seen no job of this kind");
     }
 
     /// Stops the load, and judges before and after a drain.
@@ -154,6 +143,15 @@ async fn server(dir: &TempDir, port: u16) -> Process {
 
 fn bases(servers: &[(u16, Process)]) -> Vec<String> {
     servers.iter().map(|(_, server)| server.base.clone()).collect()
+}
+
+/// Returns a kind of set that has no job. Jobs of these kinds outlive the drain.
+fn missing_kind(scan: &Scan) -> Option<&'static str> {
+    let kinds =
+        [":delayed:kept", ":reserved:held", ":dead:doomed", ":dead:expiring", ":dead:fallen"];
+    kinds
+        .into_iter()
+        .find(|kind| !scan.values().any(|stored| stored.sets.iter().any(|set| set.ends_with(kind))))
 }
 
 /// Asserts that memory and sockets of processes do not grow from the end of the first round to the

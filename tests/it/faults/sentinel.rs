@@ -1,6 +1,6 @@
 //! Faults with Sentinel: the master is killed, or replaced while it is alive.
 
-use crate::{faults::scenario::Scenario, support::sentinel::Sentinel};
+use crate::faults::prelude::*;
 
 fn settings(sentinel: &Sentinel) -> String {
     format!("url = {:?}\nack = \"replica\"", sentinel.url())

@@ -6,21 +6,9 @@
 //!   server did not.
 //! - A request on a kept connection that was sent after the server had closed the connection.
 
-use std::{
-    io::{ErrorKind, Read, Write},
-    net::TcpStream,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
-    thread,
-    time::Duration,
-};
+use std::{io::ErrorKind, thread};
 
-use rand::{RngExt, SeedableRng, rngs::StdRng};
-use serde_json::Value;
-
-use crate::support::{Redis, process::Process};
+use crate::faults::prelude::*;
 
 const ROUNDS: u64 = 20;
 const CLIENTS: u64 = 24;

@@ -1,22 +1,19 @@
 //! A run of epochs. Each epoch puts load on the servers, injects all faults of one cost, drains the
 //! queue, and judges the answers.
 
-use std::time::{Duration, Instant};
+use rand::{SeedableRng, seq::SliceRandom};
 
-use rand::{SeedableRng, rngs::StdRng, seq::SliceRandom};
-use tokio::task::block_in_place;
-
+use crate::soak::faults;
+use crate::soak::prelude::*;
 use crate::{
     faults::{
         epoch::{Epoch, Terms, drain_and_judge},
         history::Time,
-        load::{Again, TOPICS},
+        load::Again,
     },
     soak::{
-        faults::{self, Cost, Fault, Scene, clock},
-        options::{Ack, Options},
+        faults::{Cost, clock},
         report::Report,
-        stage::{Stage, Store},
     },
     support::scan_api::counters_equal,
 };

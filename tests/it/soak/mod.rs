@@ -5,13 +5,11 @@
 mod epochs;
 pub mod faults;
 mod options;
+mod prelude;
 mod report;
 mod stage;
 
-use std::time::{Duration, Instant};
-
-use crate::soak::options::Options;
-use crate::support::patience::scaled;
+use crate::soak::prelude::*;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn all_promises_hold_for_a_minute_on_files_or_as_configured() {
@@ -25,7 +23,7 @@ async fn all_promises_hold_for_a_minute_on_redis() {
 }
 
 /// Waits up to ten seconds for a condition. Returns whether it holds.
-async fn holds_soon(mut holds: impl FnMut() -> bool) -> bool {
+pub async fn holds_soon(mut holds: impl FnMut() -> bool) -> bool {
     let end = Instant::now() + scaled(Duration::from_secs(10));
     while !holds() {
         if Instant::now() > end {

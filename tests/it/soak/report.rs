@@ -1,14 +1,7 @@
 //! Output of a run: a line for each injected fault during the run, and the totals at the end.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    time::{Duration, Instant},
-};
-
-use crate::{
-    faults::{epoch::Judgement, history::History, judge::Objection, percentiles::Durations},
-    soak::{faults::Fault, options::Options},
-};
+use crate::faults::{epoch::Judgement, judge::Objection, percentiles::Durations};
+use crate::soak::prelude::*;
 
 pub struct Report {
     words: String,

@@ -1,27 +1,15 @@
 //! The servers of a run, their store, and the proxies and disks between them.
 
-use std::{
-    fs::{self, File},
-    time::Duration,
-};
+use std::fs;
+use std::fs::File;
 
-use tempfile::TempDir;
-use tokio::task::block_in_place;
-
+use crate::soak::prelude::*;
 use crate::{
     disk::shim::{Disk, Keep},
-    faults::load::TOPICS,
-    soak::options::{Ack, Kind},
+    soak::options::Kind,
     support::{
-        Redis,
-        cluster::Cluster,
-        free_port,
-        process::{Process, program},
-        proxy::Proxy,
-        resp::ask,
         scan::{Scan, scan},
         scan_file::scan_file,
-        sentinel::Sentinel,
         shifted_clock::ShiftedClock,
     },
 };

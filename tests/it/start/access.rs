@@ -1,17 +1,7 @@
 //! Passwords and ACLs of Redis. The server names the reason of a refusal, and never shows a
 //! password.
 
-use serde_json::json;
-
-use crate::{
-    start::outputs::{Logged, WorkDir, assert_empty, store, text},
-    support::{
-        Redis,
-        process::Process,
-        resp::{Reply, ask},
-        shared_cluster,
-    },
-};
+use crate::start::prelude::*;
 
 const RIGHT: &str = "tRue-p4ss%word";
 const WRONG: &str = "gu3ssed-p4ssword";
@@ -163,8 +153,7 @@ async fn keys_that_do_not_fit_the_prefix_are_refused() {
     }
     for (keys, prefix) in [(KEYS, "dq"), ("~*dq:*", "dq"), ("~other:layout ~{other:*", "other")] {
         let url = user(&redis, &format!("{keys} &* +@all"));
-        let file = place.file("fits.toml", &store(&url, &format!("prefix = \"{prefix}\"")));
-        let server = Process::start(place.path(), &["--config", &file]).await;
+        let server = place.server(&store(&url, &format!("prefix = \"{prefix}\""))).await;
         let put = server.post("/jobs", json!({"topic": "t"})).await.expect("an answer");
         assert_eq!(put.0, 201, "{put:?}");
     }
@@ -172,7 +161,7 @@ async fn keys_that_do_not_fit_the_prefix_are_refused() {
 
 /// Uses every feature of a server. Each call must succeed.
 pub async fn use_all(server: &Process) {
-    let client = reqwest::Client::new();
+    let client = crate::support::http::client();
     let send = async |method: &str, path: &str, body: &str| {
         let method = method.parse().expect("a method");
         let request = client.request(method, format!("{}{path}", server.base));
@@ -258,8 +247,8 @@ fn revoked_rights_are_reported_at_the_next_connection() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_smallest_acl_of_a_cluster_has_two_more_commands() {
-    let (place, cluster) = (WorkDir::new(), shared_cluster::shared());
-    let prefix = shared_cluster::prefix();
+    let (place, cluster) = (WorkDir::new(), shared::cluster());
+    let prefix = shared::prefix();
     let rule = smallest().replace("dq:", &format!("{prefix}:"));
     let set = |more: &str| {
         for node in 0..6 {
@@ -275,8 +264,7 @@ async fn the_smallest_acl_of_a_cluster_has_two_more_commands() {
     set("+cluster|slots");
     place.refused(&settings, &["ACL", "'cluster|info'"]);
     set("+cluster|slots +cluster|info");
-    let file = place.file("least.toml", &settings);
-    let server = Process::start(place.path(), &["--config", &file]).await;
+    let server = place.server(&settings).await;
     use_all(&server).await;
     place.assert_healthy(&settings, &["servers     1 of delay-queue running"]);
 }
@@ -287,12 +275,11 @@ async fn without_channels_a_server_warns_once_and_polls() {
     let url = user(&redis, &format!("{KEYS} resetchannels +@all"));
     let settings = store(&url, "");
     let deaf = Logged::start(&place, &settings);
-    let file = place.file("deaf.toml", &settings);
-    let server = Process::start(place.path(), &["--config", &file]).await;
+    let server = place.server(&settings).await;
     use_all(&server).await;
     let put = json!({"topic": "x", "id": "x"});
     assert!(server.post("/jobs", put).await.is_some_and(|(status, _)| status == 201));
-    let popped = reqwest::get(format!("{}/topics/x/pop?wait=10s", deaf.base)).await;
+    let popped = crate::support::http::get(format!("{}/topics/x/pop?wait=10s", deaf.base)).await;
     let popped = popped.expect("an answer").text().await.expect("text");
     assert!(
         popped.contains("\"id\":\"x\""),

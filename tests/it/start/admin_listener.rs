@@ -1,12 +1,7 @@
 //! A separate listener for operators.
 
-use crate::{
-    start::{
-        connections::ask,
-        outputs::{Logged, WorkDir},
-    },
-    support::{free_port, process::program},
-};
+use crate::start::connections::ask;
+use crate::start::prelude::*;
 
 fn status(address: &str, path: &str) -> u16 {
     let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");

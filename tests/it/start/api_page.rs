@@ -1,17 +1,13 @@
 //! docs/api.md: its examples give the shown answers, and it contains every route and every code.
 
-use std::{collections::BTreeSet, process::Command};
-
-use delay_queue::http::Code;
-use serde_json::Value;
-
-use crate::support::process::Process;
+use crate::start::prelude::*;
 
 pub const PAGE: &str = include_str!("../../../docs/api.md");
 const SETTINGS: &str = include_str!("../../../config/default.toml");
 
 /// Fields whose values differ from one run to the next.
-const VARYING: [&str; 19] = [
+const VARYING: [&str; 20] = [
+    "set_by",
     "at",
     "paused_until",
     "due_at",
@@ -148,7 +144,7 @@ async fn the_api_page_has_every_route_with_every_method_and_no_other() {
 async fn the_links_of_the_served_api_page_have_targets() {
     let dir = tempfile::tempdir().expect("a temporary folder");
     let server = Process::start(dir.path(), &[]).await;
-    let page = reqwest::get(format!("{}/docs", server.base)).await.expect("an answer");
+    let page = crate::support::http::get(format!("{}/docs", server.base)).await.expect("an answer");
     let page = page.text().await.expect("text");
     let escaped = |text: &str| text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
     for block in PAGE.split("```").skip(1).step_by(2) {

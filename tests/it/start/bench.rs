@@ -1,20 +1,6 @@
 //! `delay-queue bench`: figures, error messages, and the removal of its jobs.
 
-use delay_queue::access::SecretToken;
-use serde_json::Value;
-
-use super::{
-    https::https,
-    outputs::{Logged, WorkDir, one_line, text},
-    tls::Authority,
-};
-use crate::{
-    start::output,
-    support::{
-        free_port,
-        process::{Process, program},
-    },
-};
+use crate::start::prelude::*;
 
 /// Runs a bench to its end. Returns whether it succeeded, its JSON, and its standard error.
 fn bench(dir: &std::path::Path, arguments: &[&str]) -> (bool, Value, String) {

@@ -1,22 +1,8 @@
 //! The commands of a client: each once against a real server, its output in a pipe and its exit
 //! code.
 
-use std::{
-    io::Write,
-    process::{Output, Stdio},
-};
-
-use serde_json::{Value, json};
-
-use crate::{
-    start::{
-        commands::certificate,
-        https::https,
-        outputs::{Logged, WorkDir, store, text},
-        tls::Files,
-    },
-    support::{Redis, process::program},
-};
+use crate::start::commands::certificate;
+use crate::start::prelude::*;
 
 /// Commands against a server.
 pub struct Shell<'a> {

@@ -1,14 +1,7 @@
 //! Contexts: which server a command uses, and the file that keeps them.
 
-use std::{fs, os::unix::fs::PermissionsExt};
-
-use delay_queue::access::SecretToken;
-use serde_json::json;
-
-use crate::start::{
-    client::{Shell, fails},
-    outputs::{Logged, WorkDir, text},
-};
+use crate::start::client::fails;
+use crate::start::prelude::*;
 
 /// Returns a shell whose contexts are in the folder.
 fn shell(place: &WorkDir) -> Shell<'_> {

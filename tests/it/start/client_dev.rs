@@ -1,21 +1,6 @@
 //! `delay-queue dev`, `demo` and `completions`.
 
-use std::{
-    fs,
-    io::{BufRead, BufReader},
-    path::Path,
-    process::{Child, Command, Stdio},
-};
-
-use serde_json::Value;
-
-use crate::{
-    start::{
-        client::Shell,
-        outputs::{WorkDir, text},
-    },
-    support::process::program,
-};
+use crate::start::prelude::*;
 
 /// A running throw-away server, and a shell with the variables that it printed.
 struct ThrowAway<'a> {

@@ -1,16 +1,6 @@
 //! Bad input of client commands: one clear sentence and a documented exit code.
 
-use std::process::Stdio;
-
-use crate::{
-    start::{
-        client::Shell,
-        https::{address, https},
-        outputs::{Logged, WorkDir, text},
-        tls::Authority,
-    },
-    support::free_port,
-};
+use crate::start::prelude::*;
 
 #[test]
 fn an_unreachable_server_and_wrong_urls_are_explained() {

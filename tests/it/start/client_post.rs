@@ -1,15 +1,8 @@
 //! `delay-queue work --post`: the requests of a push, and the ends of attempts by the answers.
 
-use std::process::Stdio;
-
-use serde_json::json;
-
+use crate::start::prelude::*;
 use crate::{
-    start::{
-        client::Shell,
-        client_work::Worker,
-        outputs::{Logged, WorkDir, text},
-    },
+    start::client_work::Worker,
     support::endpoint::{Endpoint, status},
 };
 

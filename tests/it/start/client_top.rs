@@ -1,19 +1,6 @@
 //! `delay-queue top` in a real terminal, which `script` of util-linux provides.
 
-use std::{
-    fs,
-    io::Write,
-    path::PathBuf,
-    process::{Child, Command, Stdio},
-};
-
-use crate::{
-    start::{
-        client::Shell,
-        outputs::{Logged, WorkDir},
-    },
-    support::{free_port, process::Process},
-};
+use crate::start::prelude::*;
 
 /// Leaves the alternate screen.
 const RESTORED: &str = "\x1b[?1049l";

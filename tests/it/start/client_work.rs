@@ -1,21 +1,8 @@
 //! `delay-queue work`: commands that fail, bury and snooze their jobs, a server that is killed
 //! meanwhile, a lost reservation, and a stop.
 
-use std::{
-    fs,
-    path::Path,
-    process::{Child, Command, Stdio},
-};
-
-use serde_json::{Value, json};
-
-use crate::{
-    start::{
-        client::{Shell, fails},
-        outputs::{Logged, WorkDir},
-    },
-    support::{free_port, process::Process},
-};
+use crate::start::client::fails;
+use crate::start::prelude::*;
 
 /// A running worker.
 pub struct Worker(pub Child);
@@ -125,6 +112,31 @@ fn a_stop_gives_running_jobs_back_uncounted() {
     eventually_blocking!(count(&started) == 2, "the job does not start again");
     assert_eq!(worker.stop(), Some(0));
     shell.fails(&["get", "a"], 1, &["job_not_found"]);
+}
+
+#[test]
+fn a_job_that_is_too_early_waits_before_it_runs_again() {
+    let place = WorkDir::new();
+    let server = Logged::start(&place, "");
+    let shell = Shell::new(&place, &server.base);
+    for (id, options, backoff, least) in
+        [("none", &[][..], "1h", 1), ("given", &["--snooze", "5m"][..], "1h", 300)]
+    {
+        shell.one(&["put", "t", "--id", id, "--backoff", backoff]);
+        let worker = Worker::start(&shell, options, "exit 75");
+        eventually_blocking!(shell.one(&["get", id])["state"] == "delayed", "it is not released");
+        let job = shell.one(&["get", id]);
+        assert_eq!(job["attempt"], 0, "{job}");
+        assert_eq!(worker.stop(), Some(0));
+        let ended = &job["history"][0]["ended_at"];
+        let millis = |time: &Value| {
+            let time: jiff::Timestamp = time.as_str().expect("a time").parse().expect("RFC 3339");
+            time.as_millisecond()
+        };
+        let wait = millis(&job["due_at"]) - millis(ended);
+        assert!((least * 1_000..least * 1_000 + 900).contains(&wait), "{id}: {wait} ms: {job}");
+        shell.one(&["delete", id]);
+    }
 }
 
 #[test]

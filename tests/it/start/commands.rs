@@ -1,15 +1,8 @@
 //! Common mistakes with commands: a store in use, a store that does not exist, a closed pipe,
 //! certificates.
 
-use std::process::{Command, Stdio};
-
-use super::{
-    client::fails,
-    https::https,
-    outputs::{Logged, WorkDir, assert_empty, one_line, store, text},
-    tls::Files,
-};
-use crate::support::{Redis, process::program};
+use crate::start::client::fails;
+use crate::start::prelude::*;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn token_commands_on_a_store_in_use_refer_to_its_server() {
@@ -17,7 +10,7 @@ async fn token_commands_on_a_store_in_use_refer_to_its_server() {
     let server = Logged::start(&place, "");
     server.wait_for("serving");
     for act in [&["create", "--name", "a", "--scope", "admin"][..], &["list"], &["revoke", "a"]] {
-        let said = one_line(&place.run("", &[], &[&["token"], act].concat()), &["--url http://"]);
+        let said = one_line(&place.run("", &[], &[&["token"], act].concat()), &["--url URL`"]);
         assert!(!said.contains("another directory"), "{said}");
     }
 }

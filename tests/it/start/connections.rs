@@ -1,30 +1,9 @@
 //! Connections in extreme cases: the server stops, descriptors run out, clients do not read, or
 //! send invalid requests.
 
-use std::{
-    collections::BTreeSet,
-    io::{Read, Write},
-    net::TcpStream,
-    process::Command,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, AtomicUsize, Ordering},
-    },
-    thread,
-    time::{Duration, Instant},
-};
-
-use serde_json::Value;
 use socket2::{Domain, Socket, Type};
 
-use crate::support::patience::patience;
-use crate::{
-    start::{
-        memory::freeze,
-        outputs::{Logged, WorkDir, store},
-    },
-    support::{Redis, events::until_read, process::Process},
-};
+use crate::start::prelude::*;
 
 pub struct Answer {
     pub status: u16,
@@ -164,8 +143,7 @@ const LARGE: &str = "[limits]\nmax_body_bytes = 33554432\nrequest_bytes = 356515
 
 /// Starts a server with a job of 32 MB.
 async fn start_with_large_job(place: &WorkDir, more: &str) -> Process {
-    let file = place.file("large.toml", &format!("{LARGE}{more}"));
-    let server = Process::start(place.path(), &["--config", &file]).await;
+    let server = place.server(&format!("{LARGE}{more}")).await;
     let body = "x".repeat(32_000_000);
     let put = serde_json::json!({"topic": "t", "id": "large", "body": body, "delay": "1h"});
     assert_eq!(server.post("/jobs", put).await.expect("an answer").0, 201);
@@ -249,9 +227,8 @@ async fn a_stopping_server_answers_requests_on_idle_connections() {
 #[tokio::test(flavor = "multi_thread")]
 async fn requests_in_flight_at_the_shutdown_timeout_get_an_answer() {
     let (place, redis) = (WorkDir::new(), Redis::start());
-    let file =
-        place.file("grace.toml", &(store(&redis.url(), "") + "[server]\nshutdown_grace = 0\n"));
-    let mut server = Process::start(place.path(), &["--config", &file]).await;
+    let mut server =
+        place.server(&(store(&redis.url(), "") + "[server]\nshutdown_grace = 0\n")).await;
     let _frozen = freeze(&redis);
     let mut stream = TcpStream::connect(address(&server.base)).expect("connected");
     let put =
@@ -340,8 +317,7 @@ fn the_limit_of_open_files_is_raised_to_its_maximum() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_invalid_http_request_is_refused_with_a_problem() {
     let place = WorkDir::new();
-    let file = place.file("timeout.toml", "[limits]\nheader_timeout = \"1s\"\n");
-    let server = Process::start(place.path(), &["--config", &file]).await;
+    let server = place.server("[limits]\nheader_timeout = \"1s\"\n").await;
     let long = "x".repeat(200_000);
     for (request, status, code) in [
         ("nonsense\r\n\r\n", 400, "invalid_request"),
@@ -400,8 +376,7 @@ async fn a_request_with_a_too_large_length_is_refused_at_once() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_client_that_keeps_sending_after_its_answer_is_cut_off() {
     let place = WorkDir::new();
-    let file = place.file("cut.toml", "[limits]\nwrite_timeout = \"1s\"\n");
-    let server = Process::start(place.path(), &["--config", &file]).await;
+    let server = place.server("[limits]\nwrite_timeout = \"1s\"\n").await;
     let mut stream = TcpStream::connect(address(&server.base)).expect("connected");
     let head = "POST /jobs HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9000000\r\n\r\n";
     stream.write_all(head.as_bytes()).expect("sent");

@@ -3,18 +3,11 @@
 
 use std::{
     collections::HashMap,
-    fs,
-    os::unix::fs::{MetadataExt, PermissionsExt, chown},
-    path::Path,
-    process::Output,
+    os::unix::fs::{MetadataExt, chown},
 };
 
-use serde_json::{Value, json};
-
-use crate::support::{
-    file_log::{flip_in_page, flip_the_middle, versions_of, written},
-    process::{Process, program},
-};
+use crate::start::prelude::*;
+use crate::support::file_log::{flip_in_page, versions_of, written};
 
 /// Number of flipped bytes, each in a fresh copy. The environment variable `FLIPS` overrides it.
 const FLIPS: u64 = 40;
@@ -128,7 +121,7 @@ fn a_repaired_store_keeps_owner_and_mode() {
 }
 
 async fn status(server: &Process, token: Option<&str>) -> u16 {
-    let request = reqwest::Client::new().get(format!("{}/topics", server.base));
+    let request = crate::support::http::client().get(format!("{}/topics", server.base));
     let request = token.into_iter().fold(request, reqwest::RequestBuilder::bearer_auth);
     request.send().await.expect("an answer").status().as_u16()
 }
@@ -152,7 +145,7 @@ async fn logged_token(dir: &Path) -> String {
     create_store_and_kill(dir).await;
     let token = create_token(dir);
     let mut server = Process::start(dir, &[]).await;
-    let client = reqwest::Client::new();
+    let client = crate::support::http::client();
     assert_eq!(status(&server, Some(&token)).await, 200);
     let log = dir.join("data/jobs.db-wal");
     eventually!(

@@ -1,28 +1,7 @@
 //! The commands of the README and of docs/, run unchanged except for the port.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    fs,
-    path::{Path, PathBuf},
-    process::Command,
-    time::Instant,
-};
-
-use serde_json::json;
-
-use crate::support::patience::patience;
-use crate::{
-    start::{
-        access::{smallest, use_all},
-        outputs::{Logged, WorkDir, store},
-    },
-    support::{
-        Redis,
-        file_log::flip_the_middle,
-        free_port,
-        process::{Process, program},
-    },
-};
+use crate::start::access::{smallest, use_all};
+use crate::start::prelude::*;
 
 pub const README: &str = include_str!("../../../README.md");
 const COMMAND_LINE: &str = include_str!("../../../docs/command-line.md");
@@ -271,8 +250,7 @@ async fn the_documented_acl_command_works_and_suffices() {
 
     let password = password.trim_start_matches('>');
     let url = format!("redis://{user}:{password}@127.0.0.1:{}/", redis.port());
-    let file = place.file("least.toml", &store(&url, ""));
-    use_all(&Process::start(place.path(), &["--config", &file]).await).await;
+    use_all(&place.server(&store(&url, "")).await).await;
 }
 
 /// Returns all pages with their paths from the root.

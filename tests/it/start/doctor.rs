@@ -1,23 +1,11 @@
 //! `delay-queue doctor`: its output, its exit code, its repairs, and that it changes nothing
 //! without being asked.
 
-use std::{
-    fs,
-    time::{Duration, Instant},
-};
-
-use serde_json::json;
-
-use crate::support::patience::patience;
-use crate::{
-    start::outputs::{WorkDir, assert_empty, one_line, store},
-    support::{Redis, free_port, process::Process, resp::ask, shared_cluster},
-};
+use crate::start::prelude::*;
 
 /// Creates a store with one job, and stops its server.
 async fn create_store(place: &WorkDir, settings: &str) {
-    let file = place.file("filled.toml", settings);
-    let mut server = Process::start(place.path(), &["--config", &file]).await;
+    let mut server = place.server(settings).await;
     let put = json!({"topic": "t", "id": "a", "delay": "1h"});
     assert!(server.post("/jobs", put).await.is_some_and(|(status, _)| status == 201));
     server.signal("-TERM");
@@ -55,19 +43,18 @@ async fn the_doctor_accepts_a_suitable_redis() {
     );
     place.assert_healthy(
         &settings,
-        &["layout      schema=5", "jobs        1 delayed, 0 ready", "servers     0"],
+        &["layout      schema=6", "jobs        1 delayed, 0 ready", "servers     0"],
     );
     assert_eq!(dump(&redis), before);
 
-    let file = place.file("serve.toml", &settings);
-    let _server = Process::start(place.path(), &["--config", &file]).await;
+    let _server = place.server(&settings).await;
     place.assert_healthy(&settings, &["servers     1 of delay-queue running"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_doctor_shows_masters_and_buckets_of_a_cluster() {
-    let (place, cluster) = (WorkDir::new(), shared_cluster::shared());
-    let prefix = shared_cluster::prefix();
+    let (place, cluster) = (WorkDir::new(), shared::cluster());
+    let prefix = shared::prefix();
     let settings = store(&cluster.url(), &format!("prefix = \"{prefix}\""));
     let check = |words: &[&str]| {
         let said = place.assert_healthy(&settings, words);
@@ -96,7 +83,7 @@ async fn the_doctor_shows_masters_and_buckets_of_a_cluster() {
     assert_eq!(keys(), 0);
     create_store(&place, &settings).await;
     let before = keys();
-    check(&["layout      schema=5", "jobs        1 delayed"]);
+    check(&["layout      schema=6", "jobs        1 delayed"]);
     assert_eq!(keys(), before);
 }
 
@@ -154,9 +141,9 @@ async fn the_doctor_reports_problems_of_a_redis() {
     let said = place.run(&settings, &[], &["doctor", "--accept-loss"]);
     assert!(String::from_utf8_lossy(&said.stdout).contains("in 0 buckets"), "{said:?}");
 
-    let newer = "schema=6 hash=xxh3-64 buckets=16";
+    let newer = "schema=7 hash=xxh3-64 buckets=16";
     drop(ask(redis.port(), &["SET", "dq:layout", newer]));
-    place.assert_problem(&settings, &["schema = 6", "newer"]);
+    place.assert_problem(&settings, &["schema = 7", "newer"]);
     drop(ask(redis.port(), &["SET", "dq:layout", "nonsense"]));
     place.assert_problem(&settings, &["failed to open the store"]);
     drop(ask(redis.port(), &["DEL", "dq:layout"]));
@@ -173,8 +160,7 @@ async fn the_doctor_reports_the_condition_of_a_file_store() {
     create_store(&place, &settings).await;
     place.assert_healthy(&settings, &["buckets     1", "jobs        1 delayed", "on disk"]);
     place.assert_problem(&store("file:./data", "buckets = 2"), &["buckets = 1", "2"]);
-    let file = place.file("serve.toml", &settings);
-    let mut server = Process::start(place.path(), &["--config", &file]).await;
+    let mut server = place.server(&settings).await;
     place.assert_healthy(&settings, &["servers     1 is using"]);
     assert_eq!(
         server.get("/jobs/a").await.1["state"],
@@ -234,8 +220,7 @@ async fn doctor_finds_and_repairs_misplaced_jobs() {
 async fn doctor_finds_and_buries_jobs_without_their_long_body() {
     let (place, redis) = (WorkDir::new(), Redis::start());
     let settings = store(&redis.url(), "buckets = 1");
-    let file = place.file("long.toml", &settings);
-    let mut server = Process::start(place.path(), &["--config", &file]).await;
+    let mut server = place.server(&settings).await;
     let body = "x".repeat(5_000);
     for (id, delay) in [("held", "0s"), ("tried", "0s"), ("ready", "0s"), ("later", "1h")] {
         let put = json!({"topic": "t", "id": id, "body": body, "delay": delay});
@@ -305,7 +290,7 @@ async fn doctor_repairs_keys_of_a_wrong_type_and_bad_scores() {
         (output.status.success(), String::from_utf8_lossy(&output.stdout).into_owned())
     };
     // The doctor recreates keys that can be derived from others. The job must be unchanged.
-    for key in ["bucket", "topics"] {
+    for key in ["bucket", "ends", "topics"] {
         drop(all(&format!("DEL TAG:{key}")));
         drop(all(&format!("SET TAG:{key} x")));
         let named = format!("{tag}:{key} is a string and must be a sorted set");
@@ -357,8 +342,7 @@ async fn doctor_repairs_keys_of_a_wrong_type_and_bad_scores() {
 async fn servers_resume_an_emptied_store_once_accepted() {
     let (place, redis) = (WorkDir::new(), Redis::start());
     let settings = store(&redis.url(), "buckets = 16");
-    let file = place.file("serve.toml", &settings);
-    let server = Process::start(place.path(), &["--config", &file]).await;
+    let server = place.server(&settings).await;
     let readyz = async |code: &str| {
         let began = Instant::now();
         loop {
@@ -404,8 +388,7 @@ async fn a_lost_layout_is_rewritten_with_the_set_number_of_buckets() {
     assert!(said.status.success(), "{said:?}");
     let layout = redis.command("GET dq:layout").expect("an answer");
     assert!(layout.contains("buckets=5"), "{layout}");
-    let file = place.file("again.toml", &with(""));
-    let server = Process::start(place.path(), &["--config", &file]).await;
+    let server = place.server(&with("")).await;
     assert_eq!(server.get("/jobs/a").await.1["state"], "delayed", "the remaining job is not found");
 }
 
@@ -413,8 +396,7 @@ async fn a_lost_layout_is_rewritten_with_the_set_number_of_buckets() {
 async fn doctor_finds_and_repairs_entries_of_schedules() {
     let (place, redis) = (WorkDir::new(), Redis::start());
     let settings = store(&redis.url(), "");
-    let file = place.file("filled.toml", &settings);
-    let mut server = Process::start(place.path(), &["--config", &file]).await;
+    let mut server = place.server(&settings).await;
     for name in ["late", "lost", "nameless", "sound"] {
         let yearly = json!({"topic": "t", "cron": "@yearly"});
         assert_eq!(server.put(&format!("/schedules/{name}"), yearly).await, Some(201));

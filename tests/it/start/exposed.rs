@@ -1,9 +1,6 @@
 //! Listeners that other machines can reach.
 
-use delay_queue::access::SecretToken;
-
-use super::outputs::{Logged, WorkDir, one_line};
-use crate::support::free_port;
+use crate::start::prelude::*;
 
 #[test]
 fn a_server_reachable_by_others_does_not_start_without_tokens() {
@@ -35,7 +32,8 @@ async fn an_insecure_server_warns_at_every_start() {
         let warnings: Vec<&str> = log.lines().filter(|line| line.contains("WARN")).collect();
         let [line] = warnings[..] else { panic!("the log must have exactly one warning: {log}") };
         assert!(line.contains("0.0.0.0:") && line.contains("server.insecure"), "{line}");
-        let topics = reqwest::get(format!("{}/topics", server.base)).await.expect("an answer");
+        let topics =
+            crate::support::http::get(format!("{}/topics", server.base)).await.expect("an answer");
         assert_eq!(topics.status(), 200);
     }
 }
@@ -66,7 +64,7 @@ async fn only_requests_with_the_bootstrap_token_are_accepted() {
     let settings = format!("[server]\nbootstrap_token_file = {file:?}\n");
     let server = Logged::start_on(&place, "0.0.0.0", &settings);
     let ask = async |path: &str, token: Option<&str>| {
-        let mut request = reqwest::Client::new().get(format!("{}{path}", server.base));
+        let mut request = crate::support::http::client().get(format!("{}{path}", server.base));
         if let Some(token) = token {
             request = request.bearer_auth(token);
         }
@@ -99,7 +97,7 @@ async fn a_server_with_hosts_refuses_other_host_names() {
         let settings = format!("[server]\nhosts = [\"queue.test\"]\n{more}");
         let server = Logged::start_on(&place, "0.0.0.0", &settings);
         let ask = async |path: &str, host: &str| {
-            let request = reqwest::Client::new().get(format!("{}{path}", server.base));
+            let request = crate::support::http::client().get(format!("{}{path}", server.base));
             let request = request.header("host", host).bearer_auth(token.reveal());
             let answer = request.send().await.expect("an answer");
             (answer.status().as_u16(), answer.text().await.expect("a body"))

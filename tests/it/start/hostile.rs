@@ -1,24 +1,10 @@
 //! Hostile clients: floods, ambiguous requests, and thousands of slow requests. Meanwhile the
 //! server must answer other clients and use bounded memory. `http2.rs` tests HTTP/2.
 
-use std::{
-    fs,
-    io::{Read, Write},
-    net::TcpStream,
-    process::{Command, Stdio},
-    thread,
-    time::{Duration, Instant},
-};
-
 use rustix::process::{Resource, getrlimit, setrlimit};
 
-use super::{
-    connections::ask,
-    https::address,
-    memory::resident_of,
-    outputs::{Logged, WorkDir, text},
-};
-use crate::support::patience::patience;
+use crate::start::connections::ask;
+use crate::start::prelude::*;
 
 const HEALTH: &[u8] = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
 

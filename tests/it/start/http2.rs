@@ -1,27 +1,12 @@
 //! Abuse of HTTP/2. The tests write single frames.
 
-use std::{
-    io::{Read, Write},
-    net::TcpStream,
-    sync::Arc,
-    thread,
-    time::{Duration, Instant},
-};
-
 use rustls::{
     ClientConfig, ClientConnection, RootCertStore, StreamOwned,
     crypto::ring,
     pki_types::{CertificateDer, ServerName, pem::PemObject},
 };
-use serde_json::json;
 
-use super::{
-    https::{Curl, address, https},
-    memory::resident_of,
-    outputs::{Logged, WorkDir, text},
-    tls::Authority,
-};
-use crate::support::{events::waiting_pops, patience::patience, process::Process};
+use crate::start::prelude::*;
 
 pub type Tls = StreamOwned<ClientConnection, TcpStream>;
 
@@ -192,29 +177,5 @@ fn abuses_of_http_2_end_their_connection() {
     assert!(now < before + 200, "memory grew from {before} MiB to {now} MiB");
     assert_eq!(curl.get("/healthz", &["--http2"]).0, "2 200");
     server.signal("-TERM");
-    assert_eq!(server.ended().0, Some(0));
-}
-
-#[test]
-fn a_stopping_server_answers_http_2_requests_in_flight() {
-    let place = WorkDir::new();
-    let authority = Authority::new(&place, "ours");
-    let server = Logged::start(&place, &https(&authority.sign(&place, "127.0.0.1"), ""));
-    let curl = Arc::new(Curl::new(&server, &authority));
-    let waiting: Vec<_> = (0..8)
-        .map(|_| {
-            let curl = Arc::clone(&curl);
-            thread::spawn(move || curl.get("/topics/t/pop?wait=30s", &["--http2"]))
-        })
-        .collect();
-    let end = Instant::now() + patience();
-    while waiting_pops(&text(&curl.run("/metrics", &[]).stdout)) < 8 {
-        assert!(Instant::now() < end, "the pops do not wait");
-    }
-    server.signal("-TERM");
-    for client in waiting {
-        let (status, popped) = client.join().expect("joined");
-        assert_eq!((status.as_str(), &popped["jobs"]), ("2 200", &serde_json::json!([])));
-    }
     assert_eq!(server.ended().0, Some(0));
 }

@@ -1,26 +1,9 @@
 //! TLS to clients: versions, client certificates, and new certificates while the server runs.
 
-use std::{
-    fs,
-    process::{Command, Output},
-    sync::{
-        Arc,
-        atomic::{AtomicBool, AtomicUsize, Ordering},
-    },
-    thread,
-};
+use rcgen::date_time_ymd;
 
-use rcgen::{CertificateParams, date_time_ymd};
-use serde_json::{Value, json};
-
-use crate::{
-    start::{
-        connections::ask,
-        outputs::{Logged, WorkDir, text},
-        tls::{Authority, Files},
-    },
-    support::process::program,
-};
+use crate::start::connections::ask;
+use crate::start::prelude::*;
 
 /// Returns `[server.tls]` with these files and additional lines.
 pub fn https(files: &Files, more: &str) -> String {
@@ -69,32 +52,10 @@ impl Curl {
 }
 
 #[test]
-fn jobs_are_put_and_popped_over_tls_by_http_1_and_2() {
+fn plain_http_is_refused_and_health_speaks_tls() {
     let place = WorkDir::new();
     let authority = Authority::new(&place, "ours");
     let server = Logged::start(&place, &https(&authority.sign(&place, "127.0.0.1"), ""));
-    let curl = Curl::new(&server, &authority);
-    for (flag, version) in [("--http1.1", "1.1"), ("--http2", "2")] {
-        let body = "x".repeat(200_000);
-        let put = place.file("put.json", &json!({"topic": "t", "body": body}).to_string());
-        let (status, job) = curl.get("/jobs", &[flag, "-d", &format!("@{put}")]);
-        assert_eq!(status, format!("{version} 201"), "{job}");
-        let (status, popped) = curl.get("/topics/t/pop", &[flag]);
-        assert_eq!((status, &popped["jobs"][0]["id"]), (format!("{version} 200"), &job["id"]));
-        assert_eq!(popped["jobs"][0]["body"], body);
-        let finish = format!(
-            "/jobs/{}/finish?reservation={}",
-            job["id"].as_str().expect("an id"),
-            popped["jobs"][0]["reservation"].as_str().expect("a token")
-        );
-        let (status, _) = curl.get(&finish, &[flag, "-X", "POST"]);
-        assert_eq!(status, format!("{version} 204"));
-        let (status, problem) = curl.get("/nowhere", &[flag]);
-        assert_eq!(
-            (status, &problem["code"]),
-            (format!("{version} 404"), &"route_not_found".into())
-        );
-    }
     let plain = ask(&address(&server), b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n");
     let plain = plain.expect("an answer");
     assert_eq!(plain.status, 400);

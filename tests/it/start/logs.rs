@@ -1,17 +1,9 @@
 //! The log of a server: one line per event, and no secrets.
 
-use std::{
-    io::{Read as _, Write as _},
-    net::TcpStream,
-};
+use std::io::Read as _;
+use std::io::Write as _;
 
-use delay_queue::access::SecretToken;
-use serde_json::{Value, json};
-
-use crate::{
-    start::outputs::{Logged, WorkDir, store},
-    support::{Redis, signal::Frozen},
-};
+use crate::start::prelude::*;
 
 fn lines<'a>(log: &'a str, word: &str) -> Vec<&'a str> {
     log.lines().filter(|line| line.contains(word)).collect()
@@ -28,7 +20,7 @@ fn one<'a>(log: &'a str, words: &[&str]) -> &'a str {
 }
 
 async fn send(server: &Logged, method: &str, path: &str, body: Value) -> u16 {
-    let request = reqwest::Client::new()
+    let request = crate::support::http::client()
         .request(method.parse().expect("a method"), format!("{}{path}", server.base));
     let request = request.header("X-Request-Id", "of-the-test").body(body.to_string());
     request.send().await.expect("an answer").status().as_u16()
@@ -161,7 +153,7 @@ async fn a_log_of_json_lines_has_one_schema() {
     assert_eq!((&wrong["status"], &wrong["result"]), (&422.into(), &"invalid_field".into()));
     // The log shortens text from clients.
     let path = format!("/{}", "x".repeat(5_000));
-    let foreign = reqwest::Client::new().get(format!("{}{path}", server.base));
+    let foreign = crate::support::http::client().get(format!("{}{path}", server.base));
     let foreign = foreign.header("Origin", "https://evil.test").send().await.expect("an answer");
     assert_eq!(foreign.status(), 403);
     let refused = audited(&server.wait_for("a refused request"), &path[..256]);
@@ -191,7 +183,7 @@ async fn an_action_is_logged_even_if_its_client_disconnects() {
     let server = Logged::start(&place, &format!("{bootstrap}{}", store(&redis.url(), "")));
     // This token has all scopes, since the server refuses puts with the bootstrap token.
     let scopes = json!({"put": ["*"], "manage": ["*"], "admin": ["*"]});
-    let made = reqwest::Client::new().post(format!("{}/tokens", server.base));
+    let made = crate::support::http::client().post(format!("{}/tokens", server.base));
     let made = made.bearer_auth(root.reveal()).json(&json!({"name": "all", "scopes": scopes}));
     let made: Value = made.send().await.expect("an answer").json().await.expect("a token");
     let secret = made["token"].as_str().expect("the secret");

@@ -1,23 +1,9 @@
 //! Memory of requests and answers, measured as the resident memory of the real binary.
 
-use std::{
-    io::Write,
-    net::{IpAddr, TcpStream},
-    sync::Arc,
-    thread,
-    time::{Duration, Instant},
-};
+use std::net::IpAddr;
 
-use serde_json::{Value, json};
-
-use crate::support::patience::patience;
-use crate::{
-    start::{
-        connections::{ask, slow_reader},
-        outputs::{WorkDir, store},
-    },
-    support::{Redis, process::Process, signal::Frozen},
-};
+use crate::start::connections::{ask, slow_reader};
+use crate::start::prelude::*;
 
 /// Returns the resident memory of a process in MiB.
 fn resident(server: &Process) -> u64 {
@@ -57,8 +43,7 @@ fn large_put() -> Vec<u8> {
 async fn puts_that_wait_for_the_store_are_bounded() {
     let (place, redis) = (WorkDir::new(), Redis::start());
     let limit = "[limits]\nmemory_bytes = 67108864\nbody_timeout = \"10m\"\n";
-    let file = place.file("bounded.toml", &(store(&redis.url(), "") + limit));
-    let server = Process::start(place.path(), &["--config", &file]).await;
+    let server = place.server(&(store(&redis.url(), "") + limit)).await;
     let frozen = freeze(&redis);
     let address = address(&server);
     let put = Arc::new(large_put());
@@ -121,8 +106,7 @@ async fn answers_that_are_not_read_are_bounded() {
     let place = WorkDir::new();
     let limits = "[limits]\nmax_body_bytes = 16000000\nrequest_bytes = 17000000\n\
                   memory_bytes = 134217728\nwrite_timeout = \"1h\"\n";
-    let file = place.file("bounded.toml", limits);
-    let server = Process::start(place.path(), &["--config", &file]).await;
+    let server = place.server(limits).await;
     let body = "x".repeat(15_000_000);
     for (id, delay) in [("large", "1h"), ("popped", "0s")] {
         let put = json!({"topic": "t", "id": id, "body": body, "delay": delay});
@@ -132,7 +116,7 @@ async fn answers_that_are_not_read_are_bounded() {
         let put = json!({"topic": "small", "id": n.to_string()});
         assert_eq!(server.post("/jobs", put).await.expect("an answer").0, 201);
     }
-    let other = reqwest::Client::builder().local_address(IpAddr::from([127, 0, 0, 2]));
+    let other = crate::support::http::builder().local_address(IpAddr::from([127, 0, 0, 2]));
     let other = other.build().expect("a client");
     let pop = async |topic: &str| {
         let answer = other.get(format!("{}/topics/{topic}/pop?wait=5s", server.base)).send().await;
@@ -183,8 +167,7 @@ async fn assert_large_jobs_come_in_several_answers(store: &str) {
     let place = WorkDir::new();
     let limits =
         "[limits]\nmax_body_bytes = 900000\nrequest_bytes = 1000000\nmemory_bytes = 4194304\n";
-    let file = place.file("bounded.toml", &format!("[store]\nurl = \"{store}\"\n{limits}"));
-    let server = Process::start(place.path(), &["--config", &file]).await;
+    let server = place.server(&format!("[store]\nurl = \"{store}\"\n{limits}")).await;
     let body = "x".repeat(800_000);
     for n in 0..12 {
         let put = json!({"topic": "t", "id": n.to_string(), "body": body});

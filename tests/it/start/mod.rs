@@ -27,6 +27,7 @@ mod memory;
 mod moving;
 mod openapi;
 mod outputs;
+mod prelude;
 mod private_files;
 mod protected_servers;
 mod readme_consumer;
@@ -39,12 +40,13 @@ mod tls;
 mod tokens;
 #[cfg(feature = "otlp")]
 mod traces;
+mod transports;
 mod unix_socket;
 mod upgrading;
 mod waiting_for_redis;
 
 /// Runs the program to its end, without waiting for an unavailable store.
-fn output(dir: &std::path::Path, arguments: &[&str]) -> std::process::Output {
+pub fn output(dir: &std::path::Path, arguments: &[&str]) -> std::process::Output {
     let mut command = crate::support::process::program(dir, arguments);
     command.env("DELAY_QUEUE__STORE__CONNECT_TIMEOUT", "0").output().expect("the program runs")
 }

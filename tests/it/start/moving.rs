@@ -1,24 +1,6 @@
 //! `delay-queue export` and `import`: they move everything, and write nothing if they fail.
 
-use std::{
-    fs,
-    io::Read,
-    path::{Path, PathBuf},
-    process::{Child, Command, Stdio},
-    time::Instant,
-};
-
-use serde_json::{Value, json};
-
-use crate::{
-    start::output,
-    support::{
-        Redis,
-        patience::patience,
-        process::{Process, program},
-        signal::Frozen,
-    },
-};
+use crate::start::prelude::*;
 
 /// Temporary folder of a test with settings files, stores and exports.
 struct WorkDir(tempfile::TempDir);
@@ -70,7 +52,7 @@ impl WorkDir {
     /// about them.
     async fn fill(&self, arguments: &[&str]) -> Vec<(String, String)> {
         let server = Process::start(self.path(), arguments).await;
-        let client = reqwest::Client::new();
+        let client = crate::support::http::client();
         for fields in [
             r#""id": "late", "topic": "t", "delay": "1h", "backoff": {"initial": 1, "max": "1h"}"#,
             r#""id": "now", "topic": "t", "max_attempts": 0, "ttr": "90s""#,
@@ -119,7 +101,8 @@ async fn shown_contents(server: &Process) -> Vec<(String, String)> {
     let topics = ["/topics", "/topics/dead/jobs?state=dead"].map(ToOwned::to_owned);
     let mut all = Vec::new();
     for path in names.into_iter().chain(topics) {
-        let answer = reqwest::get(format!("{}{path}", server.base)).await.expect("an answer");
+        let answer =
+            crate::support::http::get(format!("{}{path}", server.base)).await.expect("an answer");
         assert!(answer.status().is_success(), "{path}");
         let text = answer.text().await.expect("text");
         // Leaves out the age of the oldest ready job, which grows.
@@ -222,7 +205,7 @@ async fn an_import_resumes_no_topic_and_removes_no_defaults() {
     place.assert_succeeds(&["export", "a.ndjson"], &["the settings of 3 topics"]);
     let other = ["--store", "file:./other"];
     let server = Process::start(place.path(), &other).await;
-    let client = reqwest::Client::new();
+    let client = crate::support::http::client();
     for request in [
         client.post(format!("{}/topics/dead/pause", server.base)),
         client.post(format!("{}/topics/held/pause", server.base)),

@@ -1,14 +1,10 @@
 //! `/openapi.json`: it must describe all routes and the real answers of the server.
 
-use std::collections::{BTreeMap, BTreeSet};
-
-use delay_queue::http::Code;
 use jsonschema::Validator;
 use reqwest::{Method, RequestBuilder, Response, StatusCode};
-use serde_json::{Value, json};
 
-use super::api_page::{PAGE, difference};
-use crate::support::process::Process;
+use crate::start::api_page::{PAGE, difference};
+use crate::start::prelude::*;
 
 /// The description, its server, and a token with all scopes.
 struct Described {
@@ -36,7 +32,7 @@ impl Described {
         // While there are no tokens, creating the first one needs no token.
         let first = server.post("/tokens", json!({"name": "all", "scopes": scopes})).await;
         let token = first.expect("an answer").1["token"].as_str().expect("a token").to_owned();
-        let client = reqwest::Client::new();
+        let client = crate::support::http::client();
         Self { server, _dir: dir, client, description, token }
     }
 

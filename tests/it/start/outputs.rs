@@ -1,17 +1,8 @@
 //! Runs the program and checks its output: one clear line for an error, without a password.
 
-use std::{
-    ffi::OsStr,
-    fs,
-    path::{Path, PathBuf},
-    process::{Child, Command, Output, Stdio},
-    sync::mpsc,
-    thread,
-    time::{Duration, Instant},
-};
+use std::{ffi::OsStr, sync::mpsc};
 
-use crate::support::patience::patience;
-use crate::support::{Redis, free_port, process::program};
+use crate::start::prelude::*;
 
 /// Temporary folder in which the program runs, with settings files.
 pub struct WorkDir(tempfile::TempDir);
@@ -29,6 +20,12 @@ impl WorkDir {
         let file = self.path().join(name);
         fs::write(&file, text).expect("written");
         file.display().to_string()
+    }
+
+    /// Starts a server with these settings, and waits until it is ready.
+    pub async fn server(&self, settings: &str) -> Process {
+        let file = self.file("server.toml", settings);
+        Process::start(self.path(), &["--config", &file]).await
     }
 
     /// Runs the program to its end with these settings and environment variables, without waiting
@@ -130,7 +127,7 @@ impl Logged {
         Self::start_on(place, "127.0.0.1", settings)
     }
 
-    /// Starts a server that listens on this host, and waits until it answers.
+    /// Starts a server that listens on this host or Unix socket, and waits until it answers.
     pub fn start_on(place: &WorkDir, host: &str, settings: &str) -> Self {
         let logged = Self::spawn(place, host, settings, &[]);
         logged.wait_for("serving");
@@ -151,7 +148,8 @@ impl Logged {
     fn spawn(place: &WorkDir, host: &str, settings: &str, wrapper: &[&str]) -> Self {
         let (log, file) = (place.path().join("log"), place.file("logged.toml", settings));
         let port = free_port();
-        let listen = format!("{host}:{port}");
+        let is_socket = host.starts_with("unix:");
+        let listen = if is_socket { host.to_owned() } else { format!("{host}:{port}") };
         let stderr = fs::File::create(&log).expect("a file");
         let plain = program(place.path(), &["--config", &file, "--listen", &listen]);
         let mut command = Command::new(wrapper.first().map_or(plain.get_program(), OsStr::new));

@@ -1,15 +1,8 @@
 //! Files of the program can be read only by its user, whatever the umask is.
 
-use std::{
-    fs,
-    os::unix::fs::{FileExt, PermissionsExt},
-    path::Path,
-};
+use std::os::unix::fs::FileExt;
 
-use serde_json::json;
-
-use super::output;
-use crate::support::process::Process;
+use crate::start::prelude::*;
 
 fn mode(path: &Path) -> u32 {
     fs::metadata(path).expect("the file exists").permissions().mode() & 0o777

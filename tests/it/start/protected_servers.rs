@@ -1,18 +1,7 @@
 //! Sentinels and Redis servers with different passwords.
 
-use std::process::Child;
-
-use serde_json::json;
-
-use crate::{
-    start::outputs::{WorkDir, store},
-    support::{
-        Redis, free_port,
-        process::Process,
-        redis_server,
-        resp::{Connection, Reply, ask},
-    },
-};
+use crate::start::prelude::*;
+use crate::support::resp::Connection;
 
 const REDIS_PASSWORD: &str = "p4ss-of-redis";
 const SENTINEL_PASSWORD: &str = "p4ss-of-sentinels";
@@ -137,8 +126,7 @@ async fn sentinels_and_redis_each_get_their_own_password() {
 
     // The server also uses the passwords for the next master.
     let settings = store(&url, &format!("{both}\nack = \"replica\""));
-    let file = place.file("serve.toml", &settings);
-    let server = Process::start(place.path(), &["--config", &file]).await;
+    let server = place.server(&settings).await;
     let put = async |id: &str| {
         server.post("/jobs", json!({"topic": "t", "id": id})).await.map(|(status, _)| status)
     };

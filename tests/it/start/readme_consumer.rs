@@ -1,18 +1,10 @@
 //! The consumer of the README, run unchanged except for the port and, in most tests, its work. It
 //! uses the Python client, whose dependencies `tests/setup clients` installs.
 
-use std::{
-    io::{BufRead, BufReader},
-    process::{Child, Command, Stdio},
-};
-
-use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
-use crate::{
-    start::docs::{README, blocks, root},
-    support::{free_port, patience::patience, process::Process},
-};
+use crate::start::docs::{README, blocks, root};
+use crate::start::prelude::*;
 
 /// Replacements in the README: the work prints the job's id, and then sleeps for the seconds in its
 /// body; the worker does not wait for it at the end.

@@ -1,17 +1,6 @@
 //! Settings that the server refuses at its start. Each message names the mistake and the remedy.
 
-use std::{fs, path::Path};
-
-use crate::{
-    start::{
-        output,
-        outputs::{one_line, text},
-    },
-    support::{
-        Redis, free_port,
-        process::{Process, program},
-    },
-};
+use crate::start::prelude::*;
 
 /// Starts the server, and expects a refusal in one line that contains all of `words`.
 #[track_caller]
@@ -58,17 +47,17 @@ async fn a_store_of_a_newer_schema_is_refused() {
     server.wait();
     let file = rusqlite::Connection::open(dir.path().join("data/jobs.db")).expect("opened");
     let changed = file.execute(
-        "UPDATE layout SET text = 'schema=6' || substr(text, 9) WHERE text LIKE 'schema=5 %'",
+        "UPDATE layout SET text = 'schema=7' || substr(text, 9) WHERE text LIKE 'schema=6 %'",
         (),
     );
     assert_eq!(changed.expect("updated"), 1);
     drop(file);
-    refused(dir.path(), &[], &["schema = 6", "newer"]);
+    refused(dir.path(), &[], &["schema = 7", "newer"]);
 
     let redis = Redis::start();
     Process::start(dir.path(), &["--store", &redis.url()]).await.kill();
-    redis.command("SET dq:layout \"schema=6 hash=xxh3-64 buckets=16\"").expect("an answer");
-    refused(dir.path(), &["--store", &redis.url()], &["schema = 6", "newer"]);
+    redis.command("SET dq:layout \"schema=7 hash=xxh3-64 buckets=16\"").expect("an answer");
+    refused(dir.path(), &["--store", &redis.url()], &["schema = 7", "newer"]);
 }
 
 #[test]
@@ -114,8 +103,6 @@ fn unknown_and_invalid_settings_are_refused() {
         ("[job_defaults]\nttr = 0\n", "job_defaults.ttr"),
         ("[job_defaults]\nttr = \"30\"\n", "lacks a unit"),
         ("[job_defaults]\ndead_retention = \"1M\"\n", "\"M\" is not a unit"),
-        ("[timer]\nmax_sleep = \"1s\"\n", "timer.max_sleep was renamed: use timer.poll_interval"),
-        ("[queue]\nttr = 30\n", "queue.ttr was renamed: use job_defaults.ttr"),
         ("[store]\nprefix = \"a{b}\"\n", "store.prefix"),
         ("[store]\nbuckets = 0\n", "store.buckets"),
         ("[store]\nurl = \"mysql://x\"\n", "store.url"),
@@ -137,10 +124,6 @@ fn unknown_and_invalid_settings_are_refused() {
         ("[limits]\nheader_timeout = 0\n", "limits.header_timeout"),
         ("[limits]\nbody_timeout = 0\n", "limits.body_timeout"),
         ("[limits]\nidle_timeout = 0\n", "limits.idle_timeout"),
-        (
-            "[server]\nbody_timeout = 1\n",
-            "server.body_timeout was renamed: use limits.body_timeout",
-        ),
         ("[log]\nfilter = \"a=b=c\"\n", "log.filter"),
         ("[log]\nformat = \"xml\"\n", "format"),
         ("nonsense", "line 1, column 9: key with no value"),
@@ -195,7 +178,4 @@ fn flags_override_the_environment_which_overrides_files() {
         .env("DELAY_QUEUE__JOB_DEFAULTS__TTL", "1")
         .output();
     assert!(!unknown.expect("the program runs").status.success());
-    let old = program(dir.path(), &["--check-config"]).env("DELAY_QUEUE__QUEUE__TTR", "1").output();
-    let old = old.expect("the program runs");
-    one_line(&old, &["was renamed: use DELAY_QUEUE__JOB_DEFAULTS__TTR"]);
 }

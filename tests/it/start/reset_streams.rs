@@ -1,21 +1,8 @@
 //! Pops over HTTP/2 whose client resets the stream or disconnects before the server has written a
 //! byte of the answer. Another consumer must get their jobs at once, with the first attempt.
 
-use std::{
-    io::Write,
-    thread,
-    time::{Duration, Instant},
-};
-
-use serde_json::json;
-
-use super::{
-    http2::{END_HEADERS, END_STREAM, Tls, frame, get, http2, next_frame},
-    https::{Curl, https},
-    outputs::{Logged, WorkDir, text},
-    tls::Authority,
-};
-use crate::support::{events::waiting_pops, patience::patience};
+use crate::start::http2::{END_HEADERS, END_STREAM, Tls, frame, get, http2, next_frame};
+use crate::start::prelude::*;
 
 const DATA: u8 = 0;
 const HEADERS: u8 = 1;

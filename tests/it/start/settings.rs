@@ -1,11 +1,6 @@
 //! Settings: names, mistakes, and the output of the effective settings.
 
-use std::process::Output;
-
-use crate::{
-    start::outputs::{Logged, WorkDir, text},
-    support::{Redis, process::program},
-};
+use crate::start::prelude::*;
 
 fn check_settings(place: &WorkDir, settings: &str, with: &[(&str, &str)]) -> Output {
     let file = place.file("checked.toml", settings);

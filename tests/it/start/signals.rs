@@ -1,25 +1,7 @@
 //! SIGTERM and SIGINT.
 
-use std::{
-    io::Write,
-    process::Command,
-    time::{Duration, Instant},
-};
-
-use serde_json::json;
-
-use crate::support::patience::scaled;
-use crate::{
-    start::{
-        output,
-        outputs::{Logged, WorkDir},
-    },
-    support::{
-        events::{until_pops_wait, until_read},
-        free_port,
-        process::{Process, program},
-    },
-};
+use crate::start::prelude::*;
+use crate::support::stopwatch::Stopwatch;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_signal_stops_the_server_at_once() {
@@ -32,9 +14,9 @@ async fn a_signal_stops_the_server_at_once() {
         let mut server = Process::spawn(free_port(), command).await;
         server.post("/jobs", json!({"topic": "other", "id": "a"})).await.expect("an answer");
         let url = format!("{}/topics/t/pop?wait=60s", server.base);
-        let waiting = tokio::spawn(reqwest::get(url));
+        let waiting = tokio::spawn(crate::support::http::get(url));
         until_pops_wait(&server.base, 1..).await;
-        let begin = Instant::now();
+        let begin = Stopwatch::start();
         server.signal(signal);
         let code = tokio::task::block_in_place(|| server.wait());
         assert_eq!(code, Some(0), "{signal}");
@@ -54,7 +36,7 @@ async fn a_client_with_half_a_request_does_not_delay_the_end() {
     let mut slow = std::net::TcpStream::connect(address).expect("connected");
     slow.write_all(b"POST /jobs HTTP/1.1\r\nHost:").expect("sent");
     tokio::task::block_in_place(|| until_read(&slow));
-    let begin = Instant::now();
+    let begin = Stopwatch::start();
     server.signal("-TERM");
     let code = tokio::task::block_in_place(|| server.wait());
     assert_eq!(code, Some(0));
@@ -68,7 +50,8 @@ async fn a_server_started_with_nohup_survives_its_terminal() {
     server.signal("-HUP");
     // The log would contain a stop.
     tokio::time::sleep(Duration::from_millis(300)).await;
-    let ready = reqwest::get(format!("{}/readyz", server.base)).await.expect("an answer");
+    let ready =
+        crate::support::http::get(format!("{}/readyz", server.base)).await.expect("an answer");
     assert_eq!(ready.status(), 200);
     server.signal("-TERM");
     let (code, said) = server.ended();

@@ -1,16 +1,9 @@
 //! Refusals in one line, without writing anything: a Redis of another kind than the URL,
 //! contradictory settings, and levels of `store.ack` that a Redis cannot provide.
 
-use std::{
-    io::{Read, Write},
-    net::{TcpListener, TcpStream},
-    thread,
-};
+use std::net::TcpListener;
 
-use crate::{
-    start::outputs::{WorkDir, assert_empty, one_line, store},
-    support::{Redis, free_port, process::Process, resp::ask, shared_cluster},
-};
+use crate::start::prelude::*;
 
 #[test]
 fn invalid_urls_are_refused() {
@@ -116,7 +109,7 @@ fn an_unreadable_file_is_reported_without_its_lines() {
 #[test]
 fn a_redis_of_another_kind_than_its_url_is_refused() {
     let (place, redis) = (WorkDir::new(), Redis::start());
-    let cluster = shared_cluster::shared();
+    let cluster = shared::cluster();
     let nodes = cluster.url();
     let node = nodes.trim_start_matches("redis+cluster://").split(',').next().expect("a node");
 
@@ -125,7 +118,7 @@ fn a_redis_of_another_kind_than_its_url_is_refused() {
     place.assert_problem(&as_cluster, &["begin store.url with redis://"]);
     assert_empty(&redis);
 
-    let prefix = shared_cluster::prefix();
+    let prefix = shared::prefix();
     let as_single = store(&format!("redis://{node}"), &format!("prefix = \"{prefix}\""));
     place.refused(&as_single, &["node of a cluster", "redis+cluster://"]);
     place.assert_problem(&as_single, &["node of a cluster", "redis+cluster://"]);
@@ -218,8 +211,7 @@ async fn an_ack_level_that_redis_cannot_provide_is_refused() {
     }
     redis.command("CONFIG SET appendfsync always").expect("an answer");
     place.assert_healthy(&fsync, &["ack         fsync", "appendfsync always"]);
-    let file = place.file("fsync.toml", &fsync);
-    let server = Process::start(place.path(), &["--config", &file]).await;
+    let server = place.server(&fsync).await;
     let put = server.post("/jobs", serde_json::json!({"topic": "t"})).await.expect("an answer");
     assert_eq!(put.0, 201, "{put:?}");
 

@@ -1,15 +1,9 @@
 //! TLS to one Redis, to Sentinels and their master, and to a cluster. Each test creates its own
 //! certificates.
 
-use std::{net::TcpStream, process::Child};
+use rcgen::{BasicConstraints, DnType, IsCa, Issuer, KeyPair, KeyUsagePurpose};
 
-use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, KeyUsagePurpose};
-use serde_json::json;
-
-use crate::{
-    start::outputs::{WorkDir, store},
-    support::{Redis, free_port, process::Process, redis_server, resp::ask},
-};
+use crate::start::prelude::*;
 
 /// A certificate authority. Its own certificate is in the file `<name>.pem` of a [`WorkDir`].
 pub struct Authority {
@@ -113,8 +107,7 @@ impl Drop for TlsRedis {
 /// Starts a server with these settings, and requires that it delivers a delayed job.
 async fn assert_works(place: &WorkDir, settings: &str) {
     place.assert_healthy(settings, &[]);
-    let file = place.file("works.toml", settings);
-    let server = Process::start(place.path(), &["--config", &file]).await;
+    let server = place.server(settings).await;
     let put = json!({"topic": "t", "delay": "50ms", "body": "safe"});
     let (status, _) = server.post("/jobs", put).await.expect("an answer");
     assert_eq!(status, 201);

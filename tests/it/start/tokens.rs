@@ -1,17 +1,8 @@
 //! Access tokens on the command line and on several servers, and their log lines.
 
-use std::{process::Output, time::Duration};
-
-use delay_queue::access::SecretToken;
-use serde_json::{Value, json};
-
-use super::{
-    client::fails,
-    https::https,
-    outputs::{Logged, WorkDir, one_line, store, text},
-    tls::Authority,
-};
-use crate::support::{Redis, resp::ask as ask_redis};
+use crate::start::client::fails;
+use crate::start::prelude::*;
+use crate::support::resp::ask as ask_redis;
 
 #[track_caller]
 fn printed(output: &Output) -> String {
@@ -20,7 +11,7 @@ fn printed(output: &Output) -> String {
 }
 
 async fn ask(base: &str, path: &str, token: Option<&str>) -> reqwest::Response {
-    let mut request = reqwest::Client::new().get(format!("{base}{path}"));
+    let mut request = crate::support::http::client().get(format!("{base}{path}"));
     if let Some(token) = token {
         request = request.bearer_auth(token);
     }
@@ -230,7 +221,7 @@ async fn limits_and_audit_see_clients_of_trusted_proxies() {
         Logged::start(&place, &format!("[server]\n{token}{more}[log]\nformat = \"json\"\n"))
     };
     let guess = async |server: &Logged, name: &str, value: &str| {
-        let request = reqwest::Client::new().get(format!("{}/tokens", server.base));
+        let request = crate::support::http::client().get(format!("{}/tokens", server.base));
         let request = request.header(name, value).bearer_auth(wrong.reveal());
         request.send().await.expect("an answer").status().as_u16()
     };
@@ -268,7 +259,7 @@ async fn no_log_contains_a_secret_at_any_level() {
     let settings =
         format!("[server]\nbootstrap_token = \"{}\"\n[log]\nfilter = \"debug\"\n", root.reveal());
     let server = Logged::start(&place, &settings);
-    let client = reqwest::Client::new();
+    let client = crate::support::http::client();
     let send = async |method: reqwest::Method, path: &str, token: &str, body: String| {
         let request = client.request(method, format!("{}{path}", server.base)).bearer_auth(token);
         let request = request.header("x-secret", SECRET).header("cookie", SECRET);

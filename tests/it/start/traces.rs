@@ -1,6 +1,6 @@
 //! Traces: the real server exports the spans of its requests to a collector inside the test.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Mutex;
 
 use axum::{Router, body::Bytes, routing::post};
 use opentelemetry_proto::tonic::{
@@ -8,9 +8,8 @@ use opentelemetry_proto::tonic::{
     trace::v1::{Span, span::SpanKind},
 };
 use prost::Message;
-use serde_json::{Value, json};
 
-use crate::start::outputs::{Logged, WorkDir};
+use crate::start::prelude::*;
 
 const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
 const PARENT: &str = "00f067aa0ba902b7";
@@ -30,7 +29,7 @@ async fn collector() -> (String, Arc<Mutex<Vec<ExportTraceServiceRequest>>>) {
 }
 
 async fn call(server: &Logged, path: &str, traceparent: Option<&str>, body: Value) -> Value {
-    let request = reqwest::Client::new().post(format!("{}{path}", server.base));
+    let request = crate::support::http::client().post(format!("{}{path}", server.base));
     let request = traceparent
         .into_iter()
         .fold(request, |request, parent| request.header("traceparent", parent));

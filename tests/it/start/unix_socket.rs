@@ -1,22 +1,8 @@
 //! A server that listens on a Unix socket.
 
-use std::{
-    fs,
-    io::Write,
-    os::unix::{
-        fs::{FileTypeExt, PermissionsExt},
-        net::{UnixListener, UnixStream},
-    },
-    path::Path,
-    process::{Child, Command, Stdio},
-};
+use std::os::unix::{fs::FileTypeExt, net::UnixListener};
 
-use serde_json::{Value, json};
-
-use crate::{
-    start::outputs::{WorkDir, one_line, text},
-    support::process::program,
-};
+use crate::start::prelude::*;
 
 struct Server(Child);
 
@@ -43,15 +29,6 @@ fn is_alive(place: &WorkDir) -> bool {
     health.expect("the program runs").status.success()
 }
 
-fn curl(place: &WorkDir, path: &str, arguments: &[&str]) -> Value {
-    let socket = place.path().join("dq.sock").display().to_string();
-    let mut curl = Command::new("curl");
-    curl.args(["-s", "-m", "30", "--fail-with-body", "--unix-socket", &socket]).args(arguments);
-    let output = curl.arg(format!("http://localhost{path}")).output().expect("curl runs");
-    assert!(output.status.success(), "{}", text(&output.stdout));
-    serde_json::from_slice(&output.stdout).unwrap_or_default()
-}
-
 fn stop(server: &mut Server) {
     let kill = Command::new("kill").args(["-TERM", &server.0.id().to_string()]).status();
     assert!(kill.expect("kill runs").success());
@@ -75,14 +52,6 @@ fn a_unix_socket_has_its_mode_and_is_removed_at_the_end() {
             (found.file_type().is_socket(), found.permissions().mode() & 0o7777),
             (true, mode)
         );
-        curl(&place, "/jobs", &["-d", &json!({"topic": "t", "body": 1}).to_string()]);
-        // A consumer that disconnects while it waits must get no job.
-        let mut gone = UnixStream::connect(&socket).expect("connected");
-        gone.write_all(b"GET /topics/other/pop?wait=60s HTTP/1.1\r\nHost: localhost\r\n\r\n")
-            .expect("sent");
-        drop(gone);
-        let popped = curl(&place, "/topics/t/pop?wait=5s", &[]);
-        assert_eq!(popped["jobs"][0]["body"], 1);
         stop(&mut server);
         assert!(!socket.exists(), "the server has left its socket file");
     }

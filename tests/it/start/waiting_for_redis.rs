@@ -1,12 +1,7 @@
 //! A store that is unavailable or still loading. The server logs this and waits, unless the store
 //! is unsuitable.
 
-use std::time::Duration;
-
-use crate::{
-    start::outputs::{Logged, WorkDir, one_line, store},
-    support::{Redis, free_port, process::Process, redis_server, resp::ask},
-};
+use crate::start::prelude::*;
 
 const AOF: [&str; 2] = ["--appendonly", "yes"];
 
@@ -155,6 +150,5 @@ async fn the_start_waits_for_a_cluster_with_all_slots() {
     server.wait_for("Hash slot not served");
     slots("100", "16383");
     server.wait_for("serving");
-    let file = place.file("another.toml", &store(&url, ""));
-    Process::start(place.path(), &["--config", &file]).await;
+    place.server(&store(&url, "")).await;
 }

@@ -1,19 +1,6 @@
 //! Calls with many jobs, and the fields of a job that a store keeps.
 
-use std::collections::BTreeSet;
-
-use delay_queue::{
-    job::{
-        Bucket, Change, JobId, Living, Millis, NewJob, OnConflict, Policy, PolicyFields, PoppedJob,
-        Refusal, Schedule, State, Topic, Topics,
-    },
-    store::{Bury, Counts, JobRef, PopRequest, Popped, PutOutcome, Release},
-};
-
-use crate::store::bench::{
-    Bench, HOUR, MINUTE, SECOND, changing, delayed, deletion, finishing, id, job, kept, nonce,
-    promote_together, verb, whole_policy, with,
-};
+use crate::store::prelude::*;
 
 /// Returns `count` ids of the same bucket.
 fn names(bench: &Bench, count: usize) -> Vec<String> {
@@ -27,7 +14,7 @@ pub async fn replies_stay_in_order_between_refused_jobs(bench: Bench) {
     let bucket = bench.bucket(&id("0"));
     bench.put(job(&names[1], "t")).await.expect("put");
     let jobs = names.iter().map(|name| job(name, "t")).collect();
-    let replies = bench.store.call_in::<verb::Put>(bucket, jobs).await.expect("put");
+    let replies = bench.call::<verb::Put>(bucket, jobs).await;
     let refused: Vec<bool> =
         replies.iter().map(|reply| matches!(reply, Err(Refusal::Exists(_)))).collect();
     assert_eq!(refused, [false, true, false, false]);
@@ -180,23 +167,22 @@ pub async fn a_call_to_several_buckets_takes_effect_in_each(bench: Bench) {
 pub async fn the_same_id_twice_in_one_batch_is_one_job(bench: Bench) {
     let bucket = bench.bucket(&id("a"));
     let twice = vec![job("a", "t"), job("a", "t")];
-    let replies = bench.store.call_in::<verb::Put>(bucket, twice).await.expect("put");
+    let replies = bench.call::<verb::Put>(bucket, twice).await;
     assert_eq!(replies[0].clone().map(|placed| placed.how), Ok(PutOutcome::Created));
     assert_eq!(replies[1], exists(State::Ready, "t"));
     let replace = || NewJob { on_conflict: OnConflict::Replace, ..job("a", "t") };
-    let replies =
-        bench.store.call_in::<verb::Put>(bucket, vec![replace(), replace()]).await.expect("put");
+    let replies = bench.call::<verb::Put>(bucket, vec![replace(), replace()]).await;
     assert!(
         replies.into_iter().all(|reply| reply.map(|placed| placed.how) == Ok(PutOutcome::Replaced))
     );
     assert_eq!(bench.pop("t", 9).await.len(), 1);
     let held = JobRef { id: id("a"), reservation: None, topics: Topics::ALL };
     let both = vec![finishing(held); 2];
-    let replies = bench.store.call_in::<verb::Finish>(bucket, both).await.expect("finish");
+    let replies = bench.call::<verb::Finish>(bucket, both).await;
     assert_eq!(replies, [Ok("t".parse().expect("a topic")), Err(Refusal::NotFound)]);
     bench.put(job("a", "t")).await.expect("put");
     let twice = vec![deletion(&id("a")); 2];
-    let replies = bench.store.call_in::<verb::Delete>(bucket, twice).await.expect("delete");
+    let replies = bench.call::<verb::Delete>(bucket, twice).await;
     assert_eq!(replies, [Ok(State::Ready), Err(Refusal::NotFound)]);
 }
 
@@ -287,8 +273,7 @@ pub async fn a_release_by_id_alone_needs_a_reserved_job(bench: Bench) {
     refused(State::Dead).await;
     let held = JobRef { id: id("a"), reservation: None, topics: Topics::ALL };
     let batch = vec![Release::of(held)];
-    let replies =
-        bench.store.call_in::<verb::Release>(bench.bucket(&id("a")), batch).await.expect("release");
+    let replies = bench.call::<verb::Release>(bench.bucket(&id("a")), batch).await;
     assert_eq!(replies, [Err(Refusal::NotReserved)]);
 }
 
@@ -348,11 +333,7 @@ pub async fn several_pop_requests_in_one_call_get_different_jobs(bench: Bench) {
         consumer: None,
     };
     let wants = vec![want("t", 3), want("u", 1), want("t", 3), want("none", 1)];
-    let popped = bench
-        .store
-        .call_in::<verb::Pop>(bench.bucket(&id("0")), (nonce(), wants))
-        .await
-        .expect("pop");
+    let popped = bench.call::<verb::Pop>(bench.bucket(&id("0")), (nonce(), wants)).await;
     let counts: Vec<usize> = popped.iter().map(|Popped { jobs, .. }| jobs.len()).collect();
     let left: Vec<u64> = popped.iter().map(|Popped { left, .. }| *left).collect();
     assert_eq!((counts, left), (vec![3, 1, 1, 0], vec![1, 1, 0, 0]));

@@ -1,41 +1,18 @@
 //! Test bench of one case: a fresh store, a clock that only the test advances, and short methods
 //! for both.
 
-use std::{
-    path::{Path, PathBuf},
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
-    time::Duration,
+use std::sync::atomic::AtomicU64;
+
+use delay_queue::{
+    job::{Job, Nonce},
+    store::{Peek, Promote, Reply, StoreResults, Transition, redis::RedisOptions},
 };
 
-use bytes::Bytes;
-use delay_queue::{
-    job::{
-        Bucket, Buckets, Change, Job, JobId, Millis, NewJob, Nonce, OnConflict, Policy,
-        PolicyFields, PoppedJob, Refusal, Reservation, Schedule, State, States, Topic, Topics,
-        UnixMillis,
-    },
-    store::{
-        Bury, Clock, Delete, Finish, JobRange, JobRef, Next, Options, Peek, Placed, PopRequest,
-        Popped, Promote, Promoted, Readied, Release, Reply, Store, StoreResult, StoreResults,
-        Target, Touch, Transitioned,
-        file::FileStore,
-        redis::{RedisOptions, RedisStore},
-    },
-};
+use crate::store::prelude::*;
+use crate::support::resp;
 
 /// Transitions for calls on one bucket.
 pub use delay_queue::store::verb;
-
-use crate::support::{
-    Redis,
-    cluster::Cluster,
-    patience::scaled,
-    resp::{self, ask},
-    shared_cluster,
-};
 
 /// Time at which every case begins.
 pub const START: UnixMillis = UnixMillis::new(1_800_000_000_000);
@@ -140,15 +117,21 @@ impl Bench {
         Self::open(Backend::Dir(Arc::new(folder)), Layout::default()).await
     }
 
-    /// Opens a store on Redis with several buckets, so that calls contain jobs of several buckets.
+    /// Opens a store on the shared Redis with several buckets, so that calls contain jobs of some.
+    pub async fn shared_redis() -> Self {
+        let layout = Layout { prefix: shared::prefix(), buckets: Some(Buckets::SIXTEEN) };
+        Self::open(Backend::Redis(shared::redis()), layout).await
+    }
+
+    /// Opens a store with several buckets on its own Redis.
     pub async fn redis() -> Self {
         let layout = Layout { buckets: Some(Buckets::SIXTEEN), ..Layout::default() };
         Self::open(Backend::Redis(Arc::new(Redis::start())), layout).await
     }
 
     pub async fn cluster() -> Self {
-        let layout = Layout { prefix: shared_cluster::prefix(), buckets: None };
-        Self::open(Backend::Cluster(shared_cluster::shared()), layout).await
+        let layout = Layout { prefix: shared::prefix(), buckets: None };
+        Self::open(Backend::Cluster(shared::cluster()), layout).await
     }
 
     /// Opens a store on Redis with one bucket, so that all its jobs are in one order, as in the
@@ -207,14 +190,19 @@ impl Bench {
         self.clock.given().expect("a set clock")
     }
 
+    /// Makes a call on one bucket that the store carries out.
+    pub async fn call<T: Transition>(&self, bucket: Bucket, part: T::Part) -> T::Reply {
+        self.store.call_in::<T>(bucket, part).await.expect("the store answers")
+    }
+
     pub async fn put(&self, job: NewJob) -> Reply<Placed> {
         let bucket = self.bucket(&job.id);
-        one(self.store.call_in::<verb::Put>(bucket, vec![job]).await.expect("put"))
+        one(self.call::<verb::Put>(bucket, vec![job]).await)
     }
 
     pub async fn restore(&self, job: Job) -> Reply<()> {
         let bucket = self.bucket(&job.id);
-        one(self.store.call_in::<verb::Restore>(bucket, vec![job]).await.expect("restore"))
+        one(self.call::<verb::Restore>(bucket, vec![job]).await)
     }
 
     /// Pops from every bucket until it has `count` jobs.
@@ -245,8 +233,7 @@ impl Bench {
                     ttr,
                     consumer: Option::clone(&consumer),
                 }];
-                let popped =
-                    self.store.call_in::<verb::Pop>(bucket, (nonce(), wants)).await.expect("pop");
+                let popped = self.call::<verb::Pop>(bucket, (nonce(), wants)).await;
                 jobs.extend(popped.into_iter().flat_map(|Popped { jobs, .. }| jobs));
             }
         }
@@ -286,8 +273,7 @@ impl Bench {
     ) -> Reply<()> {
         let held = JobRef { id: id.clone(), reservation, topics: Topics::ALL };
         let finish = vec![Finish { held, result }];
-        one(self.store.call_in::<verb::Finish>(self.bucket(id), finish).await.expect("finish"))
-            .map(drop)
+        one(self.call::<verb::Finish>(self.bucket(id), finish).await).map(drop)
     }
 
     /// Puts, pops and finishes a job that has a retention. Returns its last reservation.
@@ -314,11 +300,7 @@ impl Bench {
 
     pub async fn release_by(&self, release: Release) -> Reply<Transitioned> {
         let id = &release.held.id.clone();
-        one(self
-            .store
-            .call_in::<verb::Release>(self.bucket(id), vec![release])
-            .await
-            .expect("release"))
+        one(self.call::<verb::Release>(self.bucket(id), vec![release]).await)
     }
 
     pub async fn touch(
@@ -329,31 +311,22 @@ impl Bench {
     ) -> Reply<UnixMillis> {
         let touch =
             Touch { held: JobRef { id: id.clone(), reservation, topics: Topics::ALL }, ttr };
-        one(self.store.call_in::<verb::Touch>(self.bucket(id), vec![touch]).await.expect("touch"))
+        one(self.call::<verb::Touch>(self.bucket(id), vec![touch]).await)
     }
 
     pub async fn bury(&self, id: &JobId, reservation: Option<Reservation>) -> Reply<()> {
         let held = JobRef { id: id.clone(), reservation, topics: Topics::ALL };
         let bury = Bury { held, error: Some("buried".to_owned()) };
-        one(self.store.call_in::<verb::Bury>(self.bucket(id), vec![bury]).await.expect("bury"))
-            .map(drop)
+        one(self.call::<verb::Bury>(self.bucket(id), vec![bury]).await).map(drop)
     }
 
     pub async fn unpop(&self, id: &JobId, reservation: Reservation) -> Reply<Readied> {
         let held = JobRef { id: id.clone(), reservation: Some(reservation), topics: Topics::ALL };
-        one(self
-            .store
-            .call_in::<verb::Unpop>(self.bucket(id), vec![held])
-            .await
-            .expect("give back"))
+        one(self.call::<verb::Unpop>(self.bucket(id), vec![held]).await)
     }
 
     pub async fn kick(&self, id: &JobId) -> Reply<Readied> {
-        one(self
-            .store
-            .call_in::<verb::Kick>(self.bucket(id), vec![target(id)])
-            .await
-            .expect("kick"))
+        one(self.call::<verb::Kick>(self.bucket(id), vec![target(id)]).await)
     }
 
     pub async fn delete(&self, id: &JobId) -> Reply<State> {
@@ -372,16 +345,12 @@ impl Bench {
 
     pub async fn delete_by(&self, delete: Delete) -> Reply<State> {
         let bucket = self.bucket(&delete.job.id);
-        one(self.store.call_in::<verb::Delete>(bucket, vec![delete]).await.expect("delete"))
+        one(self.call::<verb::Delete>(bucket, vec![delete]).await)
     }
 
     pub async fn reschedule(&self, id: &JobId, change: Change) -> Reply<Job> {
         let jobs = vec![(target(id), change)];
-        one(self
-            .store
-            .call_in::<verb::Reschedule>(self.bucket(id), jobs)
-            .await
-            .expect("reschedule"))
+        one(self.call::<verb::Reschedule>(self.bucket(id), jobs).await)
     }
 
     pub async fn get(&self, id: &JobId) -> Option<Job> {
@@ -427,26 +396,24 @@ impl Bench {
                 let count = "SELECT count(*) FROM pool";
                 file.query_row(count, (), |row| row.get(0)).expect("counted")
             }
-            Backend::Redis(redis) => {
-                let script = "local n = 0 for _, key in ipairs(redis.call('KEYS', '*:pool')) do \
-                              n = n + redis.call('HLEN', key) end \
-                              for _, key in ipairs(redis.call('KEYS', '*:history')) do \
-                              local pool = string.gsub(key, 'history$', 'pool') \
-                              for _, id in ipairs(redis.call('HKEYS', key)) do \
-                              n = n + 1 - redis.call('HEXISTS', pool, id) end end return n";
-                let answer = redis.command(&format!("EVAL \"{script}\" 0")).expect("an answer");
-                answer.trim_start_matches(':').trim().parse().expect("a number")
-            }
+            Backend::Redis(redis) => self.records_in(redis.port()),
             Backend::Cluster(cluster) => {
-                let keys = format!("{{{}:*}}:pool", self.layout.prefix);
-                let script = "local n = 0 for _, key in ipairs(redis.call('KEYS', ARGV[1])) do \
-                              n = n + redis.call('HLEN', key) end return n";
-                let count = |port| match ask(port, &["EVAL", script, "0", &keys]) {
-                    Some(resp::Reply::Number(count)) => usize::try_from(count).expect("a count"),
-                    other => panic!("{other:?}"),
-                };
-                cluster.masters().into_iter().map(count).sum()
+                cluster.masters().into_iter().map(|port| self.records_in(port)).sum()
             }
+        }
+    }
+
+    /// Counts the records and the histories without a record in a Redis.
+    fn records_in(&self, port: u16) -> usize {
+        let script = "local n = 0 for _, key in ipairs(redis.call('KEYS', ARGV[1] .. ':pool')) do \
+                      n = n + redis.call('HLEN', key) end \
+                      for _, key in ipairs(redis.call('KEYS', ARGV[1] .. ':history')) do \
+                      local pool = string.gsub(key, 'history$', 'pool') \
+                      for _, id in ipairs(redis.call('HKEYS', key)) do \
+                      n = n + 1 - redis.call('HEXISTS', pool, id) end end return n";
+        match ask(port, &["EVAL", script, "0", &format!("{{{}:*}}", self.layout.prefix)]) {
+            Some(resp::Reply::Number(count)) => usize::try_from(count).expect("a count"),
+            other => panic!("{other:?}"),
         }
     }
 

@@ -1,17 +1,10 @@
 //! Random calls, and their conversion into calls to a store. `equivalence.rs` makes them.
 
-use bytes::Bytes;
-use delay_queue::job::{
-    Backoff, Change, Job, Millis, NewJob, OnConflict, Policy, PolicyFields, Priority, Reservation,
-    Schedule, State, UnixMillis,
-};
-use delay_queue::store::{JobFilter, JobRef, Period, Release};
+use delay_queue::job::Job;
 use proptest::prelude::*;
 
-use crate::store::{
-    bench::{job, whole_policy},
-    restore,
-};
+use crate::store::prelude::*;
+use crate::store::restore;
 
 #[derive(Debug, Clone)]
 pub enum Call {

@@ -1,14 +1,8 @@
 //! Concurrent calls.
 
-use std::collections::HashSet;
+use delay_queue::store::verb;
 
-use delay_queue::{
-    job::{Change, JobId, Millis, Reservation, Schedule, State, Topic},
-    store::{JobRange, Purge, PutOutcome, TopicPage, verb},
-};
-use tokio::task::JoinSet;
-
-use crate::store::bench::{Bench, SECOND, delayed, id, job, promote_in, with};
+use crate::store::prelude::*;
 
 pub async fn one_of_many_concurrent_pops_gets_the_only_job(bench: Bench) {
     for round in 0..20 {
@@ -113,11 +107,7 @@ async fn random_call(bench: &Bench, held: &mut Vec<(JobId, Reservation)>) {
             let topic: Topic = topic.parse().expect("a topic");
             let state = State::ALL[rand::random_range(0..4)];
             let bucket = bench.bucket(&id(&name));
-            bench
-                .store
-                .call_in::<verb::Purge>(bucket, Purge { topic, state, limit: 3 })
-                .await
-                .expect("purge");
+            bench.call::<verb::Purge>(bucket, Purge { topic, state, limit: 3 }).await;
         }
         _ => {
             bench.advance(Millis::new(rand::random_range(0..200)));

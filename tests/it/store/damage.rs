@@ -1,23 +1,9 @@
 //! Damaged records on Redis. Whatever field of a record is damaged, after every transition each job
 //! is in exactly one set, and the other jobs are unaffected.
 
-use crate::store::bench::verb;
-use delay_queue::{
-    job::{Change, JobId, Millis, NewJob, OnConflict, Reservation, Schedule, State, Topics},
-    store::{
-        Bury, Delete, JobFilter, JobRange, JobRef, KickDead, PopRequest, Purge, Release, Selection,
-        Touch,
-    },
-};
 use sha1_smol::Sha1;
 
-use crate::{
-    store::bench::{
-        Backend, Bench, HOUR, MINUTE, RETENTION, SECOND, delayed, deletion, finishing, id, job,
-        nonce, target, with,
-    },
-    support::resp::{Connection, Reply},
-};
+use crate::store::prelude::*;
 
 const WRONG: [&str; 7] = ["", "x", "99999999999999999999999", "99999999999999", "-1", "nan", "inf"];
 
@@ -42,7 +28,7 @@ for _, key in ipairs(redis.call('KEYS', tag .. ':*')) do
     end
     if state ~= 'ready' then
       local head = redis.call('ZRANGE', key, 0, 0, 'WITHSCORES')[2]
-      local word = redis.call('ZSCORE', tag .. ':bucket', state .. ':' .. topic)
+      local word = redis.call('ZSCORE', tag .. (state == 'delayed' and ':bucket' or ':ends'), state .. ':' .. topic)
       if not word or tonumber(word) > tonumber(head) then wrong('the timer does not know of ' .. key) end
     end
   end

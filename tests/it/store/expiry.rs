@@ -2,10 +2,10 @@
 
 use delay_queue::{
     job::{Backoff, Bucket, JobId, Millis, NewJob, Priority, State},
-    store::{JobRef, Release},
+    store::{JobRef, PopRequest, Release},
 };
 
-use super::bench::{Bench, HOUR, MINUTE, SECOND, id, job, verb, with};
+use super::bench::{Bench, HOUR, MINUTE, SECOND, id, job, nonce, verb, with};
 
 const TOPIC: &str = "t";
 const MILLISECOND: Millis = Millis::new(1);
@@ -35,6 +35,24 @@ pub async fn a_pop_gets_a_job_until_the_millisecond_at_which_it_expires(bench: B
     assert_eq!(state_of(&bench, &first).await.0, State::Reserved);
     let job = bench.get(&other).await.expect("a job");
     assert_eq!((job.attempt, job.died_at), (0, job.policy.expires_at));
+}
+
+#[tokio::test]
+async fn a_pop_reports_the_jobs_that_it_found_dead() {
+    let bench = Bench::file().await;
+    bench.put(expiring("a", MINUTE)).await.expect("put");
+    bench.put(expiring("b", MINUTE)).await.expect("put");
+    bench.advance(MINUTE);
+    let want =
+        PopRequest { topic: TOPIC.parse().expect("a topic"), count: 2, ttr: None, consumer: None };
+    let mut dead = 0;
+    for bucket in bench.store.buckets().all() {
+        let call = bench.store.call_in::<verb::Pop>(bucket, (nonce(), vec![want.clone()])).await;
+        dead += call.expect("pop")[0].dead;
+    }
+    assert_eq!(dead, 2);
+    let died: u64 = bench.promote().await.iter().map(|one| one.total().dead).sum();
+    assert_eq!(died, 0);
 }
 
 pub async fn a_promote_ends_a_job_at_the_millisecond_at_which_it_expires(bench: Bench) {
@@ -98,7 +116,7 @@ pub async fn a_pop_finds_a_job_behind_many_that_have_expired(bench: Bench) {
         |name: &String| with(expiring(name, SECOND), |policy| policy.priority = Priority::MAX);
     for part in names.chunks(250) {
         let jobs = part.iter().map(urgent).collect();
-        bench.store.call_in::<verb::Put>(Bucket::FIRST, jobs).await.expect("put");
+        bench.call::<verb::Put>(Bucket::FIRST, jobs).await;
     }
     let live = (0..).map(|n| format!("live-{n}")).find(first).expect("one");
     bench.put(job(&live, TOPIC)).await.expect("put");

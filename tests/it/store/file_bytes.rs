@@ -3,22 +3,13 @@
 //! body or time. Each run tries one of [`STRIDE`] cases, with a varying first case. With `EVERY=1`,
 //! it tries all.
 
-use std::{collections::BTreeMap, fs, path::Path, sync::Mutex};
+use std::sync::Mutex;
 
-use delay_queue::{
-    job::{Job, JobId, PastAttempt, Reservation},
-    store::{Store, StoredToken},
-};
+use delay_queue::job::Job;
 
+use crate::store::prelude::*;
 use crate::{
-    store::{
-        bench::Bench,
-        calls::Call,
-        equivalence::StoreUnderTest,
-        workload::{
-            Found, Random, Step, World, ballast, folder, on_all_cores, open, run_step, steps,
-        },
-    },
+    store::workload::{Random, ballast, folder, on_all_cores, open, steps},
     support::file_log::written,
 };
 

@@ -1,19 +1,7 @@
 //! Damaged bytes in the files of the file store. The store reports each loss, continues with the
 //! other jobs, and delivers no job with a wrong field.
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-};
-
-use delay_queue::{
-    job::{JobId, NewJob, Refusal, State, Topics},
-    store::{JobRange, StoreError, Target, TopicPage},
-};
-
-use crate::store::bench::{
-    Backend, Bench, MINUTE, SECOND, changing, delayed, deletion, id, job, target, verb, with,
-};
+use crate::store::prelude::*;
 
 const PAGE: usize = 4096;
 
@@ -136,11 +124,7 @@ async fn a_damaged_job_is_refused_while_its_batch_succeeds() {
     let bench = damage(bench, |bytes| cut_chain(bytes, "MARK")).await;
     let change = changing(|policy| policy.max_attempts = Some(7));
     let both = vec![(target(&id("broken")), change.clone()), (target(&id("sound")), change)];
-    let replies = bench
-        .store
-        .call_in::<verb::Reschedule>(bench.bucket(&id("sound")), both)
-        .await
-        .expect("done");
+    let replies = bench.call::<verb::Reschedule>(bench.bucket(&id("sound")), both).await;
     assert_eq!(replies[0], Err(Refusal::Damaged));
     assert_eq!(replies[1].as_ref().expect("changed").policy.max_attempts, 7);
     let shown = bench.store.get(bench.bucket(&id("broken")), target(&id("broken"))).await;
@@ -243,11 +227,7 @@ async fn a_batch_deletes_its_jobs_if_one_cannot_be_deleted() {
         bench.put(new).await.expect("put");
     }
     let bench = damage(bench, |bytes| lose_chain(bytes, "broken")).await;
-    let deleted = bench
-        .store
-        .call_in::<verb::Delete>(bucket, ids.iter().map(deletion).collect())
-        .await
-        .expect("the batch succeeds");
+    let deleted = bench.call::<verb::Delete>(bucket, ids.iter().map(deletion).collect()).await;
     assert!(deleted.iter().all(|reply| *reply == Ok(State::Ready)), "{deleted:?}");
     // After the restart, jobs that are still on disk would return.
     let bench = bench.reopen().await;

@@ -1,25 +1,19 @@
 //! Properties that only the file store has: a directory, a lock, a disk.
 
-use std::{
-    fs,
-    path::PathBuf,
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{fs, path::PathBuf, sync::Arc, time::Duration};
 
 use delay_queue::{
-    job::{NewJob, State, Topics, UnixMillis},
+    job::{Change, Millis, NewJob, Priority, Schedule, State, Topic, Topics, UnixMillis},
     store::{
-        Applied, Clock, JobRef, OpenError, Options, PopRequest, Steps, Store, StoreError,
-        file::FileStore,
+        Applied, Clock, JobFilter, JobRef, OpenError, Options, Period, PopRequest, Promoted, Purge,
+        Selection, Steps, Store, StoreError, file::FileStore,
     },
 };
-use futures::future::join_all;
 use rusqlite::Connection;
 
 use crate::store::bench::{
-    Backend, Bench, HOUR, MINUTE, SECOND, START, delayed, finishing, id, job, nonce, target, verb,
-    with,
+    Backend, Bench, HOUR, MINUTE, SECOND, START, delayed, finishing, id, job, nonce, promote_in,
+    target, verb, with,
 };
 
 fn database(bench: &Bench) -> PathBuf {
@@ -73,6 +67,168 @@ async fn a_reservation_ends_in_time_after_a_start_in_the_past() {
 }
 
 #[tokio::test]
+async fn ready_jobs_are_ready_after_a_start_in_the_past() {
+    let bench = Bench::file().await;
+    bench.put(job("put", "t")).await.expect("put");
+    bench.put(job("released", "r")).await.expect("put");
+    let popped = bench.pop_one("r").await;
+    bench
+        .release(&popped.id, Some(popped.reservation), Some(Millis::ZERO))
+        .await
+        .expect("released");
+    let dying = with(job("moved", "m"), |policy| {
+        policy.expires_after = Some(SECOND);
+        policy.dead_to = Some("t".parse().expect("a topic"));
+    });
+    bench.put(dying).await.expect("put");
+    bench.put(delayed("delayed", "t", MINUTE)).await.expect("put");
+    bench.put(job("changed", "t")).await.expect("put");
+    bench.advance(SECOND);
+    bench.promote().await;
+    let earlier = UnixMillis::new(START.get() - HOUR.get());
+    let bench = bench.reopen_by(Clock::set_at(earlier)).await;
+    for name in ["put", "released", "moved", "changed"] {
+        assert_eq!(bench.state(&id(name)).await, Some(State::Ready), "{name}");
+    }
+    assert_eq!(bench.state(&id("delayed")).await, Some(State::Delayed));
+    assert_eq!(bench.store.condition().clock_jumps.count, 1);
+    // By the corrected clock, this time is before the creation of the job.
+    let later = Schedule::At(earlier.after(MINUTE));
+    let change = Change { schedule: Some(later), ..Change::default() };
+    bench.reschedule(&id("changed"), change).await.expect("changed");
+    let bench = bench.reopen_by(Clock::set_at(earlier)).await;
+    assert_eq!(bench.state(&id("changed")).await, Some(State::Delayed));
+    assert_eq!(bench.pop("t", 9).await.len(), 2);
+}
+
+#[tokio::test]
+async fn a_small_correction_of_the_clock_is_not_reported() {
+    let bench = Bench::file().await;
+    bench.put(job("a", "t")).await.expect("put");
+    let bench = bench.reopen_by(Clock::set_at(UnixMillis::new(START.get() - 3_000))).await;
+    assert_eq!(bench.store.condition().clock_jumps.count, 0);
+    assert_eq!(bench.state(&id("a")).await, Some(State::Ready));
+}
+
+/// Returns how many jobs died, and how many TTRs ended, by promotes.
+async fn deaths(bench: &Bench) -> (u64, u64) {
+    let all = bench.promote().await;
+    let counts = all.iter().map(Promoted::total);
+    counts.fold((0, 0), |sum, counts| (sum.0 + counts.dead, sum.1 + counts.expired))
+}
+
+/// Puts jobs that expire, that spend their attempts, and that wait after their TTR.
+async fn dying(bench: &Bench, name: &str) {
+    let expires = with(job(&format!("{name}:expires"), "e"), |policy| {
+        policy.expires_after = Some(SECOND);
+    });
+    bench.put(expires).await.expect("put");
+    let spent = with(job(&format!("{name}:spent"), "s"), |policy| policy.max_attempts = 1);
+    let waits = with(job(&format!("{name}:waits"), "w"), |policy| {
+        policy.backoff = Some("list:3600000".parse().expect("a backoff"));
+    });
+    for (job, topic) in [(spent, "s"), (waits, "w")] {
+        bench.put(job).await.expect("put");
+        assert_eq!(bench.pop_with(topic, 1, Some(SECOND)).await.len(), 1);
+    }
+}
+
+#[tokio::test]
+async fn deaths_are_counted_once_whatever_the_clock_shows() {
+    let bench = Bench::file().await;
+    dying(&bench, "first").await;
+    bench.advance(MINUTE);
+    assert_eq!(deaths(&bench).await, (2, 2));
+    let bench = bench.reopen().await;
+    assert_eq!(deaths(&bench).await, (0, 0), "after a restart");
+    for (name, state) in
+        [("expires", State::Dead), ("spent", State::Dead), ("waits", State::Delayed)]
+    {
+        assert_eq!(bench.state(&id(&format!("first:{name}"))).await, Some(state), "{name}");
+    }
+    dying(&bench, "second").await;
+    // The store is closed while these jobs die.
+    let later = Clock::set_at(bench.now().after(MINUTE));
+    let bench = bench.reopen_by(later).await;
+    assert_eq!(deaths(&bench).await, (2, 2), "deaths while the store was closed");
+    // The clock was an hour ahead. After the correction, jobs die before the time of the mark.
+    let earlier = Clock::set_at(UnixMillis::new(bench.now().get() - HOUR.get()));
+    let bench = bench.reopen_by(earlier).await;
+    dying(&bench, "third").await;
+    let later = Clock::set_at(bench.now().after(MINUTE));
+    let bench = bench.reopen_by(later).await;
+    assert_eq!(deaths(&bench).await, (2, 2), "deaths after the clock was set back");
+}
+
+#[tokio::test]
+async fn deaths_that_a_limit_left_are_counted_after_a_restart() {
+    let bench = Bench::file().await;
+    let bucket = bench.bucket(&id("any"));
+    let names = (0..).map(|n| format!("job:{n}")).filter(|name| bench.bucket(&id(name)) == bucket);
+    for (n, name) in (1..).zip(names.take(8)) {
+        let expires = with(job(&name, "t"), |policy| policy.expires_after = Some(Millis::new(n)));
+        bench.put(expires).await.expect("put");
+    }
+    bench.advance(SECOND);
+    let first = promote_in(&*bench.store, bucket, 3).await.expect("promoted").total().dead;
+    assert!((1..8).contains(&first), "{first}");
+    let bench = bench.reopen().await;
+    assert_eq!(deaths(&bench).await, (8 - first, 0));
+}
+
+#[tokio::test]
+async fn ends_of_retentions_do_not_delay_due_jobs() {
+    let bench = Bench::file().await;
+    let bucket = bench.bucket(&id("late"));
+    let names = (0..).map(|n| format!("dead:{n}")).filter(|name| bench.bucket(&id(name)) == bucket);
+    for name in names.take(60) {
+        let dying = with(job(&name, "t"), |policy| policy.dead_retention = SECOND);
+        bench.put(dying).await.expect("put");
+        let popped = bench.pop_one("t").await;
+        bench.bury(&popped.id, Some(popped.reservation)).await.expect("buried");
+    }
+    bench.put(delayed("late", "late", MINUTE)).await.expect("put");
+    bench.advance(MINUTE);
+    promote_in(&*bench.store, bucket, 20).await.expect("promoted");
+    assert_eq!(bench.state(&id("late")).await, Some(State::Ready));
+    bench.promote().await;
+    assert_eq!(bench.store.usage().await.expect("usage").jobs, 1);
+}
+
+#[tokio::test]
+async fn a_purge_deletes_jobs_that_are_next_to_each_other() {
+    let bench = Bench::file().await;
+    let bucket = bench.bucket(&id("any"));
+    let names = (0..).map(|n| format!("job:{n}")).filter(|name| bench.bucket(&id(name)) == bucket);
+    let names: Vec<String> = names.take(400).collect();
+    for (n, name) in (0..).zip(&names) {
+        // Their order by due time is another one.
+        let minutes = Millis::new(MINUTE.get() * (1 + n * 149 % 401));
+        bench.put(delayed(name, "t", minutes)).await.expect("put");
+    }
+    let mut left = 400;
+    while left > 0 {
+        let purge =
+            Purge { topic: "t".parse().expect("a topic"), state: State::Delayed, limit: 20 };
+        let purged = bench.store.call_in::<verb::Purge>(bucket, purge).await.expect("purged");
+        assert!((1..=20).contains(&purged), "{purged}");
+        left -= purged;
+        if left < 100 {
+            continue;
+        }
+        let mut gaps = 0;
+        let mut was_there = true;
+        for name in &names {
+            let is_there = bench.state(&id(name)).await.is_some();
+            gaps += u64::from(was_there && !is_there);
+            was_there = is_there;
+        }
+        // In the order of their due times, most jobs would leave gaps of their own.
+        assert!(gaps <= 4 + (400 - left) / 4, "{gaps} gaps after {} jobs", 400 - left);
+    }
+}
+
+#[tokio::test]
 async fn thousands_of_jobs_survive_a_restart() {
     let bench = Bench::file().await;
     let mut jobs = 0;
@@ -82,7 +238,7 @@ async fn thousands_of_jobs_survive_a_restart() {
         jobs += new.len();
         while !new.is_empty() {
             let batch = new.split_off(new.len().saturating_sub(1_000));
-            bench.store.call_in::<verb::Put>(bucket, batch).await.expect("put");
+            bench.call::<verb::Put>(bucket, batch).await;
         }
     }
     // A row with a much larger number must not distort the estimated number of jobs.
@@ -292,12 +448,7 @@ async fn a_pop_of_large_bodies_leaves_the_rest_to_the_next() {
             ttr: None,
             consumer: None,
         };
-        let popped = bench
-            .store
-            .call_in::<verb::Pop>(bucket, (nonce(), vec![want]))
-            .await
-            .expect("pop")
-            .remove(0);
+        let popped = bench.call::<verb::Pop>(bucket, (nonce(), vec![want])).await.remove(0);
         let bytes: usize = popped.jobs.iter().map(|job| job.body.len()).sum();
         assert!((1..8 << 20).contains(&bytes), "{bytes} bytes in one answer");
         ids.extend(popped.jobs.into_iter().map(|job| job.id.to_string()));
@@ -312,55 +463,43 @@ async fn a_pop_of_large_bodies_leaves_the_rest_to_the_next() {
     assert_eq!(ids, all);
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_put_waits_for_part_of_one_count_of_delayed_jobs() {
-    const JOBS: u64 = 60_000;
+#[tokio::test]
+async fn counts_by_due_time_go_over_chunks_of_the_index() {
     let bench = Bench::file().await;
     let bucket = bench.bucket(&id("a"));
-    for part in 0..JOBS / 1000 {
-        let jobs = (0..1000).map(|n| delayed(&format!("job:{part}:{n}"), "t", HOUR)).collect();
-        assert!(
-            bench
-                .store
-                .call_in::<verb::Put>(bucket, jobs)
-                .await
-                .expect("put")
-                .iter()
-                .all(Result::is_ok)
-        );
+    let names = (0..).map(|n| format!("job:{n}")).filter(|name| bench.bucket(&id(name)) == bucket);
+    let names: Vec<String> = names.take(600).collect();
+    for (n, name) in (0..).zip(&names) {
+        let seconds = Millis::new(1_000 * (1 + n * 149 % 601));
+        let priority = Priority::new((n % 3) as u8).expect("a digit");
+        let new = with(delayed(name, "t", seconds), |policy| policy.priority = priority);
+        bench.put(new).await.expect("put");
     }
-    let steps = Steps { from: START, step: HOUR, count: 3 };
-    let count = || bench.store.due_counts(bucket, "t".parse().expect("a topic"), steps);
-    let mut number = 0;
-    let mut put = async || {
-        number += 1;
-        let begun = Instant::now();
-        let put = bench
-            .store
-            .call_in::<verb::Put>(bucket, vec![job(&format!("put:{number}"), "u")])
-            .await;
-        assert!(put.expect("put")[0].is_ok());
-        begun.elapsed()
+    let topic: Topic = "t".parse().expect("a topic");
+    let steps = Steps { from: START, step: Millis::new(100_000), count: 7 };
+    let counts = bench.store.due_counts(bucket, topic.clone(), steps).await.expect("counts");
+    // One of the seconds from 1 to 601 is missing: 453.
+    assert_eq!(counts, [99, 100, 100, 100, 99, 100, 2]);
+    bench.advance(Millis::new(450_000));
+    bench.promote().await;
+    let due = Period {
+        from: Some(START.after(Millis::new(100_000))),
+        before: Some(START.after(Millis::new(400_000))),
     };
-    let mut alone = Vec::new();
-    for _ in 0..9 {
-        let begun = Instant::now();
-        assert_eq!(count().await.expect("counts"), [0, JOBS, 0]);
-        alone.push(begun.elapsed() + put().await);
-    }
-    let counts = join_all((0..300).map(|_| count()));
-    let puts = async {
-        let mut took = Vec::new();
-        for _ in 0..9 {
-            took.push(put().await);
+    let filter = JobFilter { due, ..JobFilter::default() };
+    for limit in [usize::MAX, 1, 7, 128] {
+        let (mut all, mut after) = (0, None);
+        loop {
+            let (topic, filter) = (topic.clone(), filter.clone());
+            let selection = Selection { topic, state: State::Ready, filter, after, limit };
+            let step = bench.store.count_matching(bucket, selection).await.expect("counted");
+            assert!(step.done <= limit as u64);
+            all += step.done;
+            after = step.next;
+            if after.is_none() {
+                break;
+            }
         }
-        took
-    };
-    let (counts, mut took) = tokio::join!(counts, puts);
-    assert!(counts.into_iter().all(|counts| counts.expect("counts") == [0, JOBS, 0]));
-    alone.sort();
-    took.sort();
-    println!("a count and a put alone: {:?}; a put among counts: {:?}", alone[4], took[4]);
-    // Each of the 300 counts has three parts.
-    assert!(took[4] < alone[4] * 10, "a put takes {:?} among counts, not {:?}", took[4], alone[4]);
+        assert_eq!(all, 300, "in steps of {limit}");
+    }
 }

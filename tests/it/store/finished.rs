@@ -1,17 +1,8 @@
 //! Jobs with a retention, which a store keeps after their finish.
 
-use bytes::Bytes;
-use delay_queue::{
-    job::{
-        AttemptOutcome, Change, Ending, Job, Millis, NewJob, Outcome, PastAttempt, Refusal,
-        Reservation, Schedule, State, Topic, Topics,
-    },
-    store::{Counts, Finish, JobRef},
-};
+use delay_queue::job::Job;
 
-use crate::store::bench::{
-    Bench, HOUR, LOST, MINUTE, SECOND, delayed, id, job, kept, verb, whole_policy, with,
-};
+use crate::store::prelude::*;
 
 pub fn topic(name: &str) -> Topic {
     name.parse().expect("a topic")

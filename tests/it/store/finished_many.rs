@@ -1,18 +1,8 @@
 //! Many finished jobs: batches, lists, counts, and the end of their retention.
 
-use bytes::Bytes;
-use delay_queue::{
-    job::{
-        Bucket, Ending, Job, JobId, Millis, NewJob, Outcome, Refusal, Reservation, State, Topics,
-    },
-    store::{Counts, Finish, JobRange, JobRef, Purge},
-};
+use delay_queue::job::Job;
 
-use crate::store::{
-    bench::{Bench, HOUR, LOST, MINUTE, SECOND, delayed, id, job, kept, promote_in, verb, with},
-    finished::{counts, text, topic},
-    restore::stored,
-};
+use crate::store::prelude::*;
 
 /// Returns a bucket and `count` ids that belong to it.
 fn ids(bench: &Bench, count: usize) -> (Bucket, Vec<JobId>) {
@@ -38,7 +28,7 @@ pub async fn a_batch_finishes_jobs_with_and_without_retention(bench: Bench) {
     finishes[5].held = lost;
     finishes.push(finishes[0].clone());
     finishes.push(finishes[1].clone());
-    let replies = bench.store.call_in::<verb::Finish>(bucket, finishes).await.expect("finish");
+    let replies = bench.call::<verb::Finish>(bucket, finishes).await;
     let (t, u) = (Ok(topic("t")), Ok(topic("u")));
     let not_kept = Err(Refusal::ResultNotKept);
     let gone = Err(Refusal::NotFound);
@@ -86,7 +76,7 @@ pub async fn finished_jobs_are_listed_by_the_end_of_their_retention(bench: Bench
     }
     let purge = |limit| Purge { topic: topic("t"), state: State::Finished, limit };
     let purged = bench.store.call_in::<verb::Purge>(bucket, purge(3)).await.expect("purged");
-    assert_eq!((purged, bench.state(&ids[0]).await), (3, Some(State::Finished)));
+    assert_eq!((purged, bench.store.usage().await.expect("usage").jobs), (3, 1));
     let purged = bench.store.call_in::<verb::Purge>(bucket, purge(3)).await.expect("purged");
     assert_eq!((purged, bench.records().await), (1, 0));
 }

@@ -3,10 +3,7 @@
 use std::collections::BTreeMap;
 
 use delay_queue::{
-    job::{
-        Bucket, JobId, Millis, NewJob, OnConflict, Outcome, PoppedJob, Refusal, Reservation, State,
-        Topics,
-    },
+    job::{Bucket, JobId, Millis, NewJob, Outcome, PoppedJob, Refusal, State, Topics},
     schedules::deadline_of,
     store::{Finish, JobRef, Location as _, Options},
 };
@@ -180,7 +177,8 @@ async fn a_finished_record_in_another_set_is_never_delivered() {
         let now = bench.now().get();
         let finished = key(&bench, "a", "pool").replace(":pool", ":finished:t");
         let other = finished.replace(":finished:", &format!(":{state}:"));
-        let bucket = finished.replace(":finished:t", ":bucket");
+        let bucket =
+            finished.replace(":finished:t", if state == "delayed" { ":bucket" } else { ":ends" });
         assert_eq!(command(&bench, &format!("ZREM {finished} a")), ":1\r\n");
         assert_eq!(command(&bench, &format!("ZADD {other} {now} a")), ":1\r\n");
         command(&bench, &format!("ZADD {bucket} {now} {state}:t"));
@@ -236,77 +234,6 @@ async fn key_of_histories(bench: &Bench) -> String {
     let key = key(bench, "first", "pool").replace(":pool", ":history");
     bench.delete(&id("first")).await.expect("deleted");
     key
-}
-
-/// Returns the beginning of a SHA-1, the checksum of records.
-fn sum(text: &str) -> String {
-    sha1_smol::Sha1::from(text).digest().to_string()[..8].to_owned()
-}
-
-/// Writes the record and the history of a finished job in the format of versions before 6.
-fn write_version_5(bench: &Bench, hold: Reservation) {
-    let (now, pool) = (bench.now().get(), key(bench, "a", "pool"));
-    let rules = format!("0 0 f=3600000 t 1 0 {hold} f");
-    let created = format!("{now:011x}{:04x}", now % 65_521);
-    let record = format!("5 {created} {}{rules}\\n", sum(&format!("a {rules}")));
-    let history = format!("- - !\n1 {now} {now} f w 0 \n");
-    let history = format!("1 {} {}", sum(&format!("a {history}")), history.replace('\n', "\\n"));
-    let histories = pool.replace(":pool", ":history");
-    assert_eq!(command(bench, &format!("HSET {pool} a \"{record}\"")), ":0\r\n");
-    assert_eq!(command(bench, &format!("HSET {histories} a \"{history}\"")), ":1\r\n");
-}
-
-#[tokio::test]
-async fn a_finished_record_of_version_5_is_read_with_its_history() {
-    for act in ["finish", "keep", "remember", "replace", "delete", "promote"] {
-        let bench = Bench::one_bucket_redis().await;
-        bench.put(kept(job("a", "t"), HOUR)).await.expect("put");
-        let popped = bench.pop_as("t", 1, None, Some("w")).await.remove(0);
-        let hold = popped.reservation;
-        bench.finish(&popped.id, Some(hold)).await.expect("finished");
-        let before = bench.get(&id("a")).await.expect("the job is kept");
-        write_version_5(&bench, hold);
-        assert_eq!(
-            bench.get(&id("a")).await.as_ref(),
-            Some(&before),
-            "a repeated read has changed the history"
-        );
-        let again = |on_conflict| NewJob { on_conflict, ..kept(job("a", "t"), HOUR) };
-        match act {
-            "finish" => {
-                let other = Some(Reservation::from_bits(7));
-                assert_eq!(bench.finish(&id("a"), Some(hold)).await, Ok(()));
-                assert_eq!(bench.finish(&id("a"), other).await, Err(Refusal::Finished));
-                assert_eq!(bench.get(&id("a")).await, Some(before));
-            }
-            "keep" => {
-                let placed = bench.put(again(OnConflict::Keep)).await.expect("kept");
-                assert_eq!((placed.state, placed.due_at), (State::Finished, before.due_at));
-            }
-            "remember" => {
-                bench.advance(SECOND);
-                bench.delete_remembered(&id("a"), MINUTE).await.expect("remembered");
-                let found = bench.get(&id("a")).await.expect("the job is kept");
-                assert_eq!((found.attempt, found.reservation), (1, Some(hold)));
-                assert_eq!(found.history, before.history);
-            }
-            "replace" => {
-                bench.put(again(OnConflict::Replace)).await.expect("replaced");
-                assert_eq!(bench.pop_one("t").await.attempt, 1);
-                bench.delete(&id("a")).await.expect("deleted");
-                assert_eq!(bench.records().await, 0);
-            }
-            "delete" => {
-                bench.delete(&id("a")).await.expect("deleted");
-                assert_eq!(bench.records().await, 0);
-            }
-            _ => {
-                bench.advance(HOUR);
-                bench.promote().await;
-                assert_eq!(bench.records().await, 0);
-            }
-        }
-    }
 }
 
 #[tokio::test]

@@ -1,15 +1,15 @@
 //! The history of a job, which contains its last attempts. Every store keeps it in the same way.
 
+use delay_queue::job::AttemptOutcome;
 use delay_queue::{
     job::{
-        AttemptOutcome::{self, Buried, Expired, Finished, Released},
-        Change, Job, JobId, Millis, NewJob, OnConflict, PastAttempt, Reservation, Schedule, State,
-        Topics, UnixMillis,
+        AttemptOutcome::{Buried, Expired, Finished, Released},
+        Job,
     },
-    store::{Bury, JobRef, Release, verb},
+    store::verb,
 };
 
-use crate::store::bench::{Bench, HOUR, MINUTE, SECOND, START, deletion, id, job, kept, one, with};
+use crate::store::prelude::*;
 
 /// Returns the ended attempts in the history of a job.
 async fn history(bench: &Bench, name: &str) -> Vec<PastAttempt> {
@@ -258,8 +258,7 @@ pub async fn a_long_error_is_cut_between_characters(bench: Bench) {
         let held =
             JobRef { id: id("a"), reservation: Some(popped.reservation), topics: Topics::ALL };
         let bury = vec![Bury { held, error: Some(error.clone()) }];
-        one(bench.store.call_in::<verb::Bury>(bench.bucket(&id("a")), bury).await.expect("bury"))
-            .expect("buried");
+        one(bench.call::<verb::Bury>(bench.bucket(&id("a")), bury).await).expect("buried");
         assert_eq!(history(&bench, "a").await[1].error.as_deref(), Some(&error[..length]));
         bench.delete(&id("a")).await.expect("deleted");
     }

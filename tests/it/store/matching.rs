@@ -1,14 +1,9 @@
 //! Filters of jobs: lists, kicks and purges of the jobs that match.
 
-use delay_queue::{
-    job::{Bucket, Job, JobId, Millis, NewJob, Priority, State, Topics},
-    store::{Bury, JobFilter, JobPosition, JobRange, JobRef, Matched, Period, Release, Selection},
-};
+use delay_queue::job::Job;
 
-use crate::store::{
-    bench::{Bench, HOUR, MINUTE, SECOND, delayed, id, job, kept, verb, with},
-    calls::{FILTERS, filter},
-};
+use crate::store::calls::{FILTERS, filter};
+use crate::store::prelude::*;
 
 fn filter_of(error: Option<&str>, id: Option<&str>) -> JobFilter {
     let text = |text: &str| text.to_owned();
@@ -79,7 +74,7 @@ async fn arrange(bench: &Bench) -> Vec<JobId> {
                 let error = format!("buried: %d+ [a-z]* no shop {number}");
                 let bucket = bench.bucket(&mine.id);
                 let bury = vec![bury(&error)];
-                bench.store.call_in::<verb::Bury>(bucket, bury).await.expect("buried");
+                bench.call::<verb::Bury>(bucket, bury).await;
             }
             "lapsed" => {
                 bench.advance(MINUTE);
@@ -197,7 +192,7 @@ pub async fn a_purge_by_a_filter_takes_what_matches_and_no_more(bench: Bench) {
             }
             let purged = all_steps(&bench, 2, async |bucket, after, limit| {
                 let step = step(state, &filter, after, limit);
-                bench.store.call_in::<verb::PurgeMatching>(bucket, step).await.expect("a purge")
+                bench.call::<verb::PurgeMatching>(bucket, step).await
             })
             .await;
             for job in &before {
@@ -269,7 +264,7 @@ pub async fn a_step_examines_a_bounded_number_of_jobs(bench: Bench) {
     let mine = (0..).map(|n: u32| n.to_string()).filter(|name| bench.bucket(&id(name)) == bucket);
     let jobs: Vec<NewJob> = mine.take(2_300).map(|name| delayed(&name, "t", HOUR)).collect();
     for jobs in jobs.chunks(1_000) {
-        let put = bench.store.call_in::<verb::Put>(bucket, jobs.to_vec()).await.expect("put");
+        let put = bench.call::<verb::Put>(bucket, jobs.to_vec()).await;
         assert!(put.iter().all(Result::is_ok));
     }
     let last = jobs.last().expect("one").id.clone();
@@ -277,8 +272,7 @@ pub async fn a_step_examines_a_bounded_number_of_jobs(bench: Bench) {
     let (mut after, mut steps) = (None, Vec::new());
     loop {
         let step = step(State::Delayed, &filter, after, 9);
-        let Matched { done, next } =
-            bench.store.call_in::<verb::PurgeMatching>(bucket, step).await.expect("a purge");
+        let Matched { done, next } = bench.call::<verb::PurgeMatching>(bucket, step).await;
         steps.push(done);
         after = next;
         if after.is_none() {
@@ -288,4 +282,35 @@ pub async fn a_step_examines_a_bounded_number_of_jobs(bench: Bench) {
     assert!(steps.len() >= 3, "{steps:?}");
     assert_eq!(steps.iter().sum::<u64>(), 1, "{steps:?}");
     assert_eq!(bench.get(&last).await, None);
+}
+
+#[tokio::test]
+async fn redis_counts_a_range_of_due_times_in_one_step() {
+    let bench = Bench::one_bucket_redis().await;
+    let begin = bench.now();
+    let at = |number: u64| Millis::new(number * SECOND.get());
+    let put = |number: u64| {
+        let new = delayed(&format!("job:{number}"), "t", at(number));
+        with(new, |policy| policy.priority = Priority::new((number % 10) as u8).expect("a digit"))
+    };
+    for numbers in (1..1_201).collect::<Vec<_>>().chunks(200) {
+        let jobs = numbers.iter().map(|&number| put(number)).collect();
+        bench.store.call_in::<verb::Put>(Bucket::FIRST, jobs).await.expect("put");
+    }
+    let due = Period { from: Some(begin.after(at(101))), before: Some(begin.after(at(1_001))) };
+    let filter = JobFilter { due, ..JobFilter::default() };
+    for state in [State::Delayed, State::Ready] {
+        let count = async |after, limit| {
+            let step = step(state, &filter, after, limit);
+            bench.store.count_matching(Bucket::FIRST, step).await.expect("counted")
+        };
+        assert_eq!(count(None, usize::MAX).await, Matched { done: 900, next: None });
+        assert_eq!(count(None, 900).await, Matched { done: 900, next: None });
+        let first = count(None, 433).await;
+        assert_eq!(first.done, 433);
+        let rest = count(Some(first.next.expect("more jobs follow")), usize::MAX).await;
+        assert_eq!(rest, Matched { done: 467, next: None }, "{state:?}");
+        bench.advance(HOUR);
+        while !bench.promote().await.iter().all(|one| one.topics.is_empty()) {}
+    }
 }

@@ -18,6 +18,7 @@ mod history;
 mod matching;
 mod model;
 mod moving;
+mod prelude;
 mod promoting;
 mod redis_costs;
 mod redis_only;
@@ -37,7 +38,7 @@ pub mod workload;
 on_each_store! {
     {
         on_file: super::bench::Bench::file().await,
-        on_redis: super::bench::Bench::redis().await,
+        on_redis: super::bench::Bench::shared_redis().await,
         on_cluster: super::bench::Bench::cluster().await,
     }
     {
@@ -167,7 +168,8 @@ on_each_store! {
             a_page_of_schedules_ends_after_a_number_of_bytes,
             schedules_are_listed_by_name_in_pages,
             a_firing_puts_the_job_and_advances_the_schedule,
-            a_firing_counts_if_another_job_has_its_id,
+            a_firing_changes_nothing_if_its_id_is_in_use,
+            a_taken_id_does_not_hold_up_the_other_firings,
             an_outdated_firing_does_not_advance_the_schedule,
             one_of_many_concurrent_firings_of_an_instant_succeeds,
             many_schedules_fire_in_one_call,

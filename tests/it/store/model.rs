@@ -1,20 +1,15 @@
 //! A simple model of a delay queue: a map of jobs, and the effect of each call. Tests compare
 //! stores with it. It shares only the types of calls and answers with them.
 
-use std::{cmp::Reverse, collections::BTreeMap};
+use std::cmp::Reverse;
 
-use bytes::Bytes;
+use delay_queue::job;
 use delay_queue::{
-    job::{
-        self, AttemptOutcome, Backoff, Change, Consumer, Ending, Job, JobId, Millis, NewJob,
-        OnConflict, Outcome, PastAttempt, Policy, PoppedJob, Priority, Refusal, Reservation,
-        Schedule, State, States, Topic, UnixMillis,
-    },
-    store::{
-        Counts, JobFilter, Period, Placed, PutOutcome, Readied, ReadyJobs, Release, Reply,
-        Transitioned,
-    },
+    job::{Consumer, Job},
+    store::Reply,
 };
+
+use crate::store::prelude::*;
 
 #[derive(Debug, Clone)]
 pub struct Model {
@@ -199,13 +194,18 @@ impl Model {
         let how = match (self.jobs.get(&new.id), new.on_conflict) {
             (None, _) => PutOutcome::Created,
             (Some(Living { job, .. }), how)
-                if how == OnConflict::Reject || job.topic != new.topic =>
+                if how == OnConflict::Reject
+                    || job.topic != new.topic
+                        && (how == OnConflict::Replace
+                            || job.policy.dead_from.as_ref() != Some(&new.topic)) =>
             {
                 let living = job::Living { state: job.state, topic: job.topic.clone() };
                 return Err(Refusal::Exists(Some(living)));
             }
             (Some(Living { job, .. }), OnConflict::Keep) => {
-                return Ok(Placed { how: PutOutcome::Kept, state: job.state, due_at: job.due_at });
+                let moved_to = Some(job.topic.clone()).filter(|topic| *topic != new.topic);
+                let (how, state, due_at) = (PutOutcome::Kept, job.state, job.due_at);
+                return Ok(Placed { how, state, due_at, moved_to });
             }
             (Some(living), OnConflict::Replace) if living.job.state == State::Reserved => {
                 return Err(Refusal::Reserved);
@@ -236,7 +236,7 @@ impl Model {
         let mut living = Living { job, reservation: None };
         living.expire_from(due_at);
         self.jobs.insert(new.id, living);
-        Ok(Placed { how, state, due_at })
+        Ok(Placed { how, state, due_at, moved_to: None })
     }
 
     /// Restores a job from another store. The model has no number for its reservation.
@@ -537,8 +537,8 @@ impl Model {
         sum
     }
 
-    pub fn purge(&mut self, topic: &Topic, state: State, limit: usize) -> u64 {
-        let ids: Vec<JobId> = self.in_order(topic, state).into_iter().take(limit).collect();
+    pub fn purge(&mut self, topic: &Topic, state: State) -> u64 {
+        let ids = self.in_order(topic, state);
         ids.iter().for_each(|id| drop(self.jobs.remove(id)));
         ids.len() as u64
     }

@@ -1,20 +1,8 @@
 //! Dead jobs that move to another topic: what they keep, and what callers learn of them.
 
-use bytes::Bytes;
-use delay_queue::{
-    job::{
-        AttemptOutcome, Bucket, Change, Job, JobId, Millis, NewJob, Policy, PoppedJob, Priority,
-        Refusal, Schedule, State, Topic, Topics,
-    },
-    store::{
-        Bury, Counts, JobRef, PopRequest, PromoteCounts, Promoted, ReadyJobs, Release, TopicPage,
-        verb,
-    },
-};
+use delay_queue::{job::Job, store::verb};
 
-use super::bench::{
-    Bench, HOUR, LOST, MINUTE, SECOND, changing, id, job, nonce, one, whole_policy, with,
-};
+use crate::store::prelude::*;
 
 const WAYS: [&str; 7] =
     ["ttr", "release", "late bury", "bury", "by id", "promoted expiry", "popped expiry"];
@@ -82,11 +70,8 @@ async fn die(bench: &Bench, way: &str, name: &JobId) -> Option<PoppedJob> {
         ("popped expiry", _) => {
             bench.advance(HOUR);
             let want = PopRequest { topic: topic("t"), count: 5, ttr: None, consumer: None };
-            let popped = one(bench
-                .store
-                .call_in::<verb::Pop>(bench.bucket(name), (nonce(), vec![want]))
-                .await
-                .expect("popped"));
+            let popped =
+                one(bench.call::<verb::Pop>(bench.bucket(name), (nonce(), vec![want])).await);
             assert!(popped.jobs.is_empty() && popped.left == 0);
             let (target, jobs) = one(popped.moved);
             assert_eq!(target, topic("dead"));
@@ -100,7 +85,7 @@ async fn die(bench: &Bench, way: &str, name: &JobId) -> Option<PoppedJob> {
         (_, Some(job)) => {
             let bury = Bury { held: held(job, way == "by id"), error: Some("it broke".to_owned()) };
             let bucket = bench.bucket(name);
-            moved(one(bench.store.call_in::<verb::Bury>(bucket, vec![bury]).await.expect("buried")))
+            moved(one(bench.call::<verb::Bury>(bucket, vec![bury]).await))
         }
         _ => unreachable!("one of the ways"),
     };

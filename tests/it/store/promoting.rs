@@ -1,18 +1,19 @@
 //! Promotes while more jobs are due than their limit.
 
 use delay_queue::{
-    job::{Bucket, Millis, NewJob},
+    job::{Bucket, Millis, NewJob, State},
     store::PopRequest,
 };
 
 use crate::store::bench::{
-    Bench, MINUTE, SECOND, delayed, id, job, nonce, promote_in, promote_together, verb,
+    Bench, HOUR, MINUTE, SECOND, delayed, id, job, kept, nonce, promote_in, promote_together, verb,
+    with,
 };
 
 /// Creates a store on Redis in which `jobs` TTRs of the topic `mass` have ended in each bucket, and
 /// one job of `other` is due in the last bucket.
 async fn many_expired_ttrs(jobs: usize) -> Bench {
-    let bench = Bench::redis().await;
+    let bench = Bench::shared_redis().await;
     let mut parts: Vec<(Bucket, Vec<NewJob>)> =
         bench.store.buckets().all().map(|bucket| (bucket, Vec::new())).collect();
     let mut number = 0;
@@ -26,15 +27,14 @@ async fn many_expired_ttrs(jobs: usize) -> Bench {
     }
     for (bucket, part) in parts {
         for batch in part.chunks(250) {
-            bench.store.call_in::<verb::Put>(bucket, batch.to_vec()).await.expect("put");
+            bench.call::<verb::Put>(bucket, batch.to_vec()).await;
             let want = PopRequest {
                 topic: "mass".parse().expect("a topic"),
                 count: 250,
                 ttr: None,
                 consumer: None,
             };
-            let popped =
-                bench.store.call_in::<verb::Pop>(bucket, (nonce(), vec![want])).await.expect("pop");
+            let popped = bench.call::<verb::Pop>(bucket, (nonce(), vec![want])).await;
             assert_eq!(popped[0].jobs.len(), batch.len());
         }
     }
@@ -85,7 +85,7 @@ async fn many_due_jobs_do_not_delay_other_topics() {
     let bench = Bench::one_bucket_redis().await;
     for batch in (0..1_000).collect::<Vec<_>>().chunks(250) {
         let jobs = batch.iter().map(|n| delayed(&format!("mass-{n}"), "mass", SECOND)).collect();
-        bench.store.call_in::<verb::Put>(Bucket::FIRST, jobs).await.expect("put");
+        bench.call::<verb::Put>(Bucket::FIRST, jobs).await;
     }
     bench.put(delayed("other", "other", MINUTE)).await.expect("put");
     bench.advance(MINUTE);
@@ -98,4 +98,54 @@ async fn many_due_jobs_do_not_delay_other_topics() {
     // If only one topic has due jobs, it gets the whole budget.
     let promoted = promote_in(&*bench.store, Bucket::FIRST, 500).await.expect("promoted");
     assert_eq!(promoted.total().ready.count, 500);
+}
+
+/// Creates a store on Redis with one job in each of 600 topics, whose deadlines of this kind are
+/// overdue.
+async fn many_topics(kind: &str) -> Bench {
+    let bench = Bench::one_bucket_redis().await;
+    for number in 0..600 {
+        let (name, topic) = (format!("x{number}"), format!("t{number}"));
+        match kind {
+            "delayed" => drop(bench.put(delayed(&name, &topic, SECOND)).await.expect("put")),
+            "finished" => drop(bench.finished(kept(job(&name, &topic), SECOND), None).await),
+            "expiring" => {
+                let expires =
+                    with(job(&name, &topic), |policy| policy.expires_after = Some(SECOND));
+                bench.put(expires).await.expect("put");
+            }
+            "reserved" | "dead" => {
+                let dies = with(job(&name, &topic), |policy| policy.dead_retention = SECOND);
+                bench.put(dies).await.expect("put");
+                let popped = bench.pop_with(&topic, 1, Some(SECOND)).await.remove(0);
+                if kind == "dead" {
+                    bench.bury(&popped.id, Some(popped.reservation)).await.expect("buried");
+                }
+            }
+            _ => unreachable!("no kind of deadline"),
+        }
+    }
+    bench
+}
+
+#[tokio::test]
+async fn a_job_that_falls_due_now_waits_for_no_backlog() {
+    for kind in ["delayed", "expiring", "reserved", "dead", "finished"] {
+        let bench = many_topics(kind).await;
+        bench.put(delayed("late", "other", HOUR)).await.expect("put");
+        bench.put(job("held", "slow")).await.expect("put");
+        bench.pop_with("slow", 1, Some(HOUR)).await;
+        bench.advance(HOUR);
+        promote_in(&*bench.store, Bucket::FIRST, 500).await.expect("promoted");
+        let found = [bench.state(&id("late")).await, bench.state(&id("held")).await];
+        assert_eq!(found, [Some(State::Ready); 2], "behind {kind} jobs of many topics");
+        for _ in 0..600 {
+            let next = promote_in(&*bench.store, Bucket::FIRST, 500).await.expect("promoted").next;
+            if next.is_none_or(|next| !next.has_passed()) {
+                break;
+            }
+        }
+        let overdue = bench.promote().await.iter().map(|one| one.topics.len()).sum::<usize>();
+        assert_eq!(overdue, 0, "{kind} jobs are left");
+    }
 }

@@ -1,28 +1,9 @@
 //! Properties that only the store on Redis has: flushed scripts, damage by other programs, two
 //! servers.
 
-use crate::store::bench::{promote_together, verb};
-use crate::support::patience::patience;
-use std::time::{Duration, Instant};
+use delay_queue::store::{Hint, SharedStore, Subscription};
 
-use delay_queue::{
-    job::{
-        Bucket, Buckets, Change, NewJob, OnConflict, Pause, Refusal, SettingsChanges, State, Topic,
-        TopicSettings,
-    },
-    store::{
-        Applied, Clock, Hint, Options, PopRequest, SharedStore, Store, StoreError, Subscription,
-        Target, redis::RedisStore,
-    },
-};
-
-use crate::{
-    store::bench::{
-        Backend, Bench, HOUR, MINUTE, changing, delayed, id, job, nonce, redis_options, target,
-        with,
-    },
-    support::Redis,
-};
+use crate::store::prelude::*;
 
 pub fn command(bench: &Bench, line: &str) -> String {
     match &bench.backend {
@@ -289,7 +270,7 @@ async fn a_lost_layout_is_not_taken_for_a_new_store() {
     };
     let error = open("dq").await.err().expect("refused").to_string();
     assert!(error.contains("dq:layout") && error.contains("lost"), "{error}");
-    command(&bench, "SET dq:layout \"schema=5 hash=xxh3-64 buckets=16\"");
+    command(&bench, "SET dq:layout \"schema=6 hash=xxh3-64 buckets=16\"");
     open("dq").await.expect("the layout has returned");
     open("d").await.expect("a store with another prefix opens");
 }

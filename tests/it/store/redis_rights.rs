@@ -4,22 +4,9 @@
 
 use std::fmt::Debug;
 
-use delay_queue::{
-    job::{Change, Job, JobId, Millis, NewJob, OnConflict, Policy, PoppedJob, Schedule, Topics},
-    store::{Applied, Bury, JobRef, PopRequest, Release, StoreError, StoreResult, Touch},
-};
+use delay_queue::job::Job;
 
-use crate::{
-    store::{
-        bench::{
-            Backend, Bench, HOUR, MINUTE, SECOND, delayed, deletion, finishing, id, job, kept,
-            nonce, target, verb, with,
-        },
-        damage::INVARIANTS,
-        workload::long,
-    },
-    support::resp::{Connection, Reply},
-};
+use crate::store::prelude::*;
 
 /// Reading commands that scripts use.
 const READS: [&str; 8] =
@@ -68,7 +55,7 @@ impl WatchedRedis {
     /// may be too early.
     fn contents(&mut self) -> Vec<String> {
         let script = "local all = {} for _, key in ipairs(redis.call('KEYS', '*')) do \
-                      if not string.find(key, ':bucket$') then \
+                      if not string.find(key, ':bucket$') and not string.find(key, ':ends$') then \
                       all[#all + 1] = key .. ' ' .. redis.sha1hex(redis.call('DUMP', key)) end end \
                       table.sort(all) return all";
         self.ask(&["EVAL", script, "0"]).texts()

@@ -7,35 +7,17 @@
 //! use only keys that it has read before, so that no key of another type can end the script between
 //! two writes.
 
-use std::{collections::BTreeSet, fs, panic::AssertUnwindSafe, path::Path};
+use std::panic::AssertUnwindSafe;
 
+use delay_queue::store::Location as _;
 use delay_queue::{
-    job::{
-        Job, Millis, NewJob, OnConflict, Priority, Reservation, Schedule, ScheduleName, State,
-        Topics,
-    },
-    schedules::deadline_of,
-    store::{
-        Delete, Fired, Firing, JobFilter, JobRange, JobRef, Location as _, NewSchedule, Options,
-        ScheduleChange, ScheduleChanged, Selection, Steps, StoredSchedule, Target, TokenChange,
-        TopicPage,
-    },
+    job::{Job, ScheduleName},
+    store::{Fired, Firing, NewSchedule, ScheduleChange, ScheduleChanged, StoredSchedule},
 };
 use futures::FutureExt as _;
 
-use crate::{
-    store::{
-        bench::{
-            Backend, Bench, SECOND, changing, finishing, id, job, kept, peek_in, redis_options,
-            verb, with,
-        },
-        calls::{Call, ReservationChoice, STEP, released},
-        damage::INVARIANTS,
-        equivalence::StoreUnderTest,
-        workload::{Found, Step, World, long, pass, pop, put, run_step, settle},
-    },
-    support::resp::{Connection, Reply},
-};
+use crate::store::prelude::*;
+use crate::store::workload::{pass, pop, put};
 
 /// A call that the test makes twice and cuts off.
 #[derive(Debug, Clone)]
@@ -362,7 +344,7 @@ fn unchecked_keys(commands: &[Command]) -> Vec<String> {
         let verb = words[0].to_uppercase();
         let Some(key) = words.get(1).filter(|key| key.contains("}:")) else { continue };
         let kind = key.split("}:").nth(1).unwrap_or_default();
-        let matters = kind == "bucket" || kind == "bodies" || kind.contains(':');
+        let matters = matches!(kind, "bucket" | "ends" | "bodies") || kind.contains(':');
         if has_written && matters && verb != "EXISTS" && !seen.contains(key) {
             unchecked.push(format!("{verb} {kind}"));
         }
@@ -534,7 +516,7 @@ async fn check_without_each_right(
     // scripts/shared/prelude.lua and scripts/set_topic.lua.
     let matters = |line: &String| {
         let key = line.split(' ').next().expect("a key");
-        ![":bucket", ":version", ":changes"].iter().any(|end| key.ends_with(end))
+        ![":bucket", ":ends", ":version", ":changes"].iter().any(|end| key.ends_with(end))
     };
     let untouched = redis.contents();
     for verb in used {

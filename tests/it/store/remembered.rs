@@ -1,15 +1,7 @@
 //! Ids that stay taken after their jobs have ended: puts with the id of a finished job, and
 //! remembered deletes.
 
-use delay_queue::{
-    job::{Ending, Living, Millis, NewJob, OnConflict, Outcome, Policy, Refusal, Schedule, State},
-    store::{Counts, Delete, Placed, PutOutcome},
-};
-
-use crate::store::{
-    bench::{Bench, HOUR, MINUTE, SECOND, deletion, id, job, kept, states, whole_policy, with},
-    finished::{counts, text, topic},
-};
+use crate::store::prelude::*;
 
 /// Returns the refusal of a put with the id of a finished job of topic `t`.
 fn exists<T>() -> Result<T, Refusal> {
@@ -35,12 +27,13 @@ pub async fn a_finished_id_is_refused_kept_or_replaced(bench: Bench) {
             "a put to another topic was not refused"
         );
     }
-    let expected = Placed { how: PutOutcome::Kept, state: State::Finished, due_at };
+    let expected = Placed { how: PutOutcome::Kept, state: State::Finished, due_at, moved_to: None };
     assert_eq!(bench.put(again(OnConflict::Keep, "t")).await, Ok(expected));
     assert_eq!(bench.get(&id("a")).await, before);
 
     let due_at = bench.now().after(MINUTE);
-    let expected = Placed { how: PutOutcome::Created, state: State::Delayed, due_at };
+    let expected =
+        Placed { how: PutOutcome::Created, state: State::Delayed, due_at, moved_to: None };
     assert_eq!(bench.put(again(OnConflict::Replace, "t")).await, Ok(expected));
     let after = bench.get(&id("a")).await.expect("the job exists");
     assert_eq!((after.attempt, after.reservation, after.ending), (0, None, None));

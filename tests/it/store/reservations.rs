@@ -1,15 +1,6 @@
 //! Which reservations allow a consumer to act on a job.
 
-use std::collections::BTreeMap;
-
-use delay_queue::{
-    job::{Change, Millis, NewJob, Refusal, Reservation, Schedule, State},
-    store::PopRequest,
-};
-
-use crate::store::bench::{
-    Bench, HOUR, LOST, MINUTE, SECOND, changing, delayed, id, job, nonce, verb, with,
-};
+use crate::store::prelude::*;
 
 pub async fn actions_by_id_alone_need_a_popped_job(bench: Bench) {
     bench.put(job("a", "t")).await.expect("put");
@@ -167,7 +158,7 @@ pub async fn every_reserved_job_is_listed_with_its_holder_in_steps(bench: Bench)
     for (bucket, jobs) in buckets.all().zip(jobs) {
         let count = jobs.len();
         for batch in jobs.chunks(1_000) {
-            bench.store.call_in::<verb::Put>(bucket, batch.to_vec()).await.expect("put");
+            bench.call::<verb::Put>(bucket, batch.to_vec()).await;
         }
         let mut reserved = BTreeMap::new();
         while reserved.len() < count - 1 {
@@ -178,8 +169,7 @@ pub async fn every_reserved_job_is_listed_with_its_holder_in_steps(bench: Bench)
                 ttr: None,
                 consumer: None,
             };
-            let popped =
-                bench.store.call_in::<verb::Pop>(bucket, (nonce(), vec![want])).await.expect("pop");
+            let popped = bench.call::<verb::Pop>(bucket, (nonce(), vec![want])).await;
             reserved.extend(
                 popped
                     .into_iter()

@@ -1,21 +1,9 @@
 //! Jobs from another store. They keep all fields, and behave as they would have in that store.
 
-use std::sync::LazyLock;
+use delay_queue::{job::Job, store::verb};
+use proptest::prelude::*;
 
-use bytes::Bytes;
-use delay_queue::{
-    job::{
-        Ending, Job, Millis, NewJob, Outcome, Policy, Refusal, Reservation, Schedule, State,
-        UnixMillis,
-    },
-    store::{Counts, JobRange, TopicPage, verb},
-};
-use proptest::{prelude::*, test_runner::Config};
-use tokio::runtime::Runtime;
-
-use crate::store::bench::{
-    Bench, HOUR, LOST, MINUTE, RETENTION, SECOND, delayed, id, job, kept, one, whole_policy, with,
-};
+use crate::store::prelude::*;
 
 const RESERVATION: &str = "0123456789abcdef";
 
@@ -160,7 +148,7 @@ pub async fn a_restored_job_equals_the_job_of_the_other_store(bench: Bench) {
     put_jobs_with_all_pasts(&bench).await;
     let states: Vec<State> = all(&bench).await.iter().map(|job| job.state).collect();
     assert!(State::ALL.iter().all(|state| states.contains(state)), "{states:?}");
-    for there in [Bench::file().await, Bench::redis().await] {
+    for there in [Bench::file().await, Bench::shared_redis().await] {
         there.advance(bench.now().since(there.now()));
         move_all(&bench, &there).await;
         assert_eq!(all(&there).await, all(&bench).await);
@@ -243,8 +231,7 @@ pub async fn an_existing_id_is_not_restored_and_the_others_are(bench: Bench) {
     bench.put(job(&names[1], "t")).await.expect("put");
     let living = bench.get(&id(&names[1])).await;
     let batch = [0, 1, 2, 0].map(|n| stored(&bench, &names[n], "t", State::Delayed));
-    let replies =
-        bench.store.call_in::<verb::Restore>(bucket, batch.to_vec()).await.expect("restored");
+    let replies = bench.call::<verb::Restore>(bucket, batch.to_vec()).await;
     assert_eq!(replies, [Ok(()), Err(Refusal::Exists(None)), Ok(()), Err(Refusal::Exists(None))]);
     assert_eq!(bench.get(&id(&names[1])).await, living);
     assert_eq!(all(&bench).await.len(), 3);
@@ -271,7 +258,7 @@ async fn jobs_of_one_due_time_keep_their_order_in_a_file() {
             JobRange { limit: 9, ..JobRange::default() },
         )
         .await;
-    to.store.call_in::<verb::Restore>(bucket, page.expect("a page").jobs).await.expect("restored");
+    to.call::<verb::Restore>(bucket, page.expect("a page").jobs).await;
     let to = to.reopen().await;
     let popped: Vec<String> = to.pop("t", 4).await.iter().map(|job| job.id.to_string()).collect();
     assert_eq!(popped, names);

@@ -1,17 +1,8 @@
 //! Every event in every state, compared with the state table.
 
-use delay_queue::{
-    job::{
-        After, Change, Due, Event, JobId, Millis, OnConflict, Refusal, Reservation, Schedule,
-        State, next,
-    },
-    store::Delete,
-};
+use delay_queue::job::{After, Due, Event, next};
 
-use crate::store::{
-    bench::{Bench, HOUR, MINUTE, RETENTION, SECOND, deletion, id, job, states},
-    restore::stored,
-};
+use crate::store::prelude::*;
 
 const TOPIC: &str = "t";
 

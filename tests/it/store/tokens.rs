@@ -1,10 +1,6 @@
-use delay_queue::{
-    job::{Topics, UnixMillis},
-    store::{StoredToken, Target, TokenChange, TokenChanged},
-};
 use futures::FutureExt as _;
 
-use crate::store::bench::{Bench, id, job};
+use crate::store::prelude::*;
 
 async fn change(bench: &Bench, change: TokenChange) -> TokenChanged {
     bench.store.change_token(change).await.expect("changed or not")

@@ -1,19 +1,11 @@
 //! Reads of topics, and calls on many jobs of a topic.
 
 use delay_queue::{
-    job::{
-        JobId, Millis, NewJob, Pause, PolicyFields, Schedule, Setting, SettingKind,
-        SettingsChanges, State, Topic, TopicSettings,
-    },
-    store::{
-        Counts, JobFilter, JobPage, JobPosition, JobRange, KickDead, Period, Purge,
-        SettingCondition, Steps, TopicPage,
-    },
+    job::{Setting, SettingKind},
+    store::{JobPage, SettingCondition},
 };
 
-use crate::store::bench::{
-    Bench, HOUR, MINUTE, SECOND, START, delayed, id, job, kept, peek_in, verb, with,
-};
+use crate::store::prelude::*;
 
 fn topic(name: &str) -> Topic {
     name.parse().expect("a topic")
@@ -275,13 +267,11 @@ pub async fn a_purge_removes_one_state_in_bounded_steps(bench: Bench) {
     let mut steps = Vec::new();
     loop {
         let purged = bench
-            .store
-            .call_in::<verb::Purge>(
+            .call::<verb::Purge>(
                 bucket,
                 Purge { topic: topic("t"), state: State::Delayed, limit: 10 },
             )
-            .await
-            .expect("purge");
+            .await;
         steps.push(purged);
         if purged == 0 {
             break;
@@ -307,11 +297,8 @@ pub async fn kicking_dead_jobs_starts_with_the_oldest(bench: Bench) {
         bench.bury(&popped.id, Some(popped.reservation)).await.expect("bury");
         dead.push(popped.id);
     }
-    let kicked = bench
-        .store
-        .call_in::<verb::KickDead>(bucket, KickDead { topic: topic("t"), limit: 3 })
-        .await
-        .expect("kick");
+    let kicked =
+        bench.call::<verb::KickDead>(bucket, KickDead { topic: topic("t"), limit: 3 }).await;
     assert_eq!(kicked.count, 3);
     for (number, name) in dead.iter().enumerate() {
         let state = if number < 3 { State::Ready } else { State::Dead };
@@ -319,21 +306,11 @@ pub async fn kicking_dead_jobs_starts_with_the_oldest(bench: Bench) {
     }
     assert!(bench.pop("t", 5).await.iter().all(|job| job.attempt == 1));
     assert_eq!(
-        bench
-            .store
-            .call_in::<verb::KickDead>(bucket, KickDead { topic: topic("t"), limit: 9 })
-            .await
-            .expect("kick")
-            .count,
+        bench.call::<verb::KickDead>(bucket, KickDead { topic: topic("t"), limit: 9 }).await.count,
         2
     );
     assert_eq!(
-        bench
-            .store
-            .call_in::<verb::KickDead>(bucket, KickDead { topic: topic("t"), limit: 9 })
-            .await
-            .expect("kick")
-            .count,
+        bench.call::<verb::KickDead>(bucket, KickDead { topic: topic("t"), limit: 9 }).await.count,
         0
     );
 }

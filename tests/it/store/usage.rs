@@ -1,11 +1,8 @@
 //! Sizes of topics and of the whole store.
 
-use delay_queue::{
-    job::{Change, NewJob, OnConflict, State, Topic},
-    store::{JobRange, Purge, verb},
-};
+use delay_queue::store::verb;
 
-use crate::store::bench::{Bench, HOUR, delayed, id, job};
+use crate::store::prelude::*;
 
 fn topic(name: &str) -> Topic {
     name.parse().expect("a topic")
@@ -70,13 +67,8 @@ pub async fn usage_of_a_topic_is_the_sum_of_its_bodies(bench: Bench) {
     bench.delete(&id("c")).await.expect("deleted");
     for bucket in bench.store.buckets().all() {
         bench
-            .store
-            .call_in::<verb::Purge>(
-                bucket,
-                Purge { topic: topic("t"), state: State::Ready, limit: 9 },
-            )
-            .await
-            .expect("purged");
+            .call::<verb::Purge>(bucket, Purge { topic: topic("t"), state: State::Ready, limit: 9 })
+            .await;
     }
     assert_eq!(topic_usage(&bench).await, (0, 0));
 

@@ -15,7 +15,7 @@ use crate::support::patience::patience;
 pub async fn until_pops_wait(base: &str, count: impl RangeBounds<usize> + Debug) {
     let end = Instant::now() + patience();
     loop {
-        let answer = reqwest::get(format!("{base}/metrics")).await.expect("an answer");
+        let answer = crate::support::http::get(format!("{base}/metrics")).await.expect("an answer");
         let pops = waiting_pops(&answer.text().await.expect("text"));
         if count.contains(&pops) {
             return;

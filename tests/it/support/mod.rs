@@ -10,6 +10,7 @@ mod each_store;
 pub mod endpoint;
 pub mod events;
 pub mod file_log;
+pub mod http;
 pub mod process;
 pub mod proxy;
 mod redis;
@@ -20,8 +21,9 @@ pub mod scan_file;
 pub mod sentinel;
 #[path = "../../../benches/peers/serve.rs"]
 pub mod serve;
-pub mod shared_cluster;
+pub mod shared;
 pub mod shifted_clock;
 pub mod signal;
+pub mod stopwatch;
 
 pub use self::redis::{Redis, free_port, redis_server};

@@ -57,7 +57,7 @@ impl Process {
         command.args(["--listen", address.as_str()]);
         let child = command.spawn().expect("the program runs");
         let base = format!("http://{address}");
-        let mut process = Self { child: Some(child), base, client: reqwest::Client::new() };
+        let mut process = Self { child: Some(child), base, client: crate::support::http::client() };
         let end = Instant::now() + patience();
         while process.try_get("/readyz").await.is_none_or(|status| status != 200) {
             let ended = process.child.as_mut().expect("the server was started").try_wait();

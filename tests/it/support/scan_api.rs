@@ -99,7 +99,7 @@ pub async fn scan_agreed(base: &str, topics: &[&str], read: impl Fn() -> Scan) -
 }
 
 async fn get(url: &str) -> Value {
-    let answer = reqwest::get(url).await.expect("an answer");
+    let answer = crate::support::http::get(url).await.expect("an answer");
     assert_eq!(answer.status(), 200, "{url}");
     answer.json().await.expect("JSON")
 }

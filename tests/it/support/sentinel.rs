@@ -1,10 +1,15 @@
 //! A Redis master and its replica, watched by three real Sentinels.
 
-use std::{collections::BTreeSet, fs, process::Child};
+use std::{collections::BTreeSet, fs, process::Child, thread::sleep, time::Instant};
 
 use tempfile::TempDir;
 
-use crate::support::{Redis, free_port, redis_server, resp::ask};
+use crate::support::{
+    Redis, free_port,
+    patience::{PAUSE, patience},
+    redis_server,
+    resp::ask,
+};
 
 const NAME: &str = "main";
 
@@ -66,14 +71,24 @@ impl Sentinel {
     /// Waits until all Sentinels name the same master other than `old`, and this process is a
     /// master. Returns its port.
     pub fn wait_for_failover(&self, old: u16) -> u16 {
-        let new = |all: &Self| all.master().filter(|&port| port != old);
-        self.wait("the Sentinels have not promoted the replica", |all| {
-            new(all).is_some_and(|port| {
-                let role = ask(port, &["ROLE"]).map(|role| role.texts());
-                role.is_some_and(|role| role.first().is_some_and(|role| role == "master"))
-            })
-        });
-        new(self).expect("the last check found a new master")
+        self.failover(old).expect("the Sentinels have not promoted the replica")
+    }
+
+    /// Like `wait_for_failover`. `None` if the Sentinels of a busy machine do not promote the
+    /// replica.
+    pub fn failover(&self, old: u16) -> Option<u16> {
+        let is_master = |port: &u16| {
+            let role = ask(*port, &["ROLE"]).map(|role| role.texts());
+            role.is_some_and(|role| role.first().is_some_and(|role| role == "master"))
+        };
+        let end = Instant::now() + patience();
+        loop {
+            let new = self.master().filter(|&port| port != old).filter(is_master);
+            if new.is_some() || Instant::now() > end {
+                return new;
+            }
+            sleep(PAUSE); // no event reports the new master
+        }
     }
 
     /// Restarts the killed process, and waits until there are a master and a replica. The old

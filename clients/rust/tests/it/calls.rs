@@ -1,8 +1,6 @@
 //! Calls of producers: repetitions and errors.
 
-use std::time::Duration;
-
-use delay_queue_client::{Applied, Error, Queue, State};
+use delay_queue_client::{Applied, Error, Queue};
 use serde_json::{Value, json};
 
 use crate::stub::{Answer, Stub};
@@ -15,24 +13,6 @@ fn put_answer(id: &Value) -> String {
 fn problem(status: u16, code: &str, applied: &str) -> Answer {
     let body = json!({"status": status, "code": code, "detail": "x", "applied": applied});
     Answer::Send(status, body.to_string())
-}
-
-#[tokio::test]
-async fn a_put_is_repeated_with_the_same_id_after_a_lost_answer() {
-    let stub = Stub::start(|number, request| match number {
-        0 => problem(503, "overloaded", "no"),
-        1 => Answer::Close,
-        _ => Answer::Send(200, put_answer(&request.body["id"])),
-    })
-    .await;
-    let job = stub.queue().put("t", &json!({"a": 1})).await.unwrap();
-    let bodies: Vec<Value> = stub.requests().into_iter().map(|request| request.body).collect();
-    assert_eq!(bodies.len(), 3);
-    assert!(bodies.iter().all(|body| body["id"] == job.id && body["body"] == json!({"a": 1})));
-    assert_eq!(job.id.len(), 26);
-    // Nothing was applied before the first repetition, but perhaps before the second one.
-    assert_eq!(bodies[1]["on_conflict"], Value::Null);
-    assert_eq!(bodies[2]["on_conflict"], "keep");
 }
 
 #[tokio::test]
@@ -80,37 +60,6 @@ async fn a_refusal_is_not_repeated() {
         assert_eq!(error.applied(), Applied::No);
         assert_eq!(stub.requests().len(), 1);
     }
-}
-
-#[tokio::test]
-async fn a_cancellation_whose_answer_was_lost_counts() {
-    let stub = Stub::start(|number, _| match number {
-        0 => Answer::Close,
-        _ => problem(404, "job_not_found", "no"),
-    })
-    .await;
-    assert_eq!(stub.queue().cancel("a").await.unwrap(), Some(State::Unknown));
-    assert_eq!(stub.queue().cancel("a").await.unwrap(), None);
-}
-
-#[tokio::test]
-async fn another_server_is_a_protocol_error_with_the_url() {
-    for status in [200, 302, 404] {
-        let stub = Stub::start(move |_, _| Answer::Send(status, "<html>".to_owned())).await;
-        let error = stub.queue().get("a").await.unwrap_err();
-        assert!(matches!(error, Error::Protocol { .. }), "{error:?}");
-        assert!(error.to_string().contains(&stub.url), "{error}");
-    }
-}
-
-#[tokio::test]
-async fn without_a_server_a_call_fails_after_the_time_for_retries() {
-    let unused = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let url = format!("http://{}", unused.local_addr().unwrap());
-    drop(unused);
-    let queue = Queue::new(&url).unwrap().retry_for(Duration::from_millis(1));
-    let error = queue.put("t", &()).await.unwrap_err();
-    assert!(matches!(error, Error::Unavailable { applied: Applied::No, .. }), "{error:?}");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-import { type Handler, type Job, type JobInfo, Queue, Worker } from "../../src/index.js";
+import { type Handler, type JobInfo, Queue, Worker } from "../../src/index.js";
 import { event, Lines } from "./lines.js";
 import { Stub } from "./stub.js";
 
@@ -38,11 +38,5 @@ export class Bench {
     worker.stop();
     await running;
     return this.queue.get("a");
-  }
-
-  /** Reserves a job as another consumer. */
-  pop(): Promise<Job[]> {
-    const { signal } = new AbortController();
-    return this.stub.fake.pop({ topics: ["orders"], count: 1, wait: 0, consumer: "another", signal });
   }
 }

@@ -12,9 +12,9 @@ export interface Seen {
   token: string | undefined;
 }
 
-/** What goes wrong with a request: its answer is lost, it never arrives, it hangs, or it has this answer. */
+/** What goes wrong with a request: its answer is lost, it hangs, or it has this answer. */
 export type Fault =
-  "lose" | "cut" | "hang" | { status: number; json?: object; text?: string; headers?: Record<string, string> };
+  "lose" | "hang" | { status: number; json?: object; text?: string; headers?: Record<string, string> };
 
 /** A server of the API in this process, on a fake queue, whose requests tests see and disturb. */
 export class Stub {
@@ -65,7 +65,6 @@ export class Stub {
     const method = request.method ?? "";
     this.seen.push({ method, path, query: url.searchParams, body, token: request.headers.authorization });
     const fault = this.#fault(path);
-    if (fault === "cut") return void request.socket.destroy();
     if (fault === "hang") return;
     if (typeof fault === "object") {
       const type = fault.text === undefined ? "application/problem+json" : "text/html";

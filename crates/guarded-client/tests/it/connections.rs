@@ -1,4 +1,4 @@
-//! Connections that fail, break or are kept.
+//! Connections that fail or break.
 
 use std::{sync::Arc, time::Duration};
 
@@ -122,63 +122,7 @@ async fn extreme_limits_do_no_harm() {
     });
     assert_eq!(body(post_within(&client_with(Duration::MAX), &url, longest).await), "ok");
     let without_body = Limits { answer_bytes: 0, ..longest };
-    assert_eq!(post_within(&client(), &url, without_body).await.expect("an answer").body, None);
+    let answer = post_within(&client(), &url, without_body).await.expect("an answer");
+    assert!(answer.body.is_empty() && !answer.is_whole);
     endpoint.abort();
-}
-
-#[tokio::test]
-async fn connections_are_kept_for_later_requests() {
-    let (listener, address) = listen().await;
-    let endpoint = tokio::spawn(async move {
-        let mut tcp = accept(&listener).await;
-        for _ in 0..3 {
-            read_request(&mut tcp).await;
-            tcp.write_all(OK).await.expect("written");
-        }
-        listener
-    });
-    let client = client();
-    for _ in 0..3 {
-        assert_eq!(body(post(&client, &format!("http://{address}/")).await), "ok");
-    }
-    assert!(is_untouched(&endpoint.await.expect("a listener")).await);
-}
-
-#[tokio::test]
-async fn a_request_on_a_closed_kept_connection_goes_to_a_new_one() {
-    let (listener, address) = listen().await;
-    let (client, url) = (client(), format!("http://{address}/"));
-    for _ in 0..20 {
-        // Asserts inside, since a failed request would leave the endpoint waiting.
-        let request = async { assert_eq!(body(post(&client, &url).await), "ok") };
-        let ((), tcp) = tokio::join!(request, async {
-            let mut tcp = accept(&listener).await;
-            read_request(&mut tcp).await;
-            tcp.write_all(OK).await.expect("written");
-            tcp
-        });
-        drop(tcp);
-        // A round trip over other sockets lets the runtime see the end of the kept connection.
-        let (other, other_address) = listen().await;
-        let (_, connected) = tokio::join!(accept(&other), TcpStream::connect(other_address));
-        connected.expect("connected");
-    }
-}
-
-#[tokio::test]
-async fn a_request_that_a_kept_connection_swallowed_is_not_repeated() {
-    let (listener, address) = listen().await;
-    let endpoint = tokio::spawn(async move {
-        let mut tcp = accept(&listener).await;
-        read_request(&mut tcp).await;
-        tcp.write_all(OK).await.expect("written");
-        read_request(&mut tcp).await;
-        drop(tcp);
-        listener
-    });
-    let (client, url) = (client(), format!("http://{address}/"));
-    assert_eq!(body(post(&client, &url).await), "ok");
-    let failure = post(&client, &url).await;
-    assert!(matches!(failure, Err(Failure::Lost(_))), "{failure:?}");
-    assert!(is_untouched(&endpoint.await.expect("a listener")).await);
 }

@@ -2,6 +2,8 @@
 
 mod answers;
 mod connections;
+mod kept;
+mod lookups;
 mod names;
 mod proxy;
 mod support;

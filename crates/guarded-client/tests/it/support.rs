@@ -92,7 +92,9 @@ pub async fn post_within(client: &Client, url: &str, limits: Limits) -> Result<A
 }
 
 pub fn body(answer: Result<Answer, Failure>) -> Bytes {
-    answer.expect("an answer").body.expect("a body")
+    let answer = answer.expect("an answer");
+    assert!(answer.is_whole, "{answer:?}");
+    answer.body
 }
 
 /// Reads a request with a body of three bytes, as [`post`] sends it.

@@ -1,23 +1,17 @@
-//! TLS and HTTP/2.
+//! TLS, and versions of HTTP.
 
-use std::{convert::Infallible, net::SocketAddr, sync::Arc, time::Duration};
+use std::{net::SocketAddr, sync::Arc};
 
-use bytes::Bytes;
 use guarded_client::{Client, ClientError, Failure, Options};
-use http::{HeaderValue, Request, Response, Version};
-use http_body_util::Full;
-use hyper::{body::Incoming, service::service_fn};
-use hyper_util::rt::{TokioExecutor, TokioIo};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use rustls::{ServerConfig, crypto::ring, pki_types::PrivateKeyDer};
 use tokio::{
     io::AsyncWriteExt,
     net::{TcpListener, TcpStream},
-    task::JoinHandle,
 };
 use tokio_rustls::{TlsAcceptor, server::TlsStream};
 
-use crate::support::{Names, body, listen, loopback, post, post_within, read_request, short};
+use crate::support::{Names, body, listen, loopback, post, read_request};
 
 /// Certificate authority, and a server's certificate for `a.test` and `127.0.0.1`.
 struct Authority {
@@ -70,24 +64,6 @@ impl Authority {
         let name = tls.get_ref().1.server_name().map(ToOwned::to_owned);
         Ok((tls, name))
     }
-}
-
-/// Answers the requests of one connection with HTTP/2.
-fn serve_h2(
-    authority: Authority,
-    listener: TcpListener,
-    answer: impl Fn(&Request<Incoming>) -> Response<Full<Bytes>> + Clone + Send + 'static,
-) -> JoinHandle<()> {
-    tokio::spawn(async move {
-        let (tls, _) = authority.accept(listener).await.expect("a handshake");
-        let service = service_fn(move |request: Request<Incoming>| {
-            let answer = answer(&request);
-            async move { Ok::<_, Infallible>(answer) }
-        });
-        let http = hyper::server::conn::http2::Builder::new(TokioExecutor::new());
-        // The client may break it off.
-        let _ = http.serve_connection(TokioIo::new(tls), service).await;
-    })
 }
 
 #[tokio::test]
@@ -145,53 +121,31 @@ async fn unreadable_authorities_are_an_error() {
 }
 
 #[tokio::test]
-async fn http2_is_used_where_the_server_agrees() {
+async fn servers_with_both_versions_get_http1() {
     let (listener, address) = listen().await;
     let authority = Authority::new(&["h2", "http/1.1"]);
     let client = authority.client(address, 1);
-    serve_h2(authority, listener, |request| {
-        assert_eq!((request.version(), request.uri().host()), (Version::HTTP_2, Some("a.test")));
-        assert!(!request.headers().contains_key("accept-encoding"));
-        Response::new(Full::from(request.uri().path().to_owned()))
+    let endpoint = tokio::spawn(async move {
+        let (mut tls, _) = authority.accept(listener).await.expect("a handshake");
+        let request = read_request(&mut tls).await;
+        tls.write_all(b"HTTP/1.1 200 Ok\r\nContent-Length: 2\r\n\r\nok").await.expect("written");
+        request
     });
-    // One lookup: both share a connection.
-    assert_eq!(body(post(&client, "https://a.test/b").await), "/b");
-    assert_eq!(body(post(&client, "https://a.test/c").await), "/c");
+    assert_eq!(body(post(&client, "https://a.test/b?c=d").await), "ok");
+    let request = endpoint.await.expect("a request");
+    assert!(request.starts_with("POST /b?c=d HTTP/1.1\r\n"), "{request}");
 }
 
 #[tokio::test]
-async fn http2_answers_are_bounded() {
-    let (listener, address) = listen().await;
-    let authority = Authority::new(&["h2"]);
-    let client = authority.client(address, 2);
-    serve_h2(authority, listener, |request| {
-        let is_body = request.uri().path() == "/body";
-        let mut response = Response::new(Full::from(vec![b'a'; if is_body { 1 << 20 } else { 0 }]));
-        if !is_body {
-            for _ in 0..100 {
-                response
-                    .headers_mut()
-                    .append("a", HeaderValue::from_str(&"a".repeat(10_000)).expect("a value"));
-            }
-        }
-        response
-    });
-    let answer = post(&client, "https://a.test/body").await.expect("an answer");
-    assert_eq!((answer.status.as_u16(), answer.body), (200, None));
-    let failure = post(&client, "https://a.test/headers").await;
-    assert!(matches!(failure, Err(Failure::Lost(_))), "{failure:?}");
-}
-
-#[tokio::test]
-async fn a_silent_http2_server_times_out() {
+async fn a_server_with_http2_alone_gets_nothing() {
     let (listener, address) = listen().await;
     let authority = Authority::new(&["h2"]);
     let client = authority.client(address, 1);
-    let endpoint = tokio::spawn(async move {
-        let (_tls, _) = authority.accept(listener).await.expect("a handshake");
-        tokio::time::sleep(Duration::from_secs(60)).await;
-    });
-    let failure = post_within(&client, "https://a.test/", short()).await;
-    assert!(matches!(failure, Err(Failure::TimedOut(_))), "{failure:?}");
-    endpoint.abort();
+    let endpoint = tokio::spawn(authority.accept(listener));
+    let failure = post(&client, "https://a.test/").await;
+    assert!(
+        matches!(failure, Err(Failure::NotSent(ref text)) if text.contains("TLS with")),
+        "{failure:?}"
+    );
+    assert!(endpoint.await.expect("an endpoint").is_err());
 }

@@ -22,7 +22,6 @@ fn repetitions_name_their_unit() {
     check("*/10 * * * * *", "every 10 seconds");
     check("*/5 * * * *", "every 5 minutes");
     check("*/7 * * * *", "every 7th minute");
-    check("*/90 * * * *", "at minute 0, every hour");
     check("0 * * * *", "every hour");
     check("0 */2 * * *", "every 2 hours");
     check("15,45 * * * *", "at minutes 15 and 45, every hour");
@@ -37,9 +36,12 @@ fn repetitions_name_their_unit() {
 #[test]
 fn days_and_months_have_their_names() {
     check("0 9 * * 1-5", "at 09:00, on Monday to Friday");
+    check("0 9 * * 0-7", "at 09:00");
+    check("* * */2 * *", "every minute, on every 2nd day of the month from the 1st");
+    check("0 0 */2 * MON", "at 00:00, on every 2nd day of the month from the 1st if it is Monday");
     check("0 9 * * SAT,7", "at 09:00, on Saturday and Sunday");
     check("0 0 1,15 * *", "at 00:00, on days 1 and 15 of the month");
-    check("0 0 */10 * *", "at 00:00, on every 10th day of the month");
+    check("0 0 */10 * *", "at 00:00, on every 10th day of the month from the 1st");
     check("0 0 1 1,JUL *", "at 00:00, on day 1 of the month, in January and July");
     check("0 0 1 */3 *", "at 00:00, on day 1 of the month, in every 3rd month");
     check("0 0 L * *", "at 00:00, on the last day of the month");

@@ -98,7 +98,11 @@ fn a_line_that_never_runs_is_refused() {
 fn a_wrong_field_of_a_line_is_named() {
     for (line, words) in [
         ("60 * * * *", ["\"60\"", "minutes", "0 to 59"]),
-        ("0/15 * * * *", ["\"0/15\"", "minutes", "*/5"]),
+        ("0/15 * * * *", ["\"0/15\"", "minutes", "write 0-59/15"]),
+        ("*/90 * * * *", ["\"*/90\"", "minutes", "use `every`"]),
+        ("0 0 ?/2 * *", ["\"?/2\"", "day of the month", "*/5"]),
+        ("@every 5m", ["@every", "{\"every\": \"5m\"}", "instead of `cron`"]),
+        ("TZ=Asia/Tokyo 0 9 * * *", ["CRON_TZ=Asia/Tokyo", "instead of", "TZ=Asia/Tokyo"]),
         ("1,,2 * * * *", ["\"1,,2\"", "minutes", "0 to 59"]),
         ("61 * * * * *", ["\"61\"", "seconds", "0 to 59"]),
         ("0 24 * * *", ["\"24\"", "hours", "0 to 23"]),
@@ -109,7 +113,6 @@ fn a_wrong_field_of_a_line_is_named() {
         ("0 0 * * MONDAY", ["\"MONDAY\"", "day of the week", "SUN to SAT"]),
         ("0 0 * * L", ["\"L\"", "day of the week", "5L"]),
         ("0 0 * * 5#6", ["\"5#6\"", "day of the week", "5#2"]),
-        ("TZ=UTC 0 9 * * *", ["\"TZ=UTC\"", "seconds", "0 to 59"]),
     ] {
         check(&fields(line), "cron", &words);
     }

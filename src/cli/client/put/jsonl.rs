@@ -10,13 +10,16 @@ use clap::Args;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use crate::cli::{
-    client::{
-        failure::{Failure, Problem, complain},
-        http::{Client, Request},
-        show::Form,
+use crate::{
+    cli::{
+        client::{
+            failure::{Failure, Problem, complain},
+            http::{Client, Request},
+            show::Form,
+        },
+        moving::Progress,
     },
-    moving::Progress,
+    job::JobId,
 };
 
 /// Jobs of a batch at most, as the API allows.
@@ -56,6 +59,12 @@ struct Putting<'a> {
     progress: Option<Progress>,
     put: u64,
     refused: u64,
+}
+
+/// The id in a line.
+#[derive(Deserialize)]
+struct Identified {
+    id: Option<JobId>,
 }
 
 #[derive(Deserialize)]
@@ -150,10 +159,11 @@ impl Putting<'_> {
         let results: Results = serde_json::from_slice(answer)
             .map_err(|cause| Failure::Unreachable(format!("the answer is no batch: {cause}")))?;
         let (mut put, mut refused) = (Vec::new(), Vec::new());
-        for (index, ((number, _), result)) in lines.iter().zip(results.results).enumerate() {
+        for (index, ((number, line), result)) in lines.iter().zip(results.results).enumerate() {
             match serde_json::from_str::<Problem>(result.get()) {
                 Ok(problem) if problem.status >= 400 => {
-                    refused.push((*number, explain(&problem, index)));
+                    let id = serde_json::from_str::<Identified>(line).ok().and_then(|line| line.id);
+                    refused.push((*number, explain(&problem.of_put(id.as_ref()), index)));
                 }
                 _ => put.push(result),
             }

@@ -2,7 +2,7 @@
 
 use std::{cell::RefCell, collections::HashSet, time::Duration};
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, value::RawValue};
 use tokio::time::{sleep, timeout};
 
@@ -16,13 +16,15 @@ use crate::{
         failure::{Failure, complain},
         http::Request,
     },
-    job::MAX_RESULT_BYTES,
+    job::{Backoff, JobId, MAX_RESULT_BYTES, Millis},
 };
 
 /// Time for one touch, so that a dead connection does not outlast the TTR.
 const TOUCH_TIMEOUT: Duration = Duration::from_secs(5);
 /// Delay of a job whose command could not be started, or whose last command still runs.
 const START_PAUSE: f64 = 5.0;
+/// Least wait of a job whose command exits with 75.
+const LEAST_SNOOZE: Millis = Millis::new(1_000);
 /// Time after the grace in which commands end and their jobs are given back.
 pub const LAST_STEPS: Duration = Duration::from_secs(2);
 
@@ -122,12 +124,41 @@ impl Worker<'_> {
             Some(65) => {
                 self.deliver(job, "bury", Fields { error: Some(ended.error()), ..fields }).await;
             }
-            code => {
-                let count_attempt = (code == Some(75)).then_some(false);
+            Some(75) => {
+                let delay = Some(self.snooze(job).await.get() as f64 / 1e3);
+                let (error, count_attempt) = (Some(ended.error()), Some(false));
+                let fields = Fields { error, delay, count_attempt, ..fields };
+                self.deliver(job, "release", fields).await;
+            }
+            _ => {
                 let error = Some(ended.error());
-                self.deliver(job, "release", Fields { error, count_attempt, ..fields }).await;
+                self.deliver(job, "release", Fields { error, ..fields }).await;
             }
         }
+    }
+
+    /// Returns the wait after an attempt that does not count: that after the attempt before it, but
+    /// at least a second, since the command would otherwise run again at once.
+    async fn snooze(&self, job: &Job) -> Millis {
+        if let Some(snooze) = self.work.snooze {
+            return snooze;
+        }
+        let before = u32::try_from(job.attempt.saturating_sub(1)).unwrap_or(u32::MAX);
+        let wait = match before {
+            0 => None,
+            _ => self.backoff_of(job).await.map(|(id, backoff)| backoff.delay(&id, before)),
+        };
+        wait.unwrap_or_default().max(LEAST_SNOOZE)
+    }
+
+    /// Reads the backoff of a job; `None` if it has none or the token may not read it.
+    async fn backoff_of(&self, job: &Job) -> Option<(JobId, Backoff)> {
+        #[derive(Deserialize)]
+        struct Rules {
+            backoff: Option<Backoff>,
+        }
+        let answer = self.client.send(Request::get(format!("/jobs/{}", job.id))).await.ok()?;
+        Some((job.id.parse().ok()?, serde_json::from_slice::<Rules>(&answer).ok()?.backoff?))
     }
 
     pub async fn give_back(&self, job: &Job, delay: f64) {

@@ -23,7 +23,7 @@ fn a_schedule_is_read_with_its_state() {
 fn a_wrong_schedule_is_refused_by_field() {
     for (old, new, words) in [
         (r#""name":"n","#, "", "missing field `name`"),
-        (r#""name":"n""#, r#""name":"a b""#, "must be 1 to 114 characters"),
+        (r#""name":"n""#, r#""name":"a b""#, "must be 1 to 107 characters"),
         (r#""topic":"t","#, "", "missing field `topic`"),
         (r#""topic":"t""#, r#""topic":"t","color":3"#, "`color` is no field"),
         (r#"{"ttr":9.0}"#, r#"{"ttr":9.0,"hue":3}"#, "`hue` is no field"),

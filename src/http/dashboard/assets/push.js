@@ -18,13 +18,15 @@ const FACTS = [
   ["Backoff", (p) => (p.backoff ? backoff(p.backoff) : "5 s, 5 m, 30 m, then hours, up to 1 d")],
   ["Secrets", (p) => (p.secret_count ? count(p.secret_count) : "none: requests are not signed")],
   ["Headers", (p) => Object.keys(p.headers ?? {}).join(", ") || "none"],
+  ["Set by", (p) => (p.set_by ? `the token ${p.set_by}` : "a caller without a token")],
 ];
 
 /** Reasons of a pause. */
 const REASONS = {
   requested: "A client paused it.",
   imported: "It was imported without its secrets: set them, then resume it.",
-  failing: "Every request of the last five days failed: repair the target, then resume it.",
+  failing: "Its requests have failed for five days: repair the target, then resume it.",
+  revoked: "The token that set it was revoked: check it, then resume it.",
 };
 
 /** Describes why a push sends no requests; empty if it does. */
@@ -41,8 +43,9 @@ const createFailure = ({ at, id, status, error }) =>
 
 const written = ({ method, url, headers, body }) => visible([`${method} ${url}`, ...Object.entries(headers).map((pair) => pair.join(": ")), "", body].join("\n"));
 
-function answered({ status, seconds: taken, error }) {
-  return error ? `No answer: ${visible(error)}` : `Answered ${status} in ${seconds(taken)}.`;
+function answered({ status, seconds: taken, warning, error }) {
+  if (error) return `No answer: ${visible(error)}`;
+  return `Answered ${status} in ${seconds(taken)}.${warning ? ` Warning: ${visible(warning)}.` : ""}`;
 }
 
 /** Creates the panel, and the button that sets up a push; `tick` takes whether the topic has a push. */

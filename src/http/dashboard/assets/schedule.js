@@ -89,7 +89,7 @@ export function schedule(name) {
     if (text === shown) return;
     shown = text;
     facts.replaceChildren(...rows(now));
-    content.set(members(text, "body", 1)[0], "scheduled");
+    content.set(members(text, "body", 1)[0] ?? '"(hidden)"', "scheduled");
   }
 
   return { title: visible(name), node, tick, changed: load };

@@ -10,8 +10,8 @@ import { area, lines, readHeaders, writtenHeaders } from "./push_settings.js";
 import { preview } from "./schedule_preview.js";
 import { scalar, settingInputs } from "./settings.js";
 
-const NAME = /^(?!\.{1,2}$|preview$)[A-Za-z0-9._-]{1,114}$/;
-const NAMES = "1 to 114 of A–Z a–z 0–9 . _ -";
+const NAME = /^(?!\.{1,2}$|preview$)[A-Za-z0-9._-]{1,107}$/;
+const NAMES = "1 to 107 of A–Z a–z 0–9 . _ -";
 /** Fields that only an answer has. */
 const READ_ONLY = ["name", "description", "next", "last", "paused"];
 const POLICY = ["ttr", "max_attempts", "priority", "expires_after", "finished_retention", "backoff"];
@@ -93,7 +93,7 @@ export function changeSchedule(written, topicOfNew = "") {
   const shown = preview(timing.read);
   const jitter = text({ name: "jitter", value: schedule.jitter ? duration(schedule.jitter) : "" });
   const [overlap, missed] = [menu("overlap", OVERLAP, schedule.overlap), menu("missed", MISSED, schedule.missed)];
-  const body = area("body", written ? members(written, "body", 1)[0] : "null");
+  const body = area("body", (written && members(written, "body", 1)[0]) || "null");
   const policy = settingInputs(schedule, POLICY);
   const headers = area("headers", writtenHeaders(schedule.headers));
   // A field that this page does not know stays as it is.

@@ -4,7 +4,7 @@ use super::*;
 
 #[test]
 fn bytes_count_until_the_last_part_of_them_is_dropped() {
-    let memory = Memory::new(1 << 20);
+    let memory = Memory::new(Budget::new(1 << 20));
     let mut share = memory.share();
     share.grow(100_000).expect("there is room");
     let whole = share.hold(vec![1; 100_000]);
@@ -17,7 +17,7 @@ fn bytes_count_until_the_last_part_of_them_is_dropped() {
 
 #[tokio::test]
 async fn page_reads_are_limited_and_so_is_their_queue() {
-    let memory = Memory::new(1 << 20);
+    let memory = Memory::new(Budget::new(1 << 20));
     let mut pages: Vec<_> =
         (0..MAX_PAGES + MAX_WAITING_PAGES + 1).map(|_| Box::pin(memory.page())).collect();
     let mut polled = Vec::new();
@@ -31,13 +31,13 @@ async fn page_reads_are_limited_and_so_is_their_queue() {
     assert!(futures::poll!(&mut pages[MAX_PAGES]).is_ready(), "the next in the queue");
     let mut share = memory.share();
     share.grow(950_000).expect_err("an eighth is reserved for small shares");
-    share.grow(memory.0.limit / 8 * 7).expect("there is room");
+    share.grow(memory.limit() / 8 * 7).expect("there is room");
     memory.page().await.expect_err("no room for a page");
 }
 
 #[test]
 fn the_last_part_of_memory_is_for_small_requests() {
-    let memory = Memory::new(800_000);
+    let memory = Memory::new(Budget::new(800_000));
     let mut large = memory.share();
     large.grow(700_001).expect_err("an eighth is reserved for small shares");
     assert_eq!(memory.used(), 0);

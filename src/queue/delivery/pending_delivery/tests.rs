@@ -80,6 +80,17 @@ async fn a_stopping_queue_gives_a_dropped_job_back_once() {
 }
 
 #[tokio::test]
+async fn a_refused_delivery_says_whether_its_jobs_were_given_back() {
+    for (refusals, is_taken, calls) in [(0, true, 1), (1, false, 2)] {
+        let (returner, made) = to_a_store_that_refuses(refusals);
+        let delivery = PendingDelivery::new(vec![popped()], Arc::clone(&returner), Instant::now());
+        assert_eq!(delivery.give_back().await, is_taken);
+        ended(&returner).await;
+        assert_eq!(made.load(Ordering::SeqCst), calls);
+    }
+}
+
+#[tokio::test]
 async fn what_is_kept_is_not_given_back() {
     let (returner, made) = to_a_store_that_refuses(0);
     assert_eq!(

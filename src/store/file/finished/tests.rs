@@ -233,7 +233,7 @@ async fn a_finished_job_refuses_all_but_delete_and_replace() {
     let living = Living { state: State::Finished, topic: topic() };
     assert_eq!(bench.put(kept("a")).await, Err(Refusal::Exists(Some(living))));
     let keep = NewJob { on_conflict: OnConflict::Keep, ..kept("a") };
-    let placed = Placed { how: PutOutcome::Kept, state: State::Finished, due_at };
+    let placed = Placed { how: PutOutcome::Kept, state: State::Finished, due_at, moved_to: None };
     assert_eq!(bench.put(keep).await, Ok(placed));
     let replace = NewJob { on_conflict: OnConflict::Replace, ..kept("a") };
     let placed = bench.put(replace).await.expect("put");

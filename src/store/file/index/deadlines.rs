@@ -4,27 +4,43 @@ use std::collections::BTreeSet;
 
 use crate::job::{State, UnixMillis};
 
-/// First deadlines, each with topic and state of its set. Finished jobs have separate deadlines,
-/// because all other deadlines are promoted first.
-#[derive(Debug, Default)]
-pub struct Deadlines {
-    living: BTreeSet<(UnixMillis, u32, State)>,
-    finished: BTreeSet<(UnixMillis, u32, State)>,
+/// Classes of deadlines, in the order in which a promote acts on them. No caller waits for the end
+/// of a retention, so the retentions of dead and of finished jobs come last.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Class {
+    Living,
+    Dead,
+    Finished,
 }
 
+impl Class {
+    const COUNT: usize = 3;
+
+    /// Returns the class of a set; `None` for ready jobs, whose times are not deadlines.
+    fn of(state: State) -> Option<Self> {
+        match state {
+            State::Delayed | State::Reserved => Some(Self::Living),
+            State::Ready => None,
+            State::Dead => Some(Self::Dead),
+            State::Finished => Some(Self::Finished),
+        }
+    }
+}
+
+/// First deadlines, each with topic and state of its set, by class.
+#[derive(Debug, Default)]
+pub struct Deadlines([BTreeSet<(UnixMillis, u32, State)>; Class::COUNT]);
+
 impl Deadlines {
-    /// Changes the first time of a set. Ignores sets of ready jobs, whose times are not deadlines.
+    /// Changes the first time of a set.
     pub fn change(
         &mut self,
         (topic, state): (u32, State),
         before: Option<UnixMillis>,
         after: Option<UnixMillis>,
     ) {
-        if before == after || state == State::Ready {
-            return;
-        }
-        let is_finished = state == State::Finished;
-        let deadlines = if is_finished { &mut self.finished } else { &mut self.living };
+        let Some(class) = Class::of(state).filter(|_| before != after) else { return };
+        let deadlines = &mut self.0[class as usize];
         if let Some(at) = before {
             deadlines.remove(&(at, topic, state));
         }
@@ -33,15 +49,17 @@ impl Deadlines {
 
     /// Returns the earliest of all deadlines.
     pub fn first(&self) -> Option<UnixMillis> {
-        let firsts = [self.living.first(), self.finished.first()];
-        firsts.into_iter().flatten().map(|(at, _, _)| *at).min()
+        self.0.iter().filter_map(BTreeSet::first).map(|(at, _, _)| *at).min()
     }
 
-    /// Returns topic and state of the set with the earliest deadline up to `until`: of finished
-    /// jobs only, or of all other jobs only.
-    pub fn first_set(&self, is_finished: bool, until: UnixMillis) -> Option<(u32, State)> {
-        let deadlines = if is_finished { &self.finished } else { &self.living };
-        let (_, topic, state) = deadlines.first().filter(|(at, _, _)| *at <= until)?;
+    /// Returns the earliest deadline of a delayed or reserved job.
+    pub fn first_living(&self) -> Option<UnixMillis> {
+        self.0[Class::Living as usize].first().map(|(at, _, _)| *at)
+    }
+
+    /// Returns topic and state of the set with the earliest deadline of a class up to `until`.
+    pub fn first_set(&self, class: Class, until: UnixMillis) -> Option<(u32, State)> {
+        let (_, topic, state) = self.0[class as usize].first().filter(|(at, _, _)| *at <= until)?;
         Some((*topic, *state))
     }
 }

@@ -43,6 +43,13 @@ impl Entries {
         all.filter_map(|(entry, slot)| Some((slot, entry.as_ref()?)))
     }
 
+    /// Returns the slots after this one, in order, each with its entry if it is occupied.
+    pub fn iter_after(&self, slot: Slot) -> impl Iterator<Item = (Slot, Option<&Entry>)> {
+        let (chunk, place) = locate(slot);
+        let after = self.chunks[chunk..].iter().flatten().skip(place + 1);
+        after.zip(slot + 1..).map(|(entry, slot)| (slot, entry.as_ref()))
+    }
+
     #[cfg(test)]
     pub fn len(&self) -> usize {
         self.iter().count()

@@ -24,8 +24,8 @@ pub struct Entry {
     pub attempt: Option<Box<Attempt>>,
 }
 
-/// Topic of a job, and the part of its policy that affects transitions. Shared with the previous
-/// job if both are equal, and by all finished jobs of the topic.
+/// Topic of a job, and the part of its policy that affects transitions, except the time of its
+/// expiry. Shared by all jobs for which both are equal, and by all finished jobs of the topic.
 #[derive(Debug, PartialEq)]
 pub struct Kind {
     pub(super) topic: u32,
@@ -43,18 +43,6 @@ impl Entry {
         if self.state == State::Finished { 0 } else { self.size.bytes() }
     }
 
-    /// Returns when the job expires, while it is delayed or ready.
-    pub(super) fn expires_at(&self) -> Option<UnixMillis> {
-        let may_expire = matches!(self.state, State::Delayed | State::Ready);
-        self.kind.policy.expires_at.filter(|_| may_expire)
-    }
-
-    pub(super) fn set_policy(&mut self, policy: Policy) {
-        if policy != self.kind.policy {
-            self.kind = Arc::new(Kind { topic: self.kind.topic, policy });
-        }
-    }
-
     pub(super) fn id(&self) -> IdPlace {
         (self.id_length, self.id_place)
     }
@@ -64,10 +52,17 @@ impl Entry {
         IndexKey::new(rank, self.order(), slot)
     }
 
-    /// Returns the key in the set of jobs that expire; `None` if the job is not in that set.
-    pub(super) fn expiry_key(&self, slot: Slot) -> Option<IndexKey> {
+    /// Returns the key of a job that expires at this time in the set of such jobs; `None` if the
+    /// job is not in that set.
+    pub(super) fn expiry_key(
+        &self,
+        slot: Slot,
+        expires_at: Option<UnixMillis>,
+    ) -> Option<IndexKey> {
+        let may_expire = matches!(self.state, State::Delayed | State::Ready);
         let rank = |at| Rank::new(State::Delayed, Priority::STANDARD, at);
-        self.expires_at().map(|at| IndexKey::new(rank(at), self.order(), slot))
+        let expires_at = expires_at.filter(|_| may_expire);
+        expires_at.map(|at| IndexKey::new(rank(at), self.order(), slot))
     }
 
     #[expect(clippy::cast_possible_truncation, reason = "the low half is enough for the order")]

@@ -31,6 +31,7 @@ struct Before {
     at: UnixMillis,
     state: State,
     kind: Arc<Kind>,
+    expires_at: Option<UnixMillis>,
     attempt: Option<Box<Attempt>>,
     size: Size,
 }
@@ -63,6 +64,7 @@ impl Index {
             at: entry.at,
             state: entry.state,
             kind: Arc::clone(&entry.kind),
+            expires_at: self.expiries.get(slot),
             attempt: entry.attempt.clone(),
             size: entry.size,
         };
@@ -91,9 +93,10 @@ impl Index {
                 Some(Step::Changed(slot, before)) => {
                     self.unlink(slot);
                     let entry = &mut self.entries[slot];
-                    let Before { at, state, kind, attempt, size } = before;
+                    let Before { at, state, kind, expires_at, attempt, size } = before;
                     (entry.at, entry.state, entry.kind) = (at, state, kind);
                     (entry.attempt, entry.size) = (attempt, size);
+                    self.expiries.set(slot, expires_at);
                     self.link(slot);
                 }
                 None => break,

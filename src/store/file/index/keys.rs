@@ -3,6 +3,7 @@
 
 use std::{
     collections::BTreeMap,
+    iter,
     ops::{Bound, RangeBounds},
 };
 
@@ -163,14 +164,47 @@ impl Keys {
 
     /// Returns the keys from `from` on, in order.
     pub fn range_from(&self, from: Bound<IndexKey>) -> impl Iterator<Item = IndexKey> {
+        let chunks = self.chunks.range(self.bound_before(from)..);
+        let keys = chunks.flat_map(|(_, chunk)| chunk).copied();
+        keys.skip_while(move |key| is_before(key, from))
+    }
+
+    /// Counts the keys from `from` on and before `end`, chunk by chunk.
+    pub fn count(&self, from: Bound<IndexKey>, end: IndexKey) -> usize {
+        let begin = self.bound_before(from);
+        if begin >= end {
+            return 0;
+        }
+        let mut chunks = self.chunks.range(begin..end).map(|(_, chunk)| chunk);
+        let all: usize = chunks.clone().map(Vec::len).sum();
+        let before = |chunk: &Vec<_>| chunk.partition_point(|key| is_before(key, from));
+        let after = |chunk: &Vec<_>| chunk.len() - chunk.partition_point(|key| *key < end);
+        let last = chunks.clone().next_back().map_or(0, after);
+        // Nothing is left if `from` is not before `end`.
+        all.saturating_sub(last + chunks.next().map_or(0, before))
+    }
+
+    /// Returns the key that follows `n` others from `from` on, chunk by chunk.
+    pub fn nth(&self, from: Bound<IndexKey>, mut n: usize) -> Option<IndexKey> {
+        let mut chunks = self.chunks.range(self.bound_before(from)..).map(|(_, chunk)| chunk);
+        let first = chunks.next()?;
+        n += first.partition_point(|key| is_before(key, from));
+        for chunk in iter::once(first).chain(chunks) {
+            if let Some(key) = chunk.get(n) {
+                return Some(*key);
+            }
+            n -= chunk.len();
+        }
+        None
+    }
+
+    /// Returns the bound of the chunk in which the keys from `from` on begin.
+    fn bound_before(&self, from: Bound<IndexKey>) -> IndexKey {
         let lowest = match from {
             Bound::Included(key) | Bound::Excluded(key) => key,
             Bound::Unbounded => SMALLEST,
         };
-        let chunk = self.chunks.range(..=lowest).next_back();
-        let chunks = self.chunks.range(chunk.map_or(SMALLEST, |(bound, _)| *bound)..);
-        let keys = chunks.flat_map(|(_, chunk)| chunk).copied();
-        keys.skip_while(move |key| !(from, Bound::Unbounded).contains(key))
+        self.chunks.range(..=lowest).next_back().map_or(SMALLEST, |(bound, _)| *bound)
     }
 }
 
@@ -180,6 +214,10 @@ impl From<Vec<IndexKey>> for Keys {
         let chunks = keys.chunks(CHUNK).map(|chunk| (chunk[0], chunk.to_vec()));
         Self { len: keys.len(), chunks: chunks.collect() }
     }
+}
+
+fn is_before(key: &IndexKey, from: Bound<IndexKey>) -> bool {
+    !(from, Bound::Unbounded).contains(key)
 }
 
 fn insert(chunk: &mut Vec<IndexKey>, place: usize, key: IndexKey) {

@@ -2,8 +2,12 @@
 
 use std::ops::Bound;
 
-use super::{Index, IndexKey, Keys, Rank, Slot};
+use super::{Class, Entry, Index, IndexKey, Keys, Rank, Slot};
 use crate::job::{Priority, State, Topic, UnixMillis};
+
+/// Number of slots in a row without a meant job after which a neighbourhood ends. A page of the
+/// file has fewer rows.
+const MAX_PASSED: usize = 32;
 
 impl Index {
     pub fn jobs(&self) -> u64 {
@@ -16,8 +20,22 @@ impl Index {
     }
 
     pub fn next_deadline(&self) -> Option<UnixMillis> {
-        let expiry = self.expiring.first().map(|key| key.at());
-        [self.deadlines.first(), expiry].into_iter().flatten().min()
+        [self.deadlines.first(), self.first_expiry()].into_iter().flatten().min()
+    }
+
+    /// Returns the next deadline that is not the end of a retention.
+    pub fn next_death(&self) -> Option<UnixMillis> {
+        [self.deadlines.first_living(), self.first_expiry()].into_iter().flatten().min()
+    }
+
+    fn first_expiry(&self) -> Option<UnixMillis> {
+        self.expiring.first().map(|key| key.at())
+    }
+
+    /// Returns the delayed and ready jobs that expire up to `until`.
+    pub fn expired(&self, until: UnixMillis) -> Vec<Slot> {
+        let expired = self.expiring.iter().take_while(|key| key.at() <= until);
+        expired.map(|key| key.slot).collect()
     }
 
     /// Returns the delayed or ready job that expires first, if it expires up to `until`.
@@ -25,18 +43,42 @@ impl Index {
         self.expiring.first().filter(|key| key.at() <= until).map(|key| key.slot)
     }
 
-    /// Returns the job with the earliest deadline up to `until`. Ignores finished jobs.
-    pub fn first_due(&self, until: UnixMillis) -> Option<Slot> {
-        self.first_of(self.deadlines.first_set(false, until)?)
-    }
-
-    /// Returns the finished job whose retention ends first, up to `until`.
-    pub fn first_finished(&self, until: UnixMillis) -> Option<Slot> {
-        self.first_of(self.deadlines.first_set(true, until)?)
-    }
-
-    fn first_of(&self, (topic, state): (u32, State)) -> Option<Slot> {
+    /// Returns the job with the earliest deadline of a class, up to `until`.
+    pub fn first_due(&self, class: Class, until: UnixMillis) -> Option<Slot> {
+        let (topic, state) = self.deadlines.first_set(class, until)?;
         self.topics[topic as usize].sets[state as usize].first().map(|key| key.slot)
+    }
+
+    /// Returns up to `limit` jobs of the same topic and state as `first`, in its neighbourhood.
+    pub fn neighbours(&self, first: Slot, limit: usize) -> Vec<Slot> {
+        let Entry { state, kind, .. } = self.entry(first);
+        self.near(first, limit, |entry| entry.state == *state && entry.kind.topic == kind.topic)
+    }
+
+    /// Returns up to `limit` jobs of the same state as `first`, in its neighbourhood, whose
+    /// deadline is at most `until`.
+    pub fn due_neighbours(&self, first: Slot, limit: usize, until: UnixMillis) -> Vec<Slot> {
+        let state = self.entry(first).state;
+        self.near(first, limit, |entry| entry.state == state && entry.at <= until)
+    }
+
+    /// Returns `first` and the meant jobs in the slots after it. Jobs that were put together have
+    /// slots and rows next to each other, so deleting them together changes few pages of the file.
+    fn near(&self, first: Slot, limit: usize, is_meant: impl Fn(&Entry) -> bool) -> Vec<Slot> {
+        let (mut found, mut passed) = (vec![first], 0);
+        for (slot, entry) in self.entries.iter_after(first) {
+            if found.len() >= limit || passed >= MAX_PASSED {
+                break;
+            }
+            // Removed jobs keep their slots until the end of the batch.
+            if entry.is_some_and(|entry| is_meant(entry) && self.has_id(slot)) {
+                found.push(slot);
+                passed = 0;
+            } else {
+                passed += 1;
+            }
+        }
+        found
     }
 
     /// Returns topics in order, starting at `first` and after `after`.
@@ -90,37 +132,78 @@ impl Index {
     }
 
     /// Returns jobs like [`after`](Self::after), but only with a time of `from` or later and before
-    /// `before`. Ready jobs have one range of times for each priority.
+    /// `before`.
     pub fn between(
         &self,
         topic: &Topic,
         state: State,
-        (from, after): (Option<UnixMillis>, Option<IndexKey>),
+        from: (Option<UnixMillis>, Option<IndexKey>),
         before: Option<UnixMillis>,
     ) -> impl Iterator<Item = IndexKey> {
-        let priorities = Priority::from_highest()
-            .filter(move |priority| state == State::Ready || priority.is_standard());
-        let ranges = priorities.map(move |priority| {
-            let begin = Rank::new(state, priority, from.unwrap_or(UnixMillis::new(0)));
-            let end = before.map(|before| Rank::new(state, priority, before));
-            let begin = Bound::Included(IndexKey::first(begin));
-            (begin, end.unwrap_or(Rank::end(state, priority)))
-        });
-        let ranges: Vec<_> = ranges.collect();
-        let set = self.set(topic, state);
-        let behind = move |begin| match (after, begin) {
-            (Some(after), Bound::Included(first)) if after >= first => Bound::Excluded(after),
-            _ => begin,
-        };
-        set.into_iter().flat_map(move |set| {
-            ranges.clone().into_iter().flat_map(move |(begin, end)| {
-                set.range_from(behind(begin)).take_while(move |key| key.rank() < end)
+        self.set(topic, state).into_iter().flat_map(move |set| {
+            let ranges = ranges(state, from, before).into_iter();
+            ranges.flat_map(move |(begin, end)| {
+                set.range_from(begin).take_while(move |key| *key < end)
             })
         })
+    }
+
+    /// Counts the jobs that [`between`](Self::between) returns.
+    pub fn count_between(
+        &self,
+        topic: &Topic,
+        state: State,
+        from: (Option<UnixMillis>, Option<IndexKey>),
+        before: Option<UnixMillis>,
+    ) -> usize {
+        let Some(set) = self.set(topic, state) else { return 0 };
+        ranges(state, from, before).into_iter().map(|(begin, end)| set.count(begin, end)).sum()
+    }
+
+    /// Returns the job after the first `n` jobs that [`between`](Self::between) returns.
+    pub fn nth_between(
+        &self,
+        topic: &Topic,
+        state: State,
+        from: (Option<UnixMillis>, Option<IndexKey>),
+        before: Option<UnixMillis>,
+        mut n: usize,
+    ) -> Option<IndexKey> {
+        let set = self.set(topic, state)?;
+        for (begin, end) in ranges(state, from, before) {
+            let count = set.count(begin, end);
+            if n < count {
+                return set.nth(begin, n);
+            }
+            n -= count;
+        }
+        None
     }
 
     fn set(&self, topic: &Topic, state: State) -> Option<&Keys> {
         let number = *self.by_name.get(topic)?;
         Some(&self.topics[number as usize].sets[state as usize])
     }
+}
+
+/// Returns the ranges of keys of a set with a time of `from` or later and before `before`, after
+/// the key `after`. Ready jobs have one range of times for each priority.
+fn ranges(
+    state: State,
+    (from, after): (Option<UnixMillis>, Option<IndexKey>),
+    before: Option<UnixMillis>,
+) -> Vec<(Bound<IndexKey>, IndexKey)> {
+    let priorities =
+        Priority::from_highest().filter(|priority| state == State::Ready || priority.is_standard());
+    let range = |priority| {
+        let begin = Rank::new(state, priority, from.unwrap_or(UnixMillis::new(0)));
+        let begin = IndexKey::first(begin);
+        let end = before.map(|before| Rank::new(state, priority, before));
+        let end = IndexKey::first(end.unwrap_or(Rank::end(state, priority)));
+        match after {
+            Some(after) if after >= begin => (Bound::Excluded(after), end),
+            _ => (Bound::Included(begin), end),
+        }
+    };
+    priorities.map(range).collect()
 }

@@ -70,26 +70,33 @@ impl Machine {
         self.index.id(slot)
     }
 
-    /// Adds up to `limit` delayed jobs after `after` to `counts`, by the step in which they fall
-    /// due. Returns the key of the last job if more may follow.
-    pub fn count_due(
+    /// Counts the jobs that [`keys`](Self::keys) returns, up to `limit`; returns the position of
+    /// the last one if more follow.
+    pub fn count_keys(
         &self,
         topic: &Topic,
-        steps: &Steps,
-        after: Option<IndexKey>,
-        limit: usize,
-        counts: &mut [u64],
-    ) -> Option<IndexKey> {
-        let end = steps.begin(steps.count);
-        let from = (Some(steps.from), after);
-        let mut last = None;
-        let keys = self.index.between(topic, State::Delayed, from, Some(end));
-        for (n, key) in keys.take(limit).enumerate() {
-            let step = key.at().since(steps.from).get() / steps.step.get();
-            counts[usize::try_from(step).unwrap_or(usize::MAX)] += 1;
-            last = (n + 1 == limit).then_some(key);
+        state: State,
+        period: Period,
+        (after, limit): (Option<&JobPosition>, usize),
+    ) -> (u64, Option<JobPosition>) {
+        let after = after.and_then(|after| IndexKey::parse(state, after.at, &after.tie));
+        let from = (period.from, after);
+        let all = self.index.count_between(topic, state, from, period.before);
+        if all <= limit {
+            return (all as u64, None);
         }
-        last
+        let last = limit.checked_sub(1);
+        let last = last.and_then(|n| self.index.nth_between(topic, state, from, period.before, n));
+        (limit as u64, last.map(|key| key.position()))
+    }
+
+    /// Returns the number of delayed jobs that fall due in each step.
+    pub fn count_due(&self, topic: &Topic, steps: &Steps) -> Vec<u64> {
+        let count = |n| {
+            let (from, end) = (steps.begin(n), steps.begin(n + 1));
+            self.index.count_between(topic, State::Delayed, (Some(from), None), Some(end)) as u64
+        };
+        (0..steps.count).map(count).collect()
     }
 
     /// Returns a page of reserved jobs after `cursor`, which is the `next` of the previous page.
@@ -109,6 +116,7 @@ impl Machine {
         page
     }
 
+    /// Deletes up to `limit` jobs of a topic and state, in the order of the file.
     pub fn purge(
         &mut self,
         topic: &Topic,
@@ -116,9 +124,16 @@ impl Machine {
         limit: usize,
         writes: &mut Vec<Write>,
     ) -> u64 {
-        self.each_first(topic, state, limit, |machine, slot| {
-            machine.purge_one(slot, writes);
-        })
+        let mut done = 0;
+        while done < limit
+            && let Some(first) = self.index.first(topic, state)
+        {
+            for slot in self.index.neighbours(first, limit - done) {
+                self.purge_one(slot, writes);
+                done += 1;
+            }
+        }
+        done as u64
     }
 
     pub fn purge_one(&mut self, slot: Slot, writes: &mut Vec<Write>) {
@@ -135,28 +150,12 @@ impl Machine {
         writes: &mut Vec<Write>,
     ) -> ReadyJobs {
         let mut ready = ReadyJobs::NONE;
-        self.each_first(topic, State::Dead, limit, |machine, slot| {
-            machine.revive(slot, now, writes);
-            ready = ready.plus(ReadyJobs::one(machine.priority(slot)));
-        });
-        ready
-    }
-
-    /// Calls `act`, which takes a job out of its set, for the first job up to `limit` times.
-    fn each_first(
-        &mut self,
-        topic: &Topic,
-        state: State,
-        limit: usize,
-        mut act: impl FnMut(&mut Self, Slot),
-    ) -> u64 {
-        let mut done = 0;
-        while done < limit as u64
-            && let Some(slot) = self.index.first(topic, state)
+        while ready.count < limit as u64
+            && let Some(slot) = self.index.first(topic, State::Dead)
         {
-            act(self, slot);
-            done += 1;
+            self.revive(slot, now, writes);
+            ready = ready.plus(ReadyJobs::one(self.priority(slot)));
         }
-        done
+        ready
     }
 }

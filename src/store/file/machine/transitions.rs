@@ -58,7 +58,7 @@ impl Machine {
         let counted = if release.is_uncounted { 0 } else { number };
         let after = self.after(slot, counted, (due_at, due));
         let is_spent = is_spent(entry, counted);
-        let expires_before = entry.kind.policy.has_expired_by(due_at);
+        let expires_before = self.index.has_expired_by(slot, due_at);
         let (was, serial) = (entry.state, entry.serial);
         let state = next(Some(was), Event::Release(after))?.expect("a release never ends a job");
         match was {
@@ -183,8 +183,7 @@ impl Machine {
             attempt.reservation = None;
         }
         self.schedule(slot, state, due_at, writes);
-        let entry = self.index.entry(slot);
-        let (serial, mut policy) = (entry.serial, entry.kind.policy.clone());
+        let (serial, mut policy) = (self.index.entry(slot).serial, self.index.policy(slot));
         policy.set(change.policy.clone());
         if change.schedule.is_some() || change.policy.expires_after.is_some() {
             policy.expire_from(due_at);
@@ -206,7 +205,7 @@ impl Machine {
     }
 
     fn readied(&self, slot: Slot) -> Readied {
-        let expires_at = self.index.entry(slot).kind.policy.expires_at;
+        let expires_at = self.index.expires_at(slot);
         let (topic, priority) = (self.index.topic(slot).clone(), self.priority(slot));
         Readied { topic, priority, expires_at }
     }

@@ -58,6 +58,8 @@ pub enum Write {
     Token(TokenChange),
     /// Records the last uses of access tokens, by their names.
     TokenUses(Vec<(String, UnixMillis)>),
+    /// Records until when deaths and ended TTRs were counted.
+    Counted(UnixMillis),
 }
 
 impl Write {
@@ -108,7 +110,8 @@ impl Write {
             | Self::Setting(_)
             | Self::Schedule { .. }
             | Self::Token(_)
-            | Self::TokenUses(_) => None,
+            | Self::TokenUses(_)
+            | Self::Counted(_) => None,
         }
     }
 }

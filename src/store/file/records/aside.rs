@@ -20,8 +20,8 @@ fn number(fate: Fate) -> i64 {
     NUMBERS.iter().find(|(known, _)| *known == fate).map_or(0, |(_, number)| *number)
 }
 
-/// Returns the fate of a quarantined job. An unknown number means `Gone`, because older versions
-/// wrote 0 for `Dead` and other numbers for `Gone`.
+/// Returns the fate of a quarantined job. An unknown number is damaged and means `Gone`, so that
+/// a finished job never returns.
 pub fn fate(number: i64) -> Fate {
     let found = NUMBERS.iter().find(|(_, known)| *known == number);
     found.map_or(Fate::Gone, |(fate, _)| *fate)

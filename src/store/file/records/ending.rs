@@ -10,6 +10,7 @@ use rusqlite::{OptionalExtension, Row};
 use super::{
     Records, damage,
     load::attempt,
+    pool_table,
     read::ReadError,
     row::{AttemptRow, PoolRow},
 };
@@ -82,7 +83,7 @@ impl Records {
 
     /// Reads a body; returns `None` if its checksum is wrong.
     fn body(&self, serial: u64) -> rusqlite::Result<Option<Bytes>> {
-        let mut select = self.connection.prepare_cached(self.pool.select())?;
+        let mut select = self.connection.prepare_cached(pool_table::SELECT)?;
         let read = |row: &Row<'_>| {
             let (pool, _) = PoolRow::of(row)?;
             let body = row.get_ref(PoolRow::NEXT_COLUMN)?.as_blob()?;

@@ -2,7 +2,7 @@
 
 use rusqlite::{Statement, params};
 
-use super::{Done, Records, row::PoolRow, write::signed};
+use super::{Done, Records, pool_table, row::PoolRow, write::signed};
 use crate::{
     job::{NewJob, UnixMillis},
     store::file::machine::Write,
@@ -11,7 +11,7 @@ use crate::{
 impl Records {
     /// Runs the inserts at the start of `writes` with one prepared statement; returns their number.
     pub fn insert_all(&self, writes: &[Write]) -> Result<usize, (usize, rusqlite::Error)> {
-        let insert_row = self.connection.prepare_cached(self.pool.insert());
+        let insert_row = self.connection.prepare_cached(pool_table::INSERT);
         let mut statement = insert_row.map_err(|cause| (0, cause))?;
         let mut buffer = Vec::with_capacity(256);
         for (index, write) in writes.iter().enumerate() {

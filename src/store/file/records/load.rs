@@ -9,6 +9,7 @@ use super::{
     CACHE_KIB, Records,
     aside::as_quarantined,
     attempts::{Attempts, Popped},
+    pool_table,
     read::Damage,
     row::{AttemptRow, PoolRow, SNOOZED},
 };
@@ -26,6 +27,9 @@ const STRANGE: i64 = 1 << 40;
 /// Size of SQLite's cache while all rows are read.
 const LOADING_CACHE_KIB: i64 = 512;
 
+/// Longest time that a clock may be behind without a report: time servers correct small errors.
+const TOLERANCE: Millis = Millis::new(3_000);
+
 /// Upper estimate of the rows of jobs on a page.
 const ROWS_A_PAGE: u64 = 32;
 
@@ -38,6 +42,24 @@ pub struct Loaded {
     pub damaged: Vec<Arrival>,
     /// Number of rows, and of ranges of rows, without a readable id.
     pub unreadable: u64,
+    pub ahead: Ahead,
+}
+
+/// Jobs that were put later than the clock shows now: it was ahead, or it is behind.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Ahead {
+    pub jobs: u64,
+    /// How far the clock is behind the last of these puts.
+    pub by: Millis,
+}
+
+impl Ahead {
+    fn add(&mut self, by: Millis) {
+        if by > TOLERANCE {
+            self.jobs += 1;
+            self.by = self.by.max(by);
+        }
+    }
 }
 
 impl Records {
@@ -180,7 +202,7 @@ impl<T: FnMut(Arrival)> Load<'_, T> {
     }
 
     fn rows_behind(&mut self, from: i64) -> rusqlite::Result<()> {
-        let columns = self.records.pool.columns();
+        let columns = pool_table::COLUMNS;
         // SQLite takes the length from the row's header and does not read the body for it.
         let sql =
             format!("SELECT {columns}, length(body) FROM pool WHERE serial > ? ORDER BY serial");
@@ -205,18 +227,23 @@ impl<T: FnMut(Arrival)> Load<'_, T> {
             return Ok(());
         }
         let size = Size::of(row.get(PoolRow::NEXT_COLUMN).unwrap_or_default());
+        let created_at = parsed.as_ref().map_or(0, |(row, _)| row.created_at);
+        let created_at = time(created_at).unwrap_or(UnixMillis::new(0));
         let arrival = parsed.ok().and_then(|(row, _)| arrival(&row, size, &mut self.last));
         let (Some(mut arrival), true) = (arrival, sound && serial > 0) else {
             return self.damaged_row(row, serial, size);
         };
         self.sound = self.sound.max(serial);
+        self.loaded.ahead.add(created_at.since(self.now));
         let damage = match self.attempts.of(serial)? {
             Popped::No => {
                 // A job that has moved without a row had expired: all others were popped before.
                 let has_moved = arrival.policy.dead_from.is_some();
                 let none = Attempt::none(arrival.at, arrival.policy.ttr);
                 let expired = Attempt { job_expired: true, ..none };
-                arrival.attempt = has_moved.then(|| Box::new(expired));
+                if has_moved {
+                    (arrival.state, arrival.attempt) = (State::Ready, Some(Box::new(expired)));
+                }
                 None
             }
             Popped::Yes(row) => match attempt(&row) {
@@ -268,13 +295,15 @@ impl<T: FnMut(Arrival)> Load<'_, T> {
     }
 }
 
-/// Returns a job from its row in `pool`, always as delayed. The machine makes due jobs ready.
+/// Returns a job from its row in `pool`. The machine makes due jobs ready. A job that was put
+/// without a delay is ready whatever the clock shows, which may have been set back since: only its
+/// due time is that of its creation. An earlier one may come from a change after the correction.
 fn arrival(row: &PoolRow<'_>, size: Size, last: &mut Last) -> Option<Arrival> {
     Some(Arrival {
         id: row.id.parse().ok()?,
         topic: last.topic(row.topic)?,
         serial: row.serial.cast_unsigned(),
-        state: State::Delayed,
+        state: if row.due_at == row.created_at { State::Ready } else { State::Delayed },
         at: time(row.due_at)?,
         policy: last.policy(row.policy)?,
         attempt: None,
@@ -286,13 +315,8 @@ fn time(millis: i64) -> Option<UnixMillis> {
     u64::try_from(millis).ok().map(UnixMillis::new)
 }
 
-/// Returns state, time and attempt of a popped job. A ready job is returned as delayed; the machine
-/// makes due jobs ready.
+/// Returns state, time and attempt of a popped job.
 pub fn attempt(row: &AttemptRow) -> Option<(State, UnixMillis, Attempt)> {
-    let state = match row.state {
-        State::Delayed | State::Ready => State::Delayed,
-        state => state,
-    };
     let attempt = Attempt {
         number: u32::try_from(row.number & !SNOOZED).ok()?,
         is_snoozed: row.number & SNOOZED != 0,
@@ -301,5 +325,5 @@ pub fn attempt(row: &AttemptRow) -> Option<(State, UnixMillis, Attempt)> {
         was_kicked: true,
         ..Attempt::none(time(row.due_at)?, Millis::new(u64::try_from(row.ttr).ok()?))
     };
-    Some((state, time(row.at)?, attempt))
+    Some((row.state, time(row.at)?, attempt))
 }

@@ -7,11 +7,11 @@ use std::{
 
 use rusqlite::{Connection, ErrorCode, OptionalExtension, Row};
 
-use super::{CACHE_KIB, Records, log_of, pool_table::PoolTable, reservations, schema};
+use super::{CACHE_KIB, Records, log_of, reservations, schema};
 use crate::{
     job::{Buckets, ReservationKey},
     store::{
-        Agreed, Layout, OpenError,
+        Layout, OpenError,
         file::{directory, room::LOG_BYTES},
     },
 };
@@ -34,7 +34,7 @@ impl Records {
         // the file. Errors are ignored here, since SQLite reports better ones.
         let _ = directory::create_new(file);
         let connection = Connection::open(file).map_err(engine)?;
-        let (pool, buckets) = match Self::prepare(&connection, asked).map_err(refused)? {
+        let buckets = match Self::prepare(&connection, asked).map_err(refused)? {
             Err(OpenError::Layout { part: "layout", found, .. }) => {
                 let cause = format!("its layout is {found}");
                 return Err(OpenError::Damaged { dir: dir.to_owned(), cause });
@@ -47,7 +47,6 @@ impl Records {
         })?;
         let records = Self {
             connection,
-            pool,
             file: opened,
             in_transaction: false,
             quarantined: HashMap::new(),
@@ -59,7 +58,7 @@ impl Records {
     fn prepare(
         connection: &Connection,
         asked: Option<Buckets>,
-    ) -> rusqlite::Result<Result<(PoolTable, Buckets), OpenError>> {
+    ) -> rusqlite::Result<Result<Buckets, OpenError>> {
         // This process has the file exclusively, or it does not open the file at all. So no call
         // needs to wait for the transaction of another process.
         connection.busy_timeout(Duration::ZERO)?;
@@ -85,29 +84,22 @@ impl Records {
         connection.pragma_update(None, "cell_size_check", true)?;
         let named = "SELECT count(*) FROM sqlite_schema WHERE name = 'layout'";
         if connection.query_row(named, (), |row| row.get::<_, bool>(0))? {
-            let pool = schema::check(connection)?;
             let text: Option<String> =
                 connection.query_row("SELECT text FROM layout", (), |row| row.get(0)).optional()?;
-            let found = text.unwrap_or_default();
-            return match Layout::agree(&found, asked) {
-                Ok(Agreed { buckets, is_older }) => {
-                    if is_older {
-                        let sql = "UPDATE layout SET text = ?2 WHERE text = ?1";
-                        connection.execute(sql, [found, Layout::new(buckets).text()])?;
-                        tracing::info!("upgraded the store to this version's schema");
-                    }
-                    Ok(Ok((pool, buckets)))
-                }
-                Err(refused) => Ok(Err(refused)),
-            };
+            let agreed = Layout::agree(&text.unwrap_or_default(), asked);
+            // The tables of another schema differ, and its file is not damaged.
+            if agreed.is_ok() {
+                schema::check(connection)?;
+            }
+            return Ok(agreed);
         }
         let buckets = asked.unwrap_or(Buckets::ONE);
         let transaction = connection.unchecked_transaction()?;
-        transaction.execute_batch(&schema::tables(PoolTable::Current))?;
+        transaction.execute_batch(&schema::tables())?;
         transaction.execute("INSERT INTO layout VALUES (?)", [Layout::new(buckets).text()])?;
         reservations::write(&transaction, &ReservationKey::generate())?;
         transaction.commit()?;
-        Ok(Ok((PoolTable::Current, buckets)))
+        Ok(Ok(buckets))
     }
 
     pub fn set_cache(&self, kib: i64) -> rusqlite::Result<()> {

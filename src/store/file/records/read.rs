@@ -7,7 +7,7 @@ use bytes::Bytes;
 use rusqlite::{ErrorCode, OptionalExtension, Row};
 
 use super::{
-    Records, damage,
+    Records, damage, pool_table,
     row::{PoolRow, rows_of, settings_of_row, topic_checksum},
     schedules::NO_SCHEDULE,
 };
@@ -128,7 +128,7 @@ impl Records {
     }
 
     fn read_row(&self, serial: u64) -> rusqlite::Result<StoredFields> {
-        let mut statement = self.connection.prepare_cached(self.pool.select())?;
+        let mut statement = self.connection.prepare_cached(pool_table::SELECT)?;
         statement.query_row([serial], |row: &Row<'_>| {
             let (pool, checksum) = PoolRow::of(row)?;
             let body = row.get_ref(PoolRow::NEXT_COLUMN)?.as_blob()?;
@@ -219,7 +219,7 @@ mod tests {
                 ErrorAndHistory::default()
             );
         }
-        for sql in [records.pool.select(), READ_ERROR_AND_HISTORY] {
+        for sql in [pool_table::SELECT, READ_ERROR_AND_HISTORY] {
             let statement = records.connection.prepare_cached(sql).expect("known");
             assert_eq!(statement.get_status(StatementStatus::RePrepare), 0, "{sql}");
         }

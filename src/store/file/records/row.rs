@@ -8,7 +8,7 @@
 use rusqlite::Row;
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::job::{PolicyOfSchema4, Setting, SettingKind, State, Topic};
+use crate::job::{Setting, SettingKind, State, Topic};
 
 /// A row of `pool` without its body.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -18,7 +18,7 @@ pub struct PoolRow<'a> {
     pub topic: &'a str,
     pub created_at: i64,
     pub due_at: i64,
-    /// Text of the policy, in the form of the row's schema.
+    /// Text of the policy.
     pub policy: &'a str,
     /// CRC-32 of the body.
     pub body_checksum: i64,
@@ -43,8 +43,7 @@ pub struct AttemptRow {
 pub const SNOOZED: i64 = 1 << 32;
 
 impl<'a> PoolRow<'a> {
-    /// Reads the columns of [`PoolTable::columns`](super::pool_table::PoolTable::columns): the row
-    /// and its checksum.
+    /// Reads the columns of [`COLUMNS`](super::pool_table::COLUMNS): the row and its checksum.
     pub fn of(row: &'a Row<'_>) -> rusqlite::Result<(Self, i64)> {
         let number = |column| row.get::<_, i64>(column);
         let text = |column| row.get_ref(column)?.as_str().map_err(rusqlite::Error::from);
@@ -65,31 +64,16 @@ impl<'a> PoolRow<'a> {
 
     /// Returns the checksum that the row must have; `buffer` saves an allocation per row.
     pub fn checksum(&self, buffer: &mut Vec<u8>) -> i64 {
-        let (numbers, texts) = match of_schema_4(self.policy) {
-            Some((numbers, texts)) => (Some(numbers), texts),
-            None => (None, [Some(self.policy), None]),
-        };
-        let times = [self.serial, self.created_at, self.due_at];
-        let numbers = times.into_iter().chain(numbers.into_iter().flatten());
         buffer.clear();
-        for number in numbers.chain([self.body_checksum]) {
+        for number in [self.serial, self.created_at, self.due_at, self.body_checksum] {
             buffer.extend_from_slice(&number.to_le_bytes());
         }
-        for text in [Some(self.id), Some(self.topic)].into_iter().chain(texts).flatten() {
+        for text in [self.id, self.topic, self.policy] {
             buffer.extend_from_slice(&(text.len() as u64).to_le_bytes());
             buffer.extend_from_slice(text.as_bytes());
         }
         low_half(xxh3_64(buffer))
     }
-}
-
-/// Returns the numbers and texts of a policy in the form of schema 4, which the checksum of its row
-/// covers; `None` if a later version wrote the row.
-fn of_schema_4(policy: &str) -> Option<([i64; 3], [Option<&str>; 2])> {
-    let parts = PolicyOfSchema4::split(policy)?;
-    let number = |text: &str| text.parse().ok();
-    let numbers = [number(parts.ttr)?, number(parts.max_attempts)?, number(parts.dead_retention)?];
-    Some((numbers, [Some(parts.backoff).filter(|text| !text.is_empty()), parts.traceparent]))
 }
 
 impl AttemptRow {
@@ -144,8 +128,7 @@ pub fn pause_number(text: Option<&str>) -> i64 {
 }
 
 /// Begins the name of a row of `topics` that has the push of a topic, in the column of the
-/// defaults. No topic has a space in its name. So the table needs no other column, and an earlier
-/// version skips the row.
+/// defaults. No topic has a space in its name, so the table needs no other column.
 const PUSH: &str = "push ";
 
 /// Returns the name of the row of `topics` that has a setting.

@@ -5,7 +5,7 @@
 
 use rusqlite::Connection;
 
-use super::{damage, pool_table::PoolTable};
+use super::{damage, pool_table};
 
 /// First table of a file, before the table of jobs.
 const LAYOUT: &str = "CREATE TABLE layout (text TEXT NOT NULL) STRICT;";
@@ -44,25 +44,22 @@ const TABLES: &str = "
 /// Type, name, table, root page and SQL.
 type Definition = (String, String, String, i64, String);
 
-/// Returns the SQL of all tables of a file with this table of jobs, in the order of creation.
-pub fn tables(pool: PoolTable) -> String {
-    format!("{LAYOUT}{}{TABLES}", pool.create())
+/// Returns the SQL of all tables of a file, in the order of creation.
+pub fn tables() -> String {
+    format!("{LAYOUT}{}{TABLES}", pool_table::CREATE)
 }
 
-/// Returns the form of the file's table of jobs. Fails with an error of damage unless the
-/// definitions and root pages equal those of a newly created file.
-pub fn check(connection: &Connection) -> rusqlite::Result<PoolTable> {
+/// Fails with an error of damage unless the definitions and root pages equal those of a newly
+/// created file.
+pub fn check(connection: &Connection) -> rusqlite::Result<()> {
     let vacuum: i64 = connection.query_row("PRAGMA auto_vacuum", (), |row| row.get(0))?;
-    let found = definitions(connection)?;
-    for pool in PoolTable::ALL {
-        let made = Connection::open_in_memory()?;
-        made.pragma_update(None, "auto_vacuum", vacuum)?;
-        made.execute_batch(&tables(pool))?;
-        if definitions(&made)? == found {
-            return Ok(pool);
-        }
+    let made = Connection::open_in_memory()?;
+    made.pragma_update(None, "auto_vacuum", vacuum)?;
+    made.execute_batch(&tables())?;
+    match definitions(&made)? == definitions(connection)? {
+        true => Ok(()),
+        false => Err(damage("its tables differ from those that were created")),
     }
-    Err(damage("its tables differ from those that were created"))
 }
 
 fn definitions(connection: &Connection) -> rusqlite::Result<Vec<Definition>> {

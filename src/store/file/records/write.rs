@@ -6,6 +6,7 @@ use super::{
     Done, Records, damage,
     ending::change_of,
     past::{self, ErrorAndHistory},
+    pool_table,
     read::Damage,
     row::{AttemptRow, PoolRow, SNOOZED, pause_number, row_of, topic_checksum},
 };
@@ -135,6 +136,7 @@ impl Records {
             }
             Write::Token(change) => self.change_token(change),
             Write::TokenUses(uses) => self.note_uses(uses),
+            Write::Counted(until) => self.write_counted(*until),
             Write::Quarantine { serial, fate } => self.quarantine(*serial, *fate),
         }
     }
@@ -154,7 +156,7 @@ impl Records {
         (due_at, topic): (Option<UnixMillis>, Option<&Topic>),
         change: &Change,
     ) -> Done {
-        let select = format!("SELECT {} FROM pool WHERE serial = ?", self.pool.columns());
+        let select = format!("SELECT {} FROM pool WHERE serial = ?", pool_table::COLUMNS);
         let mut select = self.connection.prepare_cached(&select)?;
         let mut rows = select.query([serial])?;
         let old = rows.next()?.ok_or(rusqlite::Error::QueryReturnedNoRows)?;
@@ -174,7 +176,7 @@ impl Records {
             ..old
         };
         self.run_one(
-            self.pool.update(),
+            pool_table::UPDATE,
             params![
                 row.serial,
                 row.due_at,

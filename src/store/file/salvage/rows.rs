@@ -1,12 +1,10 @@
 //! Reads rows and confirms them by their checksums.
 
-use std::borrow::Cow;
-
 use sqlite_salvage::{Cell, Field};
 
 use crate::{
     job::{History, JobId, NewJob, OnConflict, Schedule, Topic, UnixMillis},
-    store::file::records::{AttemptRow, PoolRow, parse_past, policy_4, state},
+    store::file::records::{AttemptRow, PoolRow, parse_past, state},
 };
 
 /// A job as it was put, with its times.
@@ -45,25 +43,16 @@ fn millis(number: i64) -> Option<u64> {
 /// Reads a job from its row in `pool`; returns `None` if the row is damaged.
 pub fn pool_row(cell: &Cell) -> Option<Found> {
     let fields = cell.fields()?;
-    let ([_, id, topic, created_at, due_at], rest) = fields.split_first_chunk()?;
-    let (policy, rest) = match rest {
-        [policy, rest @ ..] if rest.len() == 3 => (Cow::Borrowed(text(policy)?), rest),
-        // A table of schema 4.
-        [ttr, most, backoff, kept, trace, rest @ ..] => {
-            let backoff = maybe(backoff, || text(backoff))?;
-            let trace = maybe(trace, || text(trace))?;
-            (policy_4((number(ttr)?, number(most)?, backoff), number(kept)?, trace), rest)
-        }
-        _ => return None,
+    let [_, id, topic, created_at, due_at, policy, body_sum, sum, body] = fields.as_slice() else {
+        return None;
     };
-    let [body_sum, sum, body] = rest else { return None };
     let row = PoolRow {
         serial: cell.serial,
         id: text(id)?,
         topic: text(topic)?,
         created_at: number(created_at)?,
         due_at: number(due_at)?,
-        policy: &policy,
+        policy: text(policy)?,
         body_checksum: number(body_sum)?,
     };
     let Field::Bytes(body) = body else { return None };

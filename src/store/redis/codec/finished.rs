@@ -11,11 +11,6 @@
 //! If the attempt that finished the job is its whole history, `<entry>` is `<its start, less the
 //! due time>`, followed by `:<consumer>` if the consumer gave its name, and the hash of histories
 //! has no entry of the job. Otherwise `<entry>` is empty, and the hash has the whole history.
-//!
-//! Records of version 5 begin like the records of other jobs. Their body is the result, the CRC-32
-//! of no result is `0`, and the rules end with ` <attempt> <due at, less the creation time>
-//! <reservation or -> <letter of the outcome>`. This version still reads them, but does not write
-//! them.
 
 use super::{
     MAX_INLINE_BODY, PoolRecord, checksum, damaged, history_text, parse_checked_body, sum_of,
@@ -97,24 +92,6 @@ impl FinishedFields {
             consumer,
         };
         Some(History { hold: None, attempts: vec![entry] })
-    }
-
-    /// Parses the tail of the rules of version 5.
-    pub fn of_version_5(tail: &str, created_at: UnixMillis) -> Option<Self> {
-        let mut fields = tail.split(' ');
-        let mut field = || fields.next();
-        let (attempt, delay, reservation, outcome) = (field()?, field()?, field()?, field()?);
-        Some(Self {
-            attempt: attempt.parse().ok()?,
-            due_at: later(created_at, delay)?,
-            reservation: match reservation {
-                "-" => None,
-                reservation => Some(reservation.parse().ok()?),
-            },
-            outcome: outcome_of(outcome)?,
-            only: None,
-        })
-        .filter(|_| fields.next().is_none())
     }
 }
 

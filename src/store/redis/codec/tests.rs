@@ -47,26 +47,6 @@ const PINNED: [&str; 3] = [
 ];
 
 #[test]
-fn records_of_schema_4_are_read() {
-    let id = "a".parse().expect("an id");
-    let cases = [
-        ("3 19aa41dae80b532 0fbba40da3a6bf43 2 ,,0, t\n{}", "d=0"),
-        (
-            "3 19aa41dae80b532 9615c658a3a6bf43 2 5000,3,0,list:0,120000 t\n{}",
-            "t=5000;m=3;d=0;b=list:0,120000",
-        ),
-        ("3 19aa41dae80b532 98267a3ba3a6bf43 2 ,,, t\n{}", ""),
-    ];
-    for (record, expected) in cases {
-        let read = PoolRecord::parse(&id, record.into()).expect("a record of schema 4");
-        assert_eq!(read.policy, policy(expected), "{record}");
-    }
-    let attempt_4 = "1594367304 2 123456789abcdef0 1763690000000 0 60000 0fbba40da3a6bf43 2 ,,0, t\ndfc12e95 no answer";
-    let read = Attempt::parse(&id, attempt_4).expect("sound").expect("popped");
-    assert_eq!((read.attempt, read.error.as_deref()), (2, Some("no answer")));
-}
-
-#[test]
 fn a_time_of_any_century_survives_its_record() {
     let job = new_job(b"{}".to_vec(), policy("t=5000;m=3"));
     for millis in [0, 1_763_690_000_000, (1 << 44) - 1, 1 << 44, 253_402_300_799_999] {

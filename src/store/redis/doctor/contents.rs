@@ -213,6 +213,7 @@ impl Contents<'_> {
                 Some("rename it: the bucket then counts as emptied"),
             ),
             ("ZCARD", &keys.bucket, "sorted set", None),
+            ("ZCARD", &keys.ends, "sorted set", None),
             ("ZCARD", &keys.topics, "sorted set", None),
         ];
         let mut can_go_on = true;

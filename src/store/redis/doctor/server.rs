@@ -38,14 +38,16 @@ impl Server {
                 *self.counts.of_mut(state) += count.unwrap_or(0);
             }
         }
-        let mut first = redis::cmd("ZRANGE");
-        first.arg(&keys.bucket).arg(0).arg(0).arg("WITHSCORES");
-        let first: Option<(String, f64)> = ask(connection, &first).await;
         let now: Option<(f64, f64)> = ask(connection, &redis::cmd("TIME")).await;
-        // A score below zero is not a time. The examination of sets reports it.
-        let first = first.filter(|(_, at)| *at >= 0.0);
-        if let (Some((_, at)), Some((seconds, micros))) = (first, now) {
-            self.overdue = self.overdue.max(seconds * 1e3 + micros / 1e3 - at);
+        for deadlines in [&keys.bucket, &keys.ends] {
+            let mut first = redis::cmd("ZRANGE");
+            first.arg(deadlines).arg(0).arg(0).arg("WITHSCORES");
+            let first: Option<(String, f64)> = ask(connection, &first).await;
+            // A score below zero is not a time. The examination of sets reports it.
+            let first = first.filter(|(_, at)| *at >= 0.0);
+            if let (Some((_, at)), Some((seconds, micros))) = (first, now) {
+                self.overdue = self.overdue.max(seconds * 1e3 + micros / 1e3 - at);
+            }
         }
     }
 }

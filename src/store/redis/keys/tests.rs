@@ -18,6 +18,7 @@ fn keys_never_change_because_stored_jobs_are_found_by_them() {
     let keys = Keys::all("dq", buckets(16), 3);
     assert_eq!(keys[0].pool, PINNED[0]);
     assert_eq!(keys[15].bucket, PINNED[1]);
+    assert_eq!(keys[0].ends, "{dq:0fb}:ends");
     let topic = "orders".parse().expect("a topic");
     assert_eq!(keys[3].topic(State::Ready, &topic), PINNED[2]);
     assert_eq!(keys[0].hints, "{dq:0fb}:hints-5:3");

@@ -1,7 +1,5 @@
 //! Layout of the store: written on one server, compared at every start.
 
-use std::collections::HashMap;
-
 use redis::aio::MultiplexedConnection;
 
 use super::Preflight;
@@ -28,13 +26,6 @@ pub fn default_buckets(kind: &Kind, masters: usize) -> Buckets {
         (Kind::Cluster, _) => Buckets::TWO_HUNDRED_FIFTY_SIX,
     }
 }
-
-/// Replaces the layout if it is still the one read before. Begins with a write that needs no
-/// memory, because a full Redis refuses scripts whose first write needs some.
-const UPGRADE: &str = "redis.call('HDEL', KEYS[2], '')
-if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
-redis.call('SET', KEYS[1], ARGV[2])
-return 1";
 
 impl Preflight {
     /// Reads the layout from this server, if it has one.
@@ -70,38 +61,6 @@ impl Preflight {
         Ok(all)
     }
 
-    /// Rewrites the layout of an older version, unless another server has done it.
-    async fn upgrade(
-        &self,
-        host: &Host,
-        connection: &mut MultiplexedConnection,
-        found: &str,
-        buckets: Buckets,
-    ) -> Result<(), OpenError> {
-        let mut upgrade = redis::cmd("EVAL");
-        let name = keys::layout(&self.prefix);
-        upgrade.arg(UPGRADE).arg(2).arg(name).arg(keys::absent_by_layout(&self.prefix));
-        upgrade.arg(found).arg(Layout::new(buckets).text());
-        let is_upgraded: bool = self.ask(host, connection, &upgrade).await?;
-        if is_upgraded {
-            tracing::info!("upgraded the store to this version's schema");
-        }
-        Ok(())
-    }
-
-    /// Returns whether any client is subscribed to one of these sharded channels of this server.
-    pub async fn are_subscribed(
-        &self,
-        host: &Host,
-        connection: &mut MultiplexedConnection,
-        channels: &[&str],
-    ) -> Result<bool, OpenError> {
-        let mut count = redis::cmd("PUBSUB");
-        count.arg("SHARDNUMSUB").arg(channels);
-        let counts: HashMap<String, u64> = self.ask(host, connection, &count).await?;
-        Ok(counts.values().any(|&subscribers| subscribers > 0))
-    }
-
     /// Compares the layout and takes the key of reservations. Writes both only into a new store: an
     /// existing store does not need the writes, and they would fail in a full Redis.
     pub async fn agree(
@@ -111,10 +70,8 @@ impl Preflight {
         buckets: Buckets,
     ) -> Result<(), OpenError> {
         let found = self.layout(host, connection).await?;
-        if let Some(found) = &found
-            && Layout::agree(found, Some(buckets))?.is_older
-        {
-            self.upgrade(host, connection, found, buckets).await?;
+        if let Some(found) = &found {
+            Layout::agree(found, Some(buckets))?;
         }
         self.agree_on_reservations(host, connection).await?;
         if found.is_none() {

@@ -88,7 +88,7 @@ impl Preflight {
     ) -> Result<(), OpenError> {
         let info: String = self.ask(host, connection, &redis::cmd("INFO")).await?;
         self.check_settled(host, &info)?;
-        self.fitness(&info).map_err(|why| unfit(host, &why))?;
+        self.works(&info).map_err(|why| unfit(host, &why))?;
         if self.ack == Ack::Fsync && !requirements::has_aof(&info) {
             // This applies even if the loss of jobs is accepted, because this level of `store.ack`
             // promises more.
@@ -116,8 +116,21 @@ impl Preflight {
         Err(OpenError::Unavailable { subject: redis_at(host), cause: cause.to_owned() })
     }
 
-    /// Fails if the server's `INFO` shows that it is unfit; returns the accepted risks.
-    pub fn fitness(&self, info: &str) -> Result<Vec<String>, String> {
+    /// Returns whether `store.accept_data_loss` is set.
+    pub fn accepts_data_loss(&self) -> bool {
+        self.accept_data_loss
+    }
+
+    /// Fails if the server's `INFO` shows that it cannot work. A server that may lose jobs works,
+    /// and the watch of its risks refuses puts: its jobs can still be finished.
+    pub fn works(&self, info: &str) -> Result<(), String> {
+        let unfit = requirements::judge(info, self.expected).unfit;
+        if unfit.is_empty() { Ok(()) } else { Err(unfit.join("; ")) }
+    }
+
+    /// Fails if the server's `INFO` shows that no store may start on it; returns the accepted
+    /// risks.
+    fn fitness(&self, info: &str) -> Result<Vec<String>, String> {
         let requirements::Findings { mut unfit, risks } = requirements::judge(info, self.expected);
         if !self.accept_data_loss {
             let hint = "(or accept the loss of jobs with store.accept_data_loss = true)";

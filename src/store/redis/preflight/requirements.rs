@@ -108,11 +108,28 @@ pub fn used_memory(info: &str) -> Option<u64> {
     fields(info).get("used_memory")?.parse().ok()
 }
 
+/// Returns the reasons why a server with these fields of `INFO` may lose jobs, each with the name
+/// of the setting.
+pub fn risks(fields: &HashMap<&str, &str>) -> Vec<String> {
+    let field = |name: &str| fields.get(name).copied().unwrap_or("");
+    let mut risks = Vec::new();
+    if field("maxmemory_policy") != "noeviction" {
+        let policy = field("maxmemory_policy");
+        risks.push(format!(
+            "maxmemory-policy is {policy:?}, so it may evict jobs: set it to noeviction"
+        ));
+    }
+    if field("aof_enabled") != "1" {
+        risks.push("appendonly is off, so a crash loses jobs: set appendonly to yes".to_owned());
+    }
+    risks
+}
+
 /// Checks all requirements by an `INFO` answer.
 pub fn judge(info: &str, expected: Expected) -> Findings {
     let fields = fields(info);
     let field = |name: &str| fields.get(name).copied().unwrap_or("");
-    let mut findings = Findings::default();
+    let mut findings = Findings { risks: risks(&fields), ..Findings::default() };
 
     let version = field("redis_version");
     if major_minor(version) < Some(OLDEST) {
@@ -141,16 +158,6 @@ pub fn judge(info: &str, expected: Expected) -> Findings {
     }
     if field("loading") != "0" {
         findings.unfit.push("it is loading its data: try again when it is done".to_owned());
-    }
-    if field("maxmemory_policy") != "noeviction" {
-        let policy = field("maxmemory_policy");
-        findings.risks.push(format!(
-            "maxmemory-policy is {policy:?}, so it may evict jobs: set it to noeviction"
-        ));
-    }
-    if field("aof_enabled") != "1" {
-        let risk = "appendonly is off, so a crash loses jobs: set appendonly to yes";
-        findings.risks.push(risk.to_owned());
     }
     findings
 }

@@ -25,7 +25,7 @@ impl Preflight {
     }
 
     /// Takes the store's key. A store without one gets the key of this process. Such a store is
-    /// new, was created by an older version, or has lost its key.
+    /// new, or has lost its key.
     pub async fn agree_on_reservations(
         &self,
         host: &Host,

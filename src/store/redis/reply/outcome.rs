@@ -17,6 +17,7 @@ impl Values {
                 how: PutOutcome::Created,
                 state: if created % 2 == 1 { State::Ready } else { State::Delayed },
                 due_at: UnixMillis::new(created.unsigned_abs() / 2),
+                moved_to: None,
             })),
             of_living => Self::new(of_living)?.placed_on_living(),
         }
@@ -31,7 +32,9 @@ impl Values {
             -2 => return Ok(Err(Refusal::Exists(Some(Living { state, topic: self.parsed()? })))),
             other => return Err(StoreError::unreadable(format!("put reply {other}"))),
         };
-        Ok(Ok(Placed { how, state, due_at: self.millis()? }))
+        let due_at = self.millis()?;
+        let moved_to = if self.left() > 0 { Some(self.parsed()?) } else { None };
+        Ok(Ok(Placed { how, state, due_at, moved_to }))
     }
 
     /// Reads the state in which a job was deleted.

@@ -36,6 +36,7 @@ local function transition()
   local members, marks, highest = gather_special(topic, found)
   prove_types()
   -- These fail before anything is changed if they are forbidden. HSET has no form that changes nothing: see commit.lua.
+  redis.call('ZCARD', ENDS)
   redis.call('ZREM', BUCKET, '')
   redis.call('ZADD', BUCKET, 'XX', 0, '')
   redis.call('ZREMRANGEBYRANK', set, 1, 0)
@@ -46,7 +47,7 @@ local function transition()
     redis.call('ZADD', key('ready', topic), unpack(members))
   end
   redis.call('ZREMRANGEBYRANK', set, 0, #found / 2 - 1)
-  if redis.pcall('EXISTS', set) == 0 then redis.call('ZREM', BUCKET, 'dead:' .. topic) end
+  if redis.pcall('EXISTS', set) == 0 then redis.call('ZREM', ENDS, 'dead:' .. topic) end
   return { #found / 2, highest }
 end
 

@@ -31,11 +31,12 @@ local function examine(state, topic, mend)
     redis.call('ZADD', set, unpack(odd))
     head = redis.call('ZRANGE', set, 0, 0, 'WITHSCORES')
   end
-  local is_named, deadline = redis.call('ZSCORE', TOPICS, topic), redis.call('ZSCORE', BUCKET, set_name)
+  local deadlines = state == 'delayed' and BUCKET or ENDS
+  local is_named, deadline = redis.call('ZSCORE', TOPICS, topic), redis.call('ZSCORE', deadlines, set_name)
   local is_late = state ~= 'ready' and (not deadline or tonumber(deadline) > tonumber(head[2]))
   local is_odd = #odd > 0 or deadline and not is_score('delayed', deadline)
   if mend and not is_named then redis.call('ZADD', TOPICS, 0, topic) end
-  if mend and (is_late or is_odd and state ~= 'ready') then redis.call('ZADD', BUCKET, time_of(state, head[2]), set_name) end
+  if mend and (is_late or is_odd and state ~= 'ready') then redis.call('ZADD', deadlines, time_of(state, head[2]), set_name) end
   return is_late and 2 or not is_named and 1 or is_odd and 3 or 0
 end
 

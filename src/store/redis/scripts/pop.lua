@@ -64,7 +64,7 @@ local function transition()
     string.sub(ARGV[2], 1, 13), FIRST_NUMBER, false, false, false
   high, middle = tonumber(string.sub(nonce, 1, 7), 16), tonumber(string.sub(nonce, 8), 16)
   -- Nothing fails between two writes: the keys to write to are known to have the right type.
-  redis.call('ZCARD', BUCKET)
+  redis.call('ZCARD', ENDS)
   for i = 3, #ARGV, 3 do
     if #ARGV > 5 then redis.call('ZCARD', key('ready', ARGV[i])) end
     redis.call('ZCARD', key('reserved', ARGV[i]))

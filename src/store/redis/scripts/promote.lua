@@ -44,6 +44,14 @@ end
 
 --- @include "promote/act"
 
+-- The next deadline of the bucket; '' if there is none.
+local function next_deadline()
+  local next = redis.call('ZRANGE', BUCKET, 0, 0, 'WITHSCORES')[2]
+  local next_end = redis.call('ZRANGE', ENDS, 0, 0, 'WITHSCORES')[2]
+  if next and next_end then return tonumber(next) < tonumber(next_end) and next or next_end end
+  return next or next_end or ''
+end
+
 local function transition()
   -- After a jump of the clock, now is the time that the caller believes: see store/clock_watch.rs.
   NOW_MICROS = believed(ARGV[3])
@@ -63,7 +71,7 @@ local function transition()
   end
   end_budget()
 
-  reply[1] = redis.call('ZRANGE', BUCKET, 0, 0, 'WITHSCORES')[2] or ''
+  reply[1] = next_deadline()
   return reply
 end
 

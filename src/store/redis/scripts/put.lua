@@ -4,8 +4,8 @@
 --       means that an argument for each job of the run follows, its body, which is too long for the record; after that,
 --       a digit is their priority, if not the standard one, and a '!' means that they expire
 -- Reply for each job: if created, twice the due time, plus one if it is ready; or refusal; or
---       {1 kept | 2 replaced | 3 created in place of a finished job, state, due time}; or {refusal, state and topic of
---       the living job}
+--       {1 kept | 2 replaced | 3 created in place of a finished job, state, due time, the topic of a kept job that has
+--       moved}; or {refusal, state and topic of the living job}
 --       e.g. {3527380120001, -7, {1, 3, 1763690060000}, {-2, 4, 'orders'}}
 
 --- @include "shared/prelude"

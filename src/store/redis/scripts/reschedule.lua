@@ -6,6 +6,7 @@
 
 --- @include "shared/prelude"
 --- @include "shared/jobs"
+--- @include "shared/room"
 --- @include "shared/each_job"
 
 -- The attempt limit that a list of waits implies: one more than its number of values.
@@ -22,6 +23,11 @@ local function with_implied_attempts(fields, rules)
     return fields
   end
   return fields .. ';m=' .. string.format('%d', implied)
+end
+
+-- The bytes of a record and its body, which may be outside the record.
+local function old_length(record, rules)
+  return #record + (rules.length > MAX_INLINE_BODY and rules.length or 0)
 end
 
 -- Returns the reply for the job, and its length in bytes.
@@ -44,6 +50,7 @@ local function reschedule(id, text, schedule, new_crc, new_body, fields)
   if schedule ~= '' or string.find(';' .. fields, ';x=') then policy = expire_from(policy, due) end
   local new_record, long_body, new_rules = rewrite(id, record, rules, policy, new_crc, new_body)
   if not new_record then return UNREADABLE, 0 end
+  if is_full() and #new_record + #(long_body or '') > old_length(record, rules) then return NO_ROOM, 0 end
   leave_set(state, topic, id)
   leave_expiring(topic, id, rules)
   save_rewritten(id, new_record, long_body, rules, new_crc ~= '')
@@ -61,6 +68,7 @@ end
 
 local function transition()
   local replies, bytes = {}, 0
+  is_full() -- asked before the first write
   each_job(5, function(id, text, i)
     local reply, size = reschedule(id, text, unpack(ARGV, i + 1, i + 4))
     replies[#replies + 1], bytes = reply, bytes + size

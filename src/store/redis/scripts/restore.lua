@@ -13,6 +13,7 @@ local function restore(id, topic, state, time, record, body, attempt, history)
   if history ~= '' then save('history', id, history) end
   prove_types()
   -- These change nothing, and fail if they are forbidden or Redis is full.
+  redis.call('ZCARD', ENDS)
   redis.call('ZADD', BUCKET, 'XX', 0, '')
   redis.call('HDEL', ATTEMPTS, '')
   if redis.call('HSETNX', POOL, id, record) == 0 then

@@ -1,11 +1,13 @@
 //! Server with jobs: standalone, the master of Sentinels, or a master of a cluster.
 
-use tokio_util::task::AbortOnDropHandle;
+use std::sync::Arc;
 
 use redis::Value;
+use tokio_util::task::AbortOnDropHandle;
 
 use super::{
     connector::{Connector, Endpoint},
+    risk_watch::RiskWatch,
     sync_watch::SyncWatch,
 };
 use crate::store::redis::transport::{Confirmation, Connected, Failure, Node, Write};
@@ -16,6 +18,7 @@ pub struct Master {
     pub connector: Connector,
     /// Present if `store.ack` relies on settings that can change while the server runs.
     sync: Option<SyncWatch>,
+    risks: RiskWatch,
     _watch: Option<AbortOnDropHandle<()>>,
 }
 
@@ -37,13 +40,25 @@ impl Master {
         };
         let relies_on_sync = connector.preflight.relies_on_sync();
         let sync = relies_on_sync.then(|| SyncWatch::start(node.calls()));
-        Self { node, connector, sync, _watch: watch.map(AbortOnDropHandle::new) }
+        let accepts = connector.preflight.accepts_data_loss();
+        let risks = RiskWatch::start(node.name.clone(), node.calls(), accepts);
+        Self { node, connector, sync, risks, _watch: watch.map(AbortOnDropHandle::new) }
     }
 
     /// Sends a write; returns its answer once `store.ack` is fulfilled.
     pub async fn write(&self, write: Write) -> Result<Value, Failure> {
         self.sync.as_ref().map_or(Ok(()), SyncWatch::check)?;
         self.node.write(write).await
+    }
+
+    /// Takes over an `INFO` answer of this server.
+    pub fn note(&self, info: &str) {
+        self.risks.note(info);
+    }
+
+    /// Returns why the settings of the server may lose jobs, unless this is accepted.
+    pub fn risk(&self) -> Option<Arc<str>> {
+        self.risks.risk()
     }
 
     /// Fails while answers to writes would not fulfil `store.ack`.

@@ -8,6 +8,7 @@ mod cluster;
 mod connector;
 mod master;
 mod open;
+mod risk_watch;
 mod sync_watch;
 
 use std::{collections::HashSet, hash::Hash, sync::Arc};

@@ -89,13 +89,9 @@ impl Nodes {
 async fn open_once(options: &RedisOptions, store: &Options) -> Result<Opened, OpenError> {
     let (mut opening, unreachable) = Opening::connect(options, store.buckets).await?;
     let found = opening.find_layout(unreachable).await?;
-    let (is_new, mut is_older) = (found.is_none(), false);
+    let is_new = found.is_none();
     let buckets = match &found {
-        Some(found) => {
-            let agreed = Layout::agree(found, store.buckets)?;
-            is_older = agreed.is_older;
-            agreed.buckets
-        }
+        Some(found) => Layout::agree(found, store.buckets)?,
         None if !store.create => {
             let key = keys::layout(&options.prefix);
             let (_, (host, _)) = &opening.servers[0];
@@ -116,9 +112,6 @@ async fn open_once(options: &RedisOptions, store: &Options) -> Result<Opened, Op
     opening.probe(&keys, map.as_ref()).await?;
     if is_new {
         opening.make_incarnations(&keys, map.as_ref()).await?;
-    }
-    if is_older {
-        opening.refuse_while_older_servers_run(&keys, map.as_ref()).await?;
     }
     let incarnations = Incarnations::new(buckets);
     opening.read_incarnations(&keys, map.as_ref(), (&incarnations, buckets)).await?;
@@ -274,27 +267,6 @@ impl<'a> Opening<'a> {
         for (_, (host, connection)) in &mut self.servers {
             let own = keys.iter().find(|keys| has(map, host, keys)).unwrap_or(&keys[0]);
             self.preflight.probe(host, connection, &own.incarnation).await?;
-        }
-        Ok(())
-    }
-
-    /// Fails if servers of the previous version use the store, because they would treat records of
-    /// this version as damaged. Finds these servers by their subscriptions to hints. So it misses a
-    /// server whose Redis user may not subscribe.
-    async fn refuse_while_older_servers_run(
-        &mut self,
-        keys: &[Keys],
-        map: Option<&Map>,
-    ) -> Result<(), OpenError> {
-        for (_, (host, connection)) in &mut self.servers {
-            let own = keys.iter().filter(|keys| has(map, host, keys));
-            let channels: Vec<&str> = own.map(|keys| keys.older_hints.as_str()).collect();
-            if self.preflight.are_subscribed(host, connection, &channels).await? {
-                return Err(OpenError::Unfit(format!(
-                    "servers of an older version use the store on {host}: stop all of them before \
-                     the first one of this version starts"
-                )));
-            }
         }
         Ok(())
     }

@@ -1,8 +1,6 @@
 //! Calls of clients and the answers to them.
 
-use std::time::Duration;
-
-use super::{Text, Time};
+use crate::faults::prelude::*;
 
 #[derive(Debug, Clone)]
 pub struct Call {

@@ -1,11 +1,11 @@
 //! Rules on the contents of a job: it was put, and it has the body of its put until a release
 //! changes the body.
 
-use super::{
-    Object, Rule,
+use crate::faults::judge::{
+    Object,
     job::{Delivered, Job, is_before, text},
 };
-use crate::faults::history::{Ask, Call};
+use crate::faults::prelude::*;
 
 /// Requires that deliveries and stored records have the contents of a put or of a later release.
 pub fn contents(job: &Job, object: &mut impl Object) {

@@ -1,12 +1,12 @@
 //! Rules on expiry and death: no job is delivered after it has expired, and each dead job has a
 //! reason.
 
-use super::{
-    LATE, Object, Rule, Trouble,
+use crate::faults::judge::{
+    LATE, Object, Trouble,
     job::{Delivered, Job},
     schedule::{due_after, moved_to},
 };
-use crate::faults::history::{Answer, Ask, Fate, StoreResult, Time};
+use crate::faults::prelude::*;
 
 /// Forbids deliveries and releases of jobs that have expired, by the clients' clock and by the
 /// store's. A store whose clock was set back lets jobs expire later.

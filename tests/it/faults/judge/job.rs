@@ -1,16 +1,10 @@
 //! Facts about each job, and the order of its deliveries where it is certain.
 
-use std::collections::{BTreeMap, HashMap};
-
-use crate::{
-    faults::{
-        history::{Answer, Ask, Call, Delivery, Fate, StoreResult, Time},
-        load::put_body,
-    },
-    support::scan::{Scan, Stored},
+use crate::faults::prelude::*;
+use crate::faults::{
+    judge::moves::{DeadTo, Settings},
+    load::put_body,
 };
-
-use super::moves::{DeadTo, Settings};
 
 /// Facts about one job, from all calls and the scan.
 #[derive(Default)]

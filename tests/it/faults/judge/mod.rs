@@ -14,14 +14,8 @@ mod rules;
 mod schedule;
 mod tests;
 
-use std::time::Duration;
-
-use crate::{
-    faults::history::{Call, StoreResult, Time},
-    support::scan::Scan,
-};
-
-use self::job::jobs;
+use crate::faults::judge::job::jobs;
+use crate::faults::prelude::*;
 
 /// A promise of the queue, which is also the kind of an objection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

@@ -1,17 +1,12 @@
 //! Rules on moves: a job that dies is ready in the topic that its `dead_to` names, at most once,
 //! and nowhere else.
 
-use std::collections::HashMap;
-
-use super::{
-    LATE, Object, Rule, Trouble,
+use crate::faults::judge::{
+    LATE, Object, Trouble,
     expiry::earliest,
     job::{Delivered, Job, is_before, reservation},
 };
-use crate::{
-    faults::history::{Ask, Call, Fate, Time},
-    support::scan::Stored,
-};
+use crate::faults::prelude::*;
 
 /// The topic to which a job moves when it dies.
 #[derive(Clone, Copy)]

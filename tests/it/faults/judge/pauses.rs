@@ -2,8 +2,8 @@
 //! pause, and ended before a resume was sent to any server. Other servers obey once they know the
 //! pause.
 
-use super::{LATE, Object, Rule};
-use crate::faults::history::{Ask, Call, Time};
+use crate::faults::judge::{LATE, Object};
+use crate::faults::prelude::*;
 
 /// A certain pause, from its acknowledgement until a resume may have begun.
 struct Pause {

@@ -1,11 +1,11 @@
 //! Rules on one job: its holders, its attempts and its end.
 
-use super::{
-    Object, Rule, Trouble,
+use crate::faults::judge::{
+    Object, Trouble,
     job::{Delivered, Job, is_before, is_end, reservation},
     meets,
 };
-use crate::faults::history::{Ask, Call, Time};
+use crate::faults::prelude::*;
 
 /// Forbids a later delivery while an earlier one certainly holds the job.
 pub fn holders(job: &Job, wrong_clock: &[(Time, Time)], object: &mut impl Object) {

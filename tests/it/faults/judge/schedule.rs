@@ -1,12 +1,12 @@
 //! Rules on due times: no job is delivered before its due time, by the clients' clock and by the
 //! store's, whichever call set the due time; and no job is delivered while it is dead.
 
-use super::{
-    Object, Rule,
+use crate::faults::judge::{
+    Object,
     job::{Delivered, Job, is_before},
     meets,
 };
-use crate::faults::history::{Answer, Ask, Call, Fate, StoreResult, Time};
+use crate::faults::prelude::*;
 
 /// Forbids deliveries before the due time of the put.
 pub fn put_times(job: &Job, wrong_clock: &[(Time, Time)], object: &mut impl Object) {

@@ -6,13 +6,7 @@ mod moves;
 mod releases;
 mod transitions;
 
-use std::{collections::BTreeMap, time::Duration};
-
-use super::{Rule, judge};
-use crate::{
-    faults::history::{Answer, Ask, Call, Delivery, Fate, StoreResult},
-    support::scan::{Scan, Stored},
-};
+use crate::faults::prelude::*;
 
 /// The store's clock at the begin of each history, in Unix milliseconds.
 const EPOCH: i64 = 1_763_690_000_000;
@@ -175,6 +169,10 @@ fn objects(calls: &[Call], rule: Rule) {
     assert_eq!(broken(calls, &Scan::new()), [rule]);
 }
 
+fn is_clean(calls: &[Call]) {
+    is_content(calls, &Scan::new());
+}
+
 fn is_content(calls: &[Call], scan: &Scan) {
     let found = judge(calls, scan, &[]);
     assert!(found.is_empty(), "{found:?}");
@@ -195,7 +193,7 @@ fn a_clean_history_is_clean() {
         finished(2400, 3),
         deleted(2500, refused("job_not_found")),
     ];
-    is_content(&clean, &Scan::new());
+    is_clean(&clean);
     let due = |n: u64| move |job: &mut Delivery| job.due_at = at(n);
     let every_call = [
         put_at(0, 2000),
@@ -209,27 +207,27 @@ fn a_clean_history_is_clean() {
         touched(2000, 11),
         finished(2900, 11),
     ];
-    is_content(&every_call, &Scan::new());
+    is_clean(&every_call);
     is_content(&[put()], &stored(&["{dq:0}:ready:t"]));
-    is_content(&[put(), deleted(20, StoreResult::Done(Answer::Deleted))], &Scan::new());
+    is_clean(&[put(), deleted(20, StoreResult::Done(Answer::Deleted))]);
 }
 
 #[test]
 fn what_is_unknown_may_have_gone_either_way() {
     let unknown_put = put_with(0, "a", 0, StoreResult::Unknown);
-    is_content(std::slice::from_ref(&unknown_put), &Scan::new());
+    is_clean(std::slice::from_ref(&unknown_put));
     is_content(std::slice::from_ref(&unknown_put), &stored(&["{dq:0}:ready:t"]));
     let exists = put_with(30, "a", 0, refused("job_exists"));
     is_content(&[unknown_put.clone(), exists], &stored(&["{dq:0}:ready:t"]));
-    is_content(&[unknown_put, pop(20, 1), finished(40, 1)], &Scan::new());
+    is_clean(&[unknown_put, pop(20, 1), finished(40, 1)]);
     let unknown = finish(40, 1, StoreResult::Unknown);
-    is_content(&[put(), pop(20, 1), unknown.clone()], &Scan::new());
+    is_clean(&[put(), pop(20, 1), unknown.clone()]);
     let again = finish(60, 1, refused("job_not_found"));
-    is_content(&[put(), pop(20, 1), unknown.clone(), again], &Scan::new());
-    is_content(&[put(), pop(20, 1), unknown, pop(1100, 2), finished(1120, 2)], &Scan::new());
+    is_clean(&[put(), pop(20, 1), unknown.clone(), again]);
+    is_clean(&[put(), pop(20, 1), unknown, pop(1100, 2), finished(1120, 2)]);
     // A pop without an answer has used an attempt.
     let lost = call(20, Ask::Pop { topic: "t", server: 0 }, StoreResult::Unknown);
-    is_content(&[put(), lost, pop(1100, 2), finished(1120, 2)], &Scan::new());
+    is_clean(&[put(), lost, pop(1100, 2), finished(1120, 2)]);
 }
 
 #[test]
@@ -244,7 +242,7 @@ fn a_job_without_an_id_is_known_by_its_body_and_only_once() {
         expires_after: None,
     };
     let unknown = call(0, ask(), StoreResult::Unknown);
-    is_content(&[unknown.clone(), pop(20, 1), finished(40, 1)], &Scan::new());
+    is_clean(&[unknown.clone(), pop(20, 1), finished(40, 1)]);
     let twin = pop_with(60, 1, |job| {
         job.id = "b".into();
         job.reservation = "r9".into();
@@ -348,7 +346,7 @@ fn it_objects_to_an_id_that_is_taken_and_put_again() {
     let cancelled = |start| cancel(start, StoreResult::Done(Answer::Deleted));
     let (taken, again) = (put_with(60, "a", 0, refused("job_exists")), put_at(60, 0));
     for end in [finished(40, 1), cancelled(40)] {
-        is_content(&[put(), pop(20, 1), end.clone(), taken.clone()], &Scan::new());
+        is_clean(&[put(), pop(20, 1), end.clone(), taken.clone()]);
         objects(&[put(), pop(20, 1), end, again.clone()], Rule::Twice);
     }
     let late = pop_with(600, 1, |job| job.due_at = at(505));
@@ -356,10 +354,10 @@ fn it_objects_to_an_id_that_is_taken_and_put_again() {
     // The first put may have been carried out. Only one put was certainly accepted.
     let lost = put_with(0, "a", 0, StoreResult::Unknown);
     let popped = pop_with(60, 1, |job| job.due_at = at(25));
-    is_content(&[lost, put_at(20, 0), popped, finished(80, 1)], &Scan::new());
+    is_clean(&[lost, put_at(20, 0), popped, finished(80, 1)]);
     let late = finish(1060, 1, refused("job_finished"));
     objects(&[put(), pop(20, 1), late.clone()], Rule::Lost);
-    is_content(&[put(), pop(20, 1), cancelled(40), late], &Scan::new());
+    is_clean(&[put(), pop(20, 1), cancelled(40), late]);
 }
 
 #[test]

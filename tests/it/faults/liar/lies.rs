@@ -1,12 +1,7 @@
 //! The lies: changes of forwarded requests and of answers.
 
-use std::time::Duration;
-
-use axum::http::StatusCode;
-use jiff::Timestamp;
-use serde_json::{Value, json};
-
-use super::{Decision, Lie, Proxy};
+use crate::faults::liar::{Decision, Proxy};
+use crate::faults::prelude::*;
 
 /// Seconds by which jobs are delivered early.
 const EARLY: f64 = 0.05;

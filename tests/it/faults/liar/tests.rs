@@ -1,26 +1,11 @@
 //! The ordinary load on a file store, through a proxy that lies. The judge must object to each lie,
 //! and to no other job. Without lies, it must have no objection.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
-
 use tokio::sync::Mutex;
 
-use super::{Liar, Lie};
-use crate::{
-    faults::{
-        client::{Client, Put},
-        history::History,
-        judge::{Objection, Rule, judge},
-        load::{self, Again, Load, TOPICS, pending},
-    },
-    support::{
-        patience::{patience, scaled},
-        process::Process,
-        scan::Scan,
-        scan_api::scan_agreed,
-        scan_file::scan_file,
-    },
-};
+use crate::faults::liar::Liar;
+use crate::faults::load;
+use crate::faults::prelude::*;
 
 /// Allows only one load at a time, since the judge notices 50 ms only if answers are faster than
 /// that.

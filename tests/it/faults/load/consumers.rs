@@ -1,18 +1,7 @@
 //! Clients that pop and end jobs, and one that pauses a topic.
 
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
-    time::Duration,
-};
-
-use super::{BATCH, ONCE, PAUSED, TOPIC, TTR};
-use crate::faults::{
-    client::{Client, Release},
-    history::{Delivery, Time},
-};
+use crate::faults::load::{BATCH, ONCE, PAUSED, TOPIC};
+use crate::faults::prelude::*;
 
 enum Then {
     Finish,

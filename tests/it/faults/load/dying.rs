@@ -1,21 +1,10 @@
 //! Clients of two topics: jobs of the first one die in every way, and move to the second one.
 
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
-    time::Duration,
-};
-
-use super::{
-    DYING, FALLEN, TTR,
+use crate::faults::load::{
+    DYING, FALLEN,
     producers::{expiring, named},
 };
-use crate::faults::{
-    client::{Client, Put, Release},
-    history::{Delivery, Text, Time},
-};
+use crate::faults::prelude::*;
 
 /// Time between puts, and between pops of the jobs that shall die. Jobs that expire sooner die
 /// before a pop gets them.
@@ -106,8 +95,9 @@ pub async fn end_fallen(mut client: Client, stop: Arc<AtomicBool>) {
         for job in client.pop(FALLEN, "wait=300ms&count=10").await {
             popped += 1;
             match popped % 20 {
-                0 => client.bury(&job).await,
-                1..4 => {
+                // The first job stays dead.
+                1 => client.bury(&job).await,
+                2..4 => {
                     client.bury(&job).await;
                     later.push((client.now() + TTR / 10, Then::Kick, job));
                 }

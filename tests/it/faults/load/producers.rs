@@ -1,21 +1,9 @@
 //! Clients that put, delete and reschedule jobs.
 
-use std::{
-    collections::VecDeque,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
-    time::Duration,
-};
+use std::collections::VecDeque;
 
-use super::{
-    ATTEMPTS, BATCH, DOOMED, EXPIRING, HELD, KEPT, ONCE, PAUSED, RETENTION, TOPIC, TRIES, TTR,
-};
-use crate::faults::{
-    client::{Client, Put, Release},
-    history::{StoreResult, Text, Time},
-};
+use crate::faults::load::{ATTEMPTS, BATCH, DOOMED, EXPIRING, HELD, KEPT, ONCE, PAUSED, TOPIC};
+use crate::faults::prelude::*;
 
 const PAUSE: Duration = Duration::from_millis(5);
 /// Time between puts while the consumers are too slow, for debug builds on a busy machine.

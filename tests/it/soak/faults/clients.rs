@@ -1,19 +1,10 @@
 //! Misbehaving clients.
 
-use std::{
-    io::{Read, Write},
-    net::TcpStream,
-    time::{Duration, Instant},
-};
-
 use socket2::SockRef;
-use tokio::{task::block_in_place, time::sleep};
+use tokio::time::sleep;
 
-use crate::{
-    faults::history::{Ask, StoreResult},
-    soak::faults::Scene,
-    support::patience::scaled,
-};
+use crate::faults::history::{Ask, StoreResult};
+use crate::soak::prelude::*;
 
 const POP: &[u8] = b"POST /topics/t/pop?wait=2s&count=3 HTTP/1.1\r\nHost: localhost\r\n\r\n";
 

@@ -1,18 +1,9 @@
 //! Jumps of the store's clock. Each fault sets the clock back after a while.
 
-use std::{
-    sync::Arc,
-    time::{Duration, Instant},
-};
-
-use serde_json::Value;
 use tokio::time::sleep;
 
-use crate::{
-    faults::{client::Client, history::History},
-    soak::faults::Scene,
-    support::shifted_clock::seconds_until,
-};
+use crate::soak::prelude::*;
+use crate::{faults::client::Client, support::shifted_clock::seconds_until};
 
 const HOUR: i64 = 3600;
 
@@ -96,7 +87,8 @@ async fn far_ahead(base: &str, topic: &str, state: &str, field: &str) -> Vec<Str
     let (mut ids, mut cursor) = (Vec::new(), String::new());
     loop {
         let url = format!("{base}/topics/{topic}/jobs?state={state}&limit=1000{cursor}");
-        let page: Value = reqwest::get(url).await.expect("an answer").json().await.expect("JSON");
+        let page: Value =
+            crate::support::http::get(url).await.expect("an answer").json().await.expect("JSON");
         let jobs = page["jobs"].as_array().expect("jobs").iter();
         let far = jobs.filter(|job| seconds_until(&job[field]) > 10);
         ids.extend(far.map(|job| job["id"].as_str().expect("an id").to_owned()));

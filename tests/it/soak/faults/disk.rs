@@ -1,15 +1,9 @@
 //! Faults of the disk below the store.
 
-use std::{fs, time::Duration};
+use tokio::time::sleep;
 
-use serde_json::json;
-use tokio::{task::block_in_place, time::sleep};
-
-use crate::{
-    disk::shim::{EDQUOT, EIO, ENOSPC, Field},
-    soak::{faults::Scene, holds_soon, stage::Store},
-    support::process::Process,
-};
+use crate::disk::shim::{EDQUOT, EIO, ENOSPC, Field};
+use crate::soak::prelude::*;
 
 /// Cuts the power: all writes since the last sync are lost.
 pub async fn power_lost(scene: Scene<'_>) -> bool {

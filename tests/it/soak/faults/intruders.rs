@@ -1,14 +1,8 @@
 //! Interference with a shared Redis by an operator or another program.
 
-use std::time::Duration;
+use tokio::time::sleep;
 
-use rand::seq::IndexedRandom;
-use tokio::{task::block_in_place, time::sleep};
-
-use crate::{
-    soak::{faults::Scene, holds_soon},
-    support::resp::{Reply, ask},
-};
+use crate::soak::prelude::*;
 
 /// Commands that transitions and polls need.
 const NEEDED: [&str; 14] = [
@@ -71,7 +65,7 @@ pub async fn key_of_a_wrong_type(mut scene: Scene<'_>) -> bool {
         let score = ["-inf", "1.5"].choose(scene.random).expect("two scores");
         expect_success(*port, &["ZADD", bucket, score, "delayed:odd"]);
     }
-    let waiting = tokio::spawn(reqwest::get(url));
+    let waiting = tokio::spawn(crate::support::http::get(url));
     let has_failed = |port: u16| {
         let errors = ask(port, &["INFO", "errorstats"]).expect("an answer");
         errors.text().contains("errorstat_WRONGTYPE")

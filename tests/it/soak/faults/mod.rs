@@ -2,18 +2,11 @@
 //! failed call or a counter must prove.
 
 use futures::future::{BoxFuture, FutureExt};
-use rand::{RngExt, rngs::StdRng};
+use rand::RngExt;
 
-use crate::{
-    faults::history::History,
-    soak::{
-        options::{
-            Ack,
-            Kind::{self, Cluster, File, Redis, Sentinel},
-        },
-        stage::Stage,
-    },
-};
+use crate::soak::options::Kind;
+use crate::soak::options::Kind::{Cluster, File, Redis, Sentinel};
+use crate::soak::prelude::*;
 
 mod clients;
 pub mod clock;

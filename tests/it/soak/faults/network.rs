@@ -1,16 +1,9 @@
 //! Faults of the network between clients and a server, and between servers and Redis.
 
-use std::time::Duration;
-
 use tokio::time::sleep;
 
-use crate::{
-    soak::{
-        faults::{Scene, server::cut_and_pass},
-        holds_soon,
-    },
-    support::proxy::{Mode, Proxy},
-};
+use crate::soak::faults::server::cut_and_pass;
+use crate::soak::prelude::*;
 
 macro_rules! both_ways {
     ($($to_clients:ident $to_redis:ident $fault:ident,)+) => {$(

@@ -1,15 +1,8 @@
 //! Faults of one Redis.
 
-use std::time::Duration;
+use tokio::time::sleep;
 
-use serde_json::json;
-use tokio::{task::block_in_place, time::sleep};
-
-use crate::{
-    faults::frozen::freeze,
-    soak::{faults::Scene, holds_soon},
-    support::resp::ask,
-};
+use crate::soak::prelude::*;
 
 /// Kills Redis with `kill -9` and restarts it.
 pub async fn killed(scene: Scene<'_>) -> bool {

@@ -1,20 +1,9 @@
 //! Faults of a server process.
 
-use std::{
-    io::{Read, Write},
-    net::TcpStream,
-    process::Command,
-    time::Duration,
-};
+use tokio::time::sleep;
 
-use tokio::{task::block_in_place, time::sleep};
-
-use crate::{
-    disk::shim::Field,
-    faults::load::TTR,
-    soak::{faults::Scene, holds_soon, stage::Store},
-    support::{proxy::Mode, signal::Frozen},
-};
+use crate::soak::prelude::*;
+use crate::{disk::shim::Field, faults::load::TTR};
 
 /// Kills a server at a random moment.
 pub async fn killed(mut scene: Scene<'_>) -> bool {

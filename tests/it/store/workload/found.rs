@@ -1,13 +1,8 @@
 //! Contents of a store, read through its methods.
 
-use std::collections::BTreeMap;
+use delay_queue::job::Job;
 
-use delay_queue::{
-    job::{Job, JobId, SettingsChanges, State, Topic, TopicSettings},
-    store::{Counts, JobRange, Next, Store, StoredToken, TopicPage},
-};
-
-use crate::store::bench::{promote_in, target};
+use crate::store::prelude::*;
 
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Found {

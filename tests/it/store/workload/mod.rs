@@ -6,19 +6,12 @@ mod found;
 mod runs;
 mod world;
 
-use delay_queue::{
-    job::{Change, Millis, NewJob, OnConflict, Reservation, Schedule, State},
-    store::TokenChange,
-};
+use crate::store::prelude::*;
 
 pub use self::{
     found::{Found, settle},
     runs::{Random, ballast, folder, on_all_cores, open},
     world::{World, run_step},
-};
-use crate::store::{
-    bench::{changing, job, kept, with},
-    calls::{Call, ReservationChoice, STEP, released},
 };
 
 /// One step: a call, or a change of the time.

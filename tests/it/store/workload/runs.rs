@@ -1,18 +1,6 @@
 //! Helpers of tests that open many copies of a store's files.
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-    sync::atomic::{AtomicUsize, Ordering},
-};
-
-use delay_queue::{
-    job::UnixMillis,
-    store::{Clock, OpenError, Options, file::FileStore},
-};
-use tokio::runtime::Runtime;
-
-use super::settle;
+use crate::store::prelude::*;
 
 /// Returns a folder in memory, where syncs cost nothing, if this machine has one; otherwise the
 /// folder of temporary files.

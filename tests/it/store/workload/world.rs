@@ -1,21 +1,9 @@
 //! Runs the steps of the workload on the model and on a store.
 
-use std::collections::BTreeMap;
+use delay_queue::job::Job;
 
-use delay_queue::{
-    job::{
-        Job, Millis, Pause, PolicyFields, Reservation, Schedule, SettingsChanges, Topic,
-        TopicSettings, UnixMillis,
-    },
-    store::{StoredToken, TokenChange, TokenChanged},
-};
-
-use super::{Found, Step};
-use crate::store::{
-    bench::{id, verb},
-    calls::Call,
-    equivalence::{Reference, StoreUnderTest},
-};
+use crate::store::equivalence::Reference;
+use crate::store::prelude::*;
 
 /// State of the model after some steps.
 #[derive(Clone)]

@@ -65,7 +65,8 @@ fn seen(index: &Index) -> String {
                 let entry = index.entry(slot);
                 assert_eq!(entry.at, at);
                 assert_eq!(index.find(&index.id(slot)), Some(slot));
-                all += &format!("\n{topic} {state:?} {at:?} {entry:?}");
+                let expires_at = index.expires_at(slot);
+                all += &format!("\n{topic} {state:?} {at:?} {expires_at:?} {entry:?}");
             }
         }
     }

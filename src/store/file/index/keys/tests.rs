@@ -24,6 +24,15 @@ fn check(keys: &Keys, model: &BTreeSet<IndexKey>, bounds: &[u32]) {
             keys.range_from(from).eq(model.range((from, Bound::Unbounded)).copied())
         };
         assert!(same(Bound::Included(from)) && same(Bound::Excluded(from)), "{from:?}");
+        for begin in [Bound::Included(from), Bound::Excluded(from), Bound::Unbounded] {
+            for end in bounds.iter().map(|number| key(*number)) {
+                let all = keys.range_from(begin).take_while(|key| *key < end).count();
+                assert_eq!(keys.count(begin, end), all, "{begin:?} {end:?}");
+            }
+            for n in [0, 1, 127, 128, 129, 500] {
+                assert_eq!(keys.nth(begin, n), keys.range_from(begin).nth(n), "{begin:?} {n}");
+            }
+        }
     }
     assert!(keys.range_from(Bound::Unbounded).eq(keys.iter()));
 }

@@ -72,27 +72,6 @@ fn records_are_pinned_since_stored_jobs_are_read_by_them() {
 }
 
 #[test]
-fn records_of_version_5_are_read() {
-    let (job, ending) = job();
-    let expected = FinishedFields { only: None, ..fields(&job, &ending) };
-    let cases = [
-        ("5 19aa41dae80b532 c77237020 0 t=5000;f=2592000000 t 1 2000 123456789abcdef0 f\n", ""),
-        (
-            "5 19aa41dae80b532 ecedb97f4c2f32b8 3 t=5000;f=2592000000 t 1 2000 123456789abcdef0 f\n[1]",
-            "[1]",
-        ),
-    ];
-    for (record, result) in cases {
-        let read = PoolRecord::parse(&job.id, record.into()).expect("a record of version 5");
-        assert_eq!((read.finished.as_ref(), &read.policy), (Some(&expected), &job.policy));
-        assert_eq!((read.created_at, &read.body[..]), (job.created_at, result.as_bytes()));
-        assert_eq!(expected.history(ending.at), None, "the hash of histories has it");
-    }
-    let damaged = cases[0].0.replace(" 1 2000", " 2 2000");
-    assert!(PoolRecord::parse(&job.id, damaged.into()).is_err());
-}
-
-#[test]
 fn a_history_that_does_not_follow_from_the_record_is_beside_it() {
     let (job, ending) = job();
     assert_eq!(separate_history(&job, &ending), "");

@@ -41,7 +41,7 @@ local function lacks_expiry(id, job, set)
   local rules = job.rules
   if not (rules and rules.expires_at) or set.state ~= 'delayed' and set.state ~= 'ready' then return false end
   local score = redis.pcall('ZSCORE', key('expiring', set.topic), id)
-  local deadline = redis.call('ZSCORE', BUCKET, 'expiring:' .. set.topic)
+  local deadline = redis.call('ZSCORE', ENDS, 'expiring:' .. set.topic)
   return not score or type(score) == 'string' and tonumber(score) > rules.expires_at
     or not deadline or tonumber(deadline) > rules.expires_at
 end

@@ -1,15 +1,14 @@
 -- Reads the record of a job that is about to be popped.
 
 -- Captures where the rules begin, what RULES captures, and where the body begins.
-local HEADER = '^[34] %x+ ()' .. RULES .. '()'
+local HEADER = '^4 %x+ ()' .. RULES .. '()'
 local LONGEST_TTR = 86400000
 -- The TTR of a policy without one. Mirrored in shared/policy.lua.
 local DEFAULT_TTR = 60000
 
--- The TTR of a policy; one of schema 4 begins with it.
 local function ttr_of(policy)
   if policy == '' then return DEFAULT_TTR end
-  local text = string.match(policy, '^(%d+),') or string.match(';' .. policy, ';t=(%d+)')
+  local text = string.match(';' .. policy, ';t=(%d+)')
   return math.min(tonumber(text) or DEFAULT_TTR, LONGEST_TTR)
 end
 

@@ -5,7 +5,7 @@ local function write_reservations(topic, attempts, deadlines, earliest_end, hist
   -- If the ACL forbids one of these commands, the script fails before any job has moved: the first command removes
   -- nothing, and the second one at worst gives the timer a deadline that is too early.
   redis.call('ZREMRANGEBYRANK', key('ready', topic), 1, 0)
-  redis.call('ZADD', BUCKET, 'LT', earliest_end, 'reserved:' .. topic)
+  redis.call('ZADD', ENDS, 'LT', earliest_end, 'reserved:' .. topic)
   redis.call('HSET', ATTEMPTS, unpack(attempts))
   has_written = true
   redis.call('ZADD', key('reserved', topic), unpack(deadlines))
@@ -72,6 +72,7 @@ local function reserve(topic, count, ttr, consumer, jobs)
   if expired > expired_before then
     -- As in write_reservations: if this is forbidden, nothing has changed. Expired jobs join the dead ones first.
     tools().prove_types()
+    redis.call('ZCARD', BUCKET)
     redis.call('ZREMRANGEBYRANK', ready, 1, 0)
     tools().commit(true)
   end

@@ -13,15 +13,15 @@ end
 
 -- Acts on up to `most` jobs of a set that is due, and tells the timer when the set is due next.
 local function act(set_name, state, topic, most)
-  local set = key(state, topic)
+  local set, deadlines = key(state, topic), state == 'delayed' and BUCKET or ENDS
   local sound, jobs, counts, ready = pcall(read, set, state, topic, most)
   -- Needs no memory and changes nothing: see prelude.lua.
-  redis.call('ZREM', BUCKET, '')
+  redis.call('ZREM', deadlines, '')
   if not sound then
     discard()
     if string.find(error_text(jobs), '^NOPERM') then error(jobs, 0) end
     -- A key of this topic has the wrong type. Other topics are not affected; this one is tried again in a minute.
-    redis.call('ZADD', BUCKET, NOW + 60000, set_name)
+    redis.call('ZADD', deadlines, NOW + 60000, set_name)
     return
   end
   if jobs > 0 then
@@ -38,8 +38,8 @@ local function act(set_name, state, topic, most)
   local _, score = unpack(redis.call('ZRANGE', set, 0, 0, 'WITHSCORES'))
   if score then
     if not is_plain_time(score) and is_score(state, score) then score = time_of(state, score) end
-    redis.call('ZADD', BUCKET, score, set_name)
+    redis.call('ZADD', deadlines, score, set_name)
   else
-    redis.call('ZREM', BUCKET, set_name)
+    redis.call('ZREM', deadlines, set_name)
   end
 end

@@ -1,23 +1,39 @@
--- Maximum number of due sets that a call reads at once, and in total.
-local PAGE_OF_SETS, MAX_SETS = 500, 10000
+-- Maximum number of due sets of each kind that a call acts on.
+local MAX_SETS = 32
 
--- The sets that are due, the earliest first: those of delayed jobs, of finished jobs, and the others. Sets of finished
--- jobs may stay due for a long time, so a page that has only these does not end the search.
+-- The names of due sets. If there are more than MAX_SETS, the latest and the earliest take turns, so that a set that
+-- falls due now does not wait for a backlog.
+local function due_names(deadlines)
+  local now, half = string.format('%d', NOW), MAX_SETS / 2
+  local earliest = redis.call('ZRANGE', deadlines, '-inf', now, 'BYSCORE', 'LIMIT', 0, MAX_SETS)
+  if #earliest < MAX_SETS then return earliest end
+  local latest = redis.call('ZRANGE', deadlines, now, '-inf', 'BYSCORE', 'REV', 'LIMIT', 0, half)
+  local names, seen = {}, {}
+  for n = 1, half do
+    for _, name in ipairs({ latest[n], earliest[n] }) do
+      if not seen[name] then names[#names + 1] = name end
+      seen[name] = true
+    end
+  end
+  return names
+end
+
+-- The sets that are due: those of delayed jobs, of finished jobs, and the others. Names that do not belong here are
+-- removed.
 local function due_sets()
   local delayed, others, finished = {}, {}, {}
-  local now, read_names = string.format('%d', NOW), 0
-  repeat
-    local names = redis.call('ZRANGE', BUCKET, '-inf', now, 'BYSCORE', 'LIMIT', read_names, PAGE_OF_SETS)
+  local lists = { delayed = delayed, reserved = others, expiring = others, dead = others, finished = finished }
+  local found = { [BUCKET] = due_names(BUCKET), [ENDS] = due_names(ENDS) }
+  for deadlines, names in pairs(found) do
     for _, set_name in ipairs(names) do
       local state, topic = string.match(set_name, '^(%l+):(.+)$')
-      local list = state == 'delayed' and delayed or state == 'finished' and finished or others
-      if not WORK[state] then
-        redis.call('ZREM', BUCKET, set_name)
-      elseif #list < 32 then
+      local list = lists[state or '']
+      if list and (list == delayed) == (deadlines == BUCKET) then
         list[#list + 1] = { set_name, state, topic }
+      else
+        redis.call('ZREM', deadlines, set_name)
       end
     end
-    read_names = read_names + #names
-  until #names < PAGE_OF_SETS or #delayed + #others > 0 or read_names >= MAX_SETS
+  end
   return delayed, others, finished
 end

@@ -37,7 +37,8 @@ local function write_bodies_and_sets()
     redis.call('ZADD', set, unpack(members))
     local topic, may_be_new = members.topic, 1
     if members.state ~= 'ready' then
-      may_be_new = redis.call('ZADD', BUCKET, 'LT', members.earliest, members.state .. ':' .. topic)
+      local deadlines = members.state == 'delayed' and BUCKET or ENDS
+      may_be_new = redis.call('ZADD', deadlines, 'LT', members.earliest, members.state .. ':' .. topic)
     end
     if may_be_new == 1 then redis.pcall('ZADD', TOPICS, 0, topic) end
   end

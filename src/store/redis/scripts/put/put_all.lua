@@ -19,6 +19,7 @@ end
 -- jobs can be removed again. `i` is the index of the first run.
 local function prove_all(i)
   redis.call('ZSCORE', BUCKET, '')
+  redis.call('ZCARD', ENDS)
   redis.call('ZRANGE', BUCKET, 0, 0)
   redis.call('HGET', ATTEMPTS, '')
   redis.call('HEXISTS', BODIES, '')

@@ -6,6 +6,11 @@ local function hashes()
   return ipairs({ { 'attempt', ATTEMPTS }, { 'record', POOL }, { 'body', BODIES } })
 end
 
+-- The key that has the deadline of a set.
+local function deadlines_of(set)
+  return string.find(set, '^delayed:') and BUCKET or ENDS
+end
+
 -- Fails before anything is written if one of the keys has another type.
 local function prove_types()
   for set in pairs(joining) do redis.call('ZCARD', TAG .. set) end
@@ -21,7 +26,10 @@ end
 -- Fails before anything is changed if this user may not perform the writes. HSET has no form that changes nothing, so
 -- it is the first command that changes something.
 local function prove_rights()
-  if next(leaving) or next(joining) then redis.call('ZREM', BUCKET, '') end
+  if next(leaving) or next(joining) then
+    redis.call('ZCARD', ENDS)
+    redis.call('ZREM', BUCKET, '')
+  end
   if next(joining) then redis.call('ZADD', BUCKET, 'XX', 0, '') end
   if #erased.attempt + #erased.record + #erased.body > 0 then redis.call('HDEL', ATTEMPTS, '') end
 end
@@ -46,7 +54,7 @@ local function commit(is_proved)
   prove_rights()
   write_hashes('HSET', saved)
   has_written = true
-  for set, time in pairs(earliest) do redis.call('ZADD', BUCKET, 'LT', time, set) end
+  for set, time in pairs(earliest) do redis.call('ZADD', deadlines_of(set), 'LT', time, set) end
   for set, members in pairs(joining) do redis.call('ZADD', TAG .. set, unpack(members)) end
   for set, ids in pairs(leaving) do
     if #ids > 0 then redis.call('ZREM', TAG .. set, unpack(ids)) end
@@ -56,7 +64,7 @@ local function commit(is_proved)
   for set in pairs(leaving) do
     -- A deadline may be years ahead, and the name of an empty set must not remain until then.
     if not string.find(set, '^re') and redis.pcall('EXISTS', TAG .. set) == 0 then
-      redis.call('ZREM', BUCKET, set)
+      redis.call('ZREM', deadlines_of(set), set)
     end
   end
   for topic in pairs(registered) do redis.pcall('ZADD', TOPICS, 0, topic) end

@@ -1,6 +1,6 @@
 -- Ends every script that works on buckets: runs the transition in each bucket of the call.
 
-local buckets, first, replies = #KEYS / 6, 2, {}
+local buckets, first, replies = #KEYS / 7, 2, {}
 for n = 1, buckets do
   local last = first + CALL[#CALL - buckets + n] - 1
   if buckets == 1 then
@@ -10,7 +10,7 @@ for n = 1, buckets do
   else
     ARGV = { CALL[1], unpack(CALL, first, last) }
   end
-  POOL, ATTEMPTS, BUCKET, TOPICS, BODIES = unpack(KEYS, 6 * n - 5, 6 * n - 1)
+  POOL, ATTEMPTS, BUCKET, ENDS, TOPICS, BODIES = unpack(KEYS, 7 * n - 6, 7 * n - 1)
   TAG = string.sub(POOL, 1, -5)
   FOLLOWING, has_written = buckets - n, false
   local sound, reply = pcall(transition)

@@ -14,7 +14,7 @@ end
 -- When the job of any record was created, in milliseconds; nil if the record does not have the form of one.
 local function creation(record)
   local packed = string.match(record, '^6....(......)')
-  local digits = packed and digits_of(packed) or string.match(record, '^[345] (%x+)%x%x%x%x ')
+  local digits = packed and digits_of(packed) or string.match(record, '^4 (%x+)%x%x%x%x ')
   return digits and #digits <= 12 and tonumber(digits, 16) or nil
 end
 
@@ -35,20 +35,10 @@ local function parse_finished(id, record)
   return rules, { count = count, due = due, reservation = reservation, outcome = outcome, past = past }
 end
 
--- Parses the end of a job from the tail of the rules of a record of version 5.
-local function parse_tail(record, tail)
-  local count, delay, reservation, outcome = string.match(tail, '^ (%d+) (-?%d+) (%S+) (%l)$')
-  local created = creation(record)
-  count, delay = number(count), number(delay)
-  if not (created and count and delay) then return nil end
-  return { count = count, due = created + delay, reservation = reservation, outcome = outcome, past = '' }
-end
-
 -- The rules of any record, nil if they are damaged, and how its job ended, nil if it is not finished.
 local function parse_record(id, record)
   if is_finished(record) then return parse_finished(id, record) end
-  local rules = parse_rules(id, rules_text(record))
-  return rules, rules and rules.tail ~= '' and parse_tail(record, rules.tail) or nil
+  return parse_rules(id, rules_text(record))
 end
 
 -- The topic that a damaged record names.

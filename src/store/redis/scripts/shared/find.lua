@@ -60,6 +60,6 @@ local function authorize(text, id, reservation)
   end
   local record = redis.call('HGET', POOL, id)
   if not record then return nil, NOT_FOUND end
-  if is_finished(record) or string.byte(record) == 53 then return nil, FINISHED end -- '5'
+  if is_finished(record) then return nil, FINISHED end
   return nil, reservation == '' and NEVER_POPPED or RESERVATION_LOST
 end

@@ -6,17 +6,6 @@ local DEFAULT_POLICY = {
   priority = STANDARD_PRIORITY
 }
 
--- Converts a policy from the form of schema 4.
-local function policy_of_schema_4(text)
-  local ttr, max, retention, trace, backoff = string.match(text, '^(%d*),(%d*),(%d*)/?([%x-]*),(%S*)$')
-  if not ttr then return nil end
-  local fields = {}
-  for _, field in ipairs({ 't=' .. ttr, 'm=' .. max, 'd=' .. retention, 'p=' .. trace, 'b=' .. backoff }) do
-    if #field > 2 then fields[#fields + 1] = field end
-  end
-  return table.concat(fields, ';')
-end
-
 local function policy_number(policy, name, default)
   local value = string.match(policy, ';' .. name .. '=([^;]*)')
   if not value then return default end
@@ -35,8 +24,6 @@ end
 -- Parses a policy; returns nil if it is damaged.
 local function parse_policy(text)
   if text == '' then return DEFAULT_POLICY end
-  if string.find(text, '^[%d,]') then text = policy_of_schema_4(text) end
-  if not text then return nil end
   local policy = ';' .. text
   local parsed = {
     ttr = policy_number(policy, 't', DEFAULT_POLICY.ttr),
@@ -55,7 +42,6 @@ end
 
 -- The policy with these fields (PolicyFields::text) set; a field with an empty value is removed.
 local function change_policy(text, fields)
-  if string.find(text, '^[%d,]') then text = policy_of_schema_4(text) end
   local changed = text == '' and '' or ';' .. text
   for name, value in string.gmatch(fields, '(%w+)=([^;]*)') do
     changed = string.gsub(changed, ';' .. name .. '=[^;]*', '')

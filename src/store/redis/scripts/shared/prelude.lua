@@ -3,8 +3,8 @@
 -- A call runs the same transition in several buckets of one server. Each script defines `transition`, and
 -- each_bucket.lua calls it for every bucket; a bucket that fails does not affect the others.
 --
--- KEYS  for each bucket: pool, attempts, bucket, topics, bodies, and a key that never exists. keys.rs says what each
---       holds. The names of topics' sorted sets begin with the pool's hash tag, so all keys of a bucket share a slot.
+-- KEYS  for each bucket: pool, attempts, bucket, ends, topics, bodies, and a key that never exists. keys.rs says what
+--       each holds. The names of topics' sorted sets begin with the pool's hash tag, so all keys of a bucket share a slot.
 --       While a cluster moves that slot to another node, access to a key that has moved fails in the middle of a
 --       script, and earlier writes stay. The key that never exists prevents this: during the move, Redis refuses to
 --       begin a script if one of its KEYS is missing.
@@ -20,13 +20,16 @@
 -- A user's rights may be withdrawn at any time, and writes before a refused command stay. So each command that removes
 -- something first runs once in a form that changes nothing (a member or field '' never exists), and a job joins its new
 -- set before it leaves the old one. The first of these commands needs no memory: a full Redis checks memory only until
--- the first write of a script, so it then accepts the later ones too.
+-- the first write of a script, so it then accepts the later ones too. A transition that adds bytes therefore begins with
+-- a command that may need memory (room.lua).
 --
 -- codec.rs defines the form of records. Scripts check records before they act on them. A job with an unreadable record
 -- loses its attempts or becomes dead; other jobs are not affected.
 
 local CALL, ARGV = ARGV, nil
 local POOL, ATTEMPTS, BUCKET, TAG
+-- The deadlines of sets of delayed jobs are in BUCKET, those of all other sets here.
+local ENDS
 -- The number of buckets of the call that come after this one.
 local FOLLOWING
 -- The names of topics with jobs in this bucket, and bodies that are too long for their records.

@@ -3,7 +3,7 @@
 -- The new record, its long body (nil if it has none) and its rules; nil if the old body is to stay and is damaged or on
 -- another node. `new_crc` is '' if the body stays.
 local function rewrite(id, record, rules, policy, new_crc, new_body)
-  local created, body = string.match(record, '^[34] (%x+) [^\n]+\n(.*)$')
+  local created, body = string.match(record, '^4 (%x+) [^\n]+\n(.*)$')
   if not created then return nil end
   if new_crc ~= '' then
     body = new_body
@@ -30,7 +30,7 @@ end
 
 -- The record with these rules, and their text; nil if `record` is not a record. The body stays where it is.
 local function with_rules(id, record, rules)
-  local created, body = string.match(record, '^[34] (%x+) [^\n]+(\n.*)$')
+  local created, body = string.match(record, '^4 (%x+) [^\n]+(\n.*)$')
   if not created then return nil end
   local text = format_rules(id, rules)
   return '4 ' .. created .. ' ' .. text .. body, text

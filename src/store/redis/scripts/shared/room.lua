@@ -1,5 +1,5 @@
 -- Whether Redis has no room. Before the first write of a call, it then refuses even a command that changes nothing, if
--- the command may need memory.
+-- the command may need memory. After the first write, it refuses no command.
 local full
 local function is_full()
   if full == nil then

@@ -4,20 +4,20 @@ local function checksum(text)
   return string.sub(redis.sha1hex(text), 1, 8)
 end
 
--- Whether a record has the form of a finished job's record. A record of version 5 has the form of other jobs' records.
+-- Whether a record has the form of a finished job's record.
 local function is_finished(record)
   return string.byte(record) == 54 -- '6'
 end
 
 -- The rules in a record; nil if it is not a record, or belongs to a finished job (ending.lua).
 local function rules_text(record)
-  return string.match(record, '^[345] %x+ ([^\n]+)\n')
+  return string.match(record, '^4 %x+ ([^\n]+)\n')
 end
 
 -- The length of the body according to the record; nil if it is not a record.
 local function body_length(record)
   if is_finished(record) then return number(string.match(record, '^%x+:(%d+) ', 20)) or 0 end
-  return number(string.match(record, '^[345] %x+ %x+ (%d+) '))
+  return number(string.match(record, '^4 %x+ %x+ (%d+) '))
 end
 
 -- The record including a long body. If that body is missing, the reader of the record notices.
@@ -27,11 +27,11 @@ local function with_long_body(id, record)
   return record
 end
 
--- nil if the rules are damaged. The tail is '' unless the record is of version 5 (ending.lua).
+-- nil if the rules are damaged.
 local function parse_rules(id, text)
   local sum, rest = string.match(text or '', '^(%x%x%x%x%x%x%x%x)(.+)$')
   if not sum or checksum(id .. ' ' .. rest) ~= sum then return nil end
-  local crc, length, policy, topic, tail = string.match(rest, '^(%x+) (%d+) (%S*) (%S+)(.*)$')
+  local crc, length, policy, topic = string.match(rest, '^(%x+) (%d+) (%S*) (%S+)$')
   local parsed = crc and parse_policy(policy)
   length = number(length)
   if not (parsed and length) then return nil end
@@ -39,13 +39,13 @@ local function parse_rules(id, text)
     crc = crc, length = length, ttr = parsed.ttr, max_attempts = parsed.max_attempts, retention = parsed.retention,
     finished_retention = parsed.finished_retention, backoff = parsed.backoff, priority = parsed.priority,
     expires_after = parsed.expires_after, expires_at = parsed.expires_at, dead_to = parsed.dead_to, policy = policy,
-    topic = topic, tail = tail, text = text
+    topic = topic, text = text
   }
 end
 
 -- Formats rules that parse_rules has parsed.
 local function format_rules(id, rules)
-  local rest = string.format('%s %d %s %s', rules.crc, rules.length, rules.policy, rules.topic) .. (rules.tail or '')
+  local rest = string.format('%s %d %s %s', rules.crc, rules.length, rules.policy, rules.topic)
   return checksum(id .. ' ' .. rest) .. rest
 end
 
@@ -54,7 +54,7 @@ local function rules_of_damaged(id, topic)
   local rules = {
     crc = '00000000', length = 0, ttr = DEFAULT_POLICY.ttr, max_attempts = 1, retention = DEFAULT_POLICY.retention,
     finished_retention = 0, backoff = DEFAULT_POLICY.backoff, priority = STANDARD_PRIORITY, policy = 'm=1',
-    topic = topic, tail = ''
+    topic = topic
   }
   rules.text = format_rules(id, rules)
   return rules

@@ -71,26 +71,26 @@ fn dead_in_u(is_expired: bool) -> Scan {
 #[test]
 fn each_way_to_die_moves_a_job() {
     let lost = finish(60, 1, refused("reservation_lost"));
-    is_content(&after_a_move(&[lost, fallen(70, 1), finished(90, 11)]), &Scan::new());
+    is_clean(&after_a_move(&[lost, fallen(70, 1), finished(90, 11)]));
     let end = || [fallen(70, 1), finished(90, 11)];
     let by_release = [set(), put_times(1), pop(20, 1), moved(released(40, 1, 200))];
-    is_content(&[&by_release[..], &end()].concat(), &Scan::new());
+    is_clean(&[&by_release[..], &end()].concat());
     let late = |start| fallen_with(start, 1, |job| job.due_at = at(start));
     let by_ttr = [set(), put_times(1), pop(20, 1), late(1100), finished(1200, 11)];
-    is_content(&by_ttr, &Scan::new());
-    is_content(&[set(), put_for(0, 500), late(600), finished(700, 11)], &Scan::new());
+    is_clean(&by_ttr);
+    is_clean(&[set(), put_for(0, 500), late(600), finished(700, 11)]);
     // The release would put the next attempt off beyond the expiry.
     let until = |job: &mut Delivery| job.expires_at = Some(at(505));
     let held = [set(), put_for(0, 500), pop_with(20, 1, until), moved(released(40, 1, 600))];
-    is_content(&[&held[..], &end()].concat(), &Scan::new());
+    is_clean(&[&held[..], &end()].concat());
     // Without an answer, it may have died.
     let unsure = [set(), put(), pop(20, 1), perhaps(buried(40, 1))];
-    is_content(&[&unsure[..], &end()].concat(), &Scan::new());
+    is_clean(&[&unsure[..], &end()].concat());
     is_content(&unsure, &stored(&["{dq:0}:ready:u"]));
     is_content(&unsure, &stored(&["{dq:0}:reserved:t"]));
     // A pop without an answer may have used the last attempt.
     let lost = call(20, Ask::Pop { topic: "t", server: 0 }, StoreResult::Unknown);
-    is_content(&[set(), put_times(1), lost, late(1100), finished(1200, 11)], &Scan::new());
+    is_clean(&[set(), put_times(1), lost, late(1100), finished(1200, 11)]);
 }
 
 #[test]
@@ -101,7 +101,7 @@ fn a_moved_job_dies_again_and_is_kicked_where_it_is() {
     let end = [again, finished(400, 12)];
     let buried = after_a_move(&[fallen(70, 1), buried(100, 11)]);
     is_content(&buried, &dead_in_u(false));
-    is_content(&[&buried[..], &[kicked(200)], &end].concat(), &Scan::new());
+    is_clean(&[&buried[..], &[kicked(200)], &end].concat());
     assert!(broken(&[&buried[..], &end].concat(), &Scan::new()).contains(&Rule::Buried));
     let spent = [set(), put_times(1), pop(20, 1), moved(released(40, 1, 0)), fallen(70, 1)];
     is_content(&spent, &dead_in_u(false));
@@ -202,7 +202,7 @@ fn a_move_ends_the_reservation() {
 fn attempts_times_and_expiry_begin_anew_after_a_move() {
     objects(&after_a_move(&[fallen(70, 2), finished(90, 12)]), Rule::Attempts);
     let twice = [fallen(70, 1), fallen_with(1200, 2, |job| job.due_at = at(1100))];
-    is_content(&after_a_move(&[&twice[..], &[finished(1300, 12)]].concat()), &Scan::new());
+    is_clean(&after_a_move(&[&twice[..], &[finished(1300, 12)]].concat()));
     let early = fallen_with(70, 1, |job| job.due_at = at(30));
     let released = [set(), put_times(1), pop(20, 1), moved(released(40, 1, 0)), early];
     objects(&[&released[..], &[finished(90, 11)]].concat(), Rule::Early);

@@ -25,12 +25,12 @@ fn by(reservation: &str, start: u64) -> Call {
 fn an_uncounted_attempt_does_not_count() {
     let begun = [put(), pop(20, 1), snoozed(100, "r1")];
     let then = |calls: &[Call]| [&begun[..], calls].concat();
-    is_content(&then(&[pop_by(110, 1, "s1"), by("s1", 200)]), &Scan::new());
+    is_clean(&then(&[pop_by(110, 1, "s1"), by("s1", 200)]));
     let twice = [pop_by(110, 1, "s1"), snoozed(150, "s1"), pop_by(160, 1, "s2"), by("s2", 200)];
-    is_content(&then(&twice), &Scan::new());
+    is_clean(&then(&twice));
     let counted = [pop_by(110, 1, "s1"), released_with(150, 0, "s1", true, None)];
     let counted = then(&counted);
-    is_content(&[&counted[..], &[pop_by(160, 2, "s2"), by("s2", 200)]].concat(), &Scan::new());
+    is_clean(&[&counted[..], &[pop_by(160, 2, "s2"), by("s2", 200)]].concat());
     objects(&then(&[pop_by(110, 2, "s1"), by("s1", 200)]), Rule::Attempts);
     // The second attempt counts.
     objects(&[&counted[..], &[pop_by(160, 1, "s2"), by("s2", 200)]].concat(), Rule::Attempts);
@@ -45,14 +45,14 @@ fn an_uncounted_release_without_an_answer_counts_or_not() {
     let perhaps = Call { outcome: StoreResult::Unknown, ..snoozed(100, "r1") };
     for attempt in [1, 2] {
         let next = pop_by(1100, attempt, "s1");
-        is_content(&[put(), pop(20, 1), perhaps.clone(), next, by("s1", 1200)], &Scan::new());
+        is_clean(&[put(), pop(20, 1), perhaps.clone(), next, by("s1", 1200)]);
     }
     let refused = Call { outcome: refused("reservation_lost"), ..snoozed(1100, "r1") };
     let next = pop_by(1110, 1, "s1");
     objects(&[put(), pop(20, 1), refused, next, by("s1", 1200)], Rule::Attempts);
     // A pop that waited may have got the job before or after the release.
     let waited = Call { start: millis(10), ..pop_by(110, 1, "s1") };
-    is_content(&[put(), pop(20, 1), snoozed(100, "r1"), waited, by("s1", 200)], &Scan::new());
+    is_clean(&[put(), pop(20, 1), snoozed(100, "r1"), waited, by("s1", 200)]);
 }
 
 #[test]
@@ -73,7 +73,7 @@ fn it_objects_to_the_old_body_after_a_release_with_another() {
         })
     };
     let old = pop_with(120, 2, |job| job.due_at = at(105));
-    is_content(&[put(), pop(20, 1), release(100), new(120, 2), finished(200, 2)], &Scan::new());
+    is_clean(&[put(), pop(20, 1), release(100), new(120, 2), finished(200, 2)]);
     let begun = [put(), pop(20, 1), release(100)];
     let then = |calls: &[Call]| [&begun[..], calls].concat();
     objects(&then(&[old.clone(), finished(200, 2)]), Rule::OtherBody);
@@ -83,7 +83,7 @@ fn it_objects_to_the_old_body_after_a_release_with_another() {
     let third = released_with(200, 0, "r2", true, Some("body of a~2"));
     let last = |body: &str| pop_with(220, 3, |job| (job.body, job.due_at) = (body.into(), at(205)));
     let thrice = |body| then(&[new(120, 2), third.clone(), last(body), finished(300, 3)]);
-    is_content(&thrice("body of a~2"), &Scan::new());
+    is_clean(&thrice("body of a~2"));
     objects(&thrice("body of a~1"), Rule::OtherBody);
     // Also in the store.
     assert_eq!(broken(&begun, &stored(&["{dq:0}:ready:t"])), [Rule::OtherBody]);
@@ -91,7 +91,7 @@ fn it_objects_to_the_old_body_after_a_release_with_another() {
     let perhaps = Call { outcome: StoreResult::Unknown, ..release(100) };
     for next in [old, new(120, 2)] {
         let calls = [put(), pop(20, 1), perhaps.clone(), next.clone(), finished(200, 2)];
-        is_content(&calls, &Scan::new());
+        is_clean(&calls);
         let refused = Call { outcome: refused("store_full"), ..release(100) };
         let calls = [put(), pop(20, 1), refused, next, finished(200, 2)];
         assert!(broken(&calls, &Scan::new()).contains(&Rule::TwoHolders));
@@ -117,5 +117,5 @@ fn a_changed_body_names_the_put_without_an_id() {
     let release = released_with(100, 0, "r1", true, BODY);
     let late = pop_with(120, 2, |job| (job.body, job.due_at) = ("body of a~1".into(), at(105)));
     let lost = call(20, Ask::Pop { topic: "t", server: 0 }, StoreResult::Unknown);
-    is_content(&[put, lost, release, late, finished(200, 2)], &Scan::new());
+    is_clean(&[put, lost, release, late, finished(200, 2)]);
 }

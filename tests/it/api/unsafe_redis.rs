@@ -1,0 +1,102 @@
+//! A Redis whose settings are changed while it runs, so that it may lose jobs.
+
+use std::sync::Arc;
+
+use delay_queue::store::redis::Secret;
+use reqwest::Method;
+use serde_json::json;
+
+use crate::{
+    api::server::Server,
+    support::{Redis, cluster::Cluster},
+};
+
+fn run(redis: &Redis, line: &str) {
+    assert_eq!(redis.command(line).as_deref(), Some("+OK\r\n"), "{line}");
+}
+
+/// Waits until `/readyz` has these reasons.
+async fn until_reasons(server: &Server, reasons: serde_json::Value) {
+    eventually!(
+        server.get("/readyz").await.ok(200)["reasons"] == reasons,
+        "{:?}",
+        server.get("/readyz").await
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_redis_that_may_lose_jobs_takes_no_new_ones() {
+    let redis = Arc::new(Redis::start());
+    let server = Server::on(Arc::clone(&redis)).await;
+    for (wrong, right) in [
+        ("maxmemory-policy allkeys-lru", "maxmemory-policy noeviction"),
+        ("appendonly no", "appendonly yes"),
+    ] {
+        for id in ["a", "b"] {
+            server.put(&json!({"topic": "t", "id": id}).to_string()).await;
+        }
+        run(&redis, &format!("CONFIG SET {wrong}"));
+        // The server notices by itself, and not only when it is asked.
+        let put = async || server.post("/jobs", r#"{"topic":"u"}"#).await;
+        eventually!(put().await.status == 503, "puts are accepted");
+        let problem = put().await.problem(503, "store_unsafe");
+        assert_eq!(problem["applied"], "no", "{problem}");
+        let batch = r#"{"jobs":[{"topic":"u"}]}"#;
+        server.post("/batch/jobs", batch).await.problem(503, "store_unsafe");
+        until_reasons(&server, json!(["store_unsafe"])).await;
+
+        let job = server.pop_one("t").await;
+        let (id, held) = (&job["id"], &job["reservation"]);
+        let finish = format!("/jobs/{}/finish", id.as_str().expect("an id"));
+        let finished = server.post(&finish, json!({"reservation": held}).to_string()).await;
+        assert_eq!(finished.status, 204, "{finished:?}");
+        let other = if id == "a" { "/jobs/b" } else { "/jobs/a" };
+        server.call(Method::PATCH, other, r#"{"body":1}"#).await.ok(200);
+        server.delete(other).await.ok(200);
+
+        // A new connection does not refuse the other calls either.
+        redis.command("CLIENT KILL TYPE normal SKIPME yes").expect("an answer");
+        eventually!(server.get("/topics/t").await.status == 200, "no connection");
+        put().await.problem(503, "store_unsafe");
+
+        run(&redis, &format!("CONFIG SET {right}"));
+        eventually!(put().await.status == 201, "{:?}", put().await);
+        until_reasons(&server, json!(null)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_accepted_risk_refuses_no_put() {
+    let redis = Redis::start();
+    let server = Server::with(|settings| {
+        settings.store.url = Secret(redis.url());
+        settings.store.accept_data_loss = true;
+    })
+    .await;
+    run(&redis, "CONFIG SET maxmemory-policy allkeys-lru");
+    until_reasons(&server, json!(null)).await;
+    server.put(r#"{"topic":"t"}"#).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_safe_nodes_of_a_cluster_take_new_jobs() {
+    let cluster = tokio::task::block_in_place(Cluster::steady);
+    let server = Server::with(|settings| settings.store.url = Secret(cluster.url())).await;
+    cluster.command(1, &["CONFIG", "SET", "appendonly", "no"]);
+    until_reasons(&server, json!(["store_unsafe"])).await;
+    for _ in 0..30 {
+        server.put(r#"{"topic":"t"}"#).await;
+    }
+    let own = async |number: u32| {
+        server.post("/jobs", json!({"topic": "t", "id": format!("job:{number}")}).to_string()).await
+    };
+    let mut refused = 0;
+    for number in 0..60 {
+        let answer = own(number).await;
+        if answer.status != 201 {
+            answer.problem(503, "store_unsafe");
+            refused += 1;
+        }
+    }
+    assert!((1..60).contains(&refused), "{refused} of 60 jobs were refused");
+}

@@ -1,0 +1,28 @@
+//! Names that most tests of this folder use.
+
+pub use crate::prelude::*;
+pub use crate::{
+    faults::{
+        client::{Client, Put, Release},
+        history::{Answer, Ask, Call, Delivery, Fate, StoreResult, Text, Time},
+        judge::{Objection, Rule, judge},
+        liar::Lie,
+        load::{Again, Load, RETENTION, TRIES, TTR, pending},
+        percentiles::Durations,
+        redis::Pair,
+        scenario::Scenario,
+    },
+    support::{
+        scan::{Scan, Stored, scan},
+        scan_api::scan_agreed,
+        scan_file::scan_file,
+        shifted_clock::seconds_until,
+    },
+};
+pub use axum::http::StatusCode;
+pub use rand::{RngExt, SeedableRng};
+pub use std::{
+    collections::HashMap,
+    sync::{Mutex, PoisonError, atomic::AtomicU64},
+};
+pub use tokio::net::TcpListener;

@@ -1,0 +1,14 @@
+//! Names that most tests of this folder use.
+
+pub use crate::prelude::*;
+pub use crate::{
+    faults::frozen::freeze,
+    soak::{
+        faults::{Fault, Scene},
+        holds_soon,
+        options::{Ack, Options},
+        stage::{Stage, Store},
+    },
+};
+pub use rand::seq::IndexedRandom;
+pub use tokio::task::block_in_place;

@@ -1,0 +1,26 @@
+//! Names that most tests of this folder use.
+
+pub use crate::prelude::*;
+pub use crate::{
+    start::{
+        client::Shell,
+        https::{Curl, address, https},
+        memory::{freeze, resident_of},
+        output,
+        outputs::{Logged, WorkDir, assert_empty, one_line, store, text},
+        tls::{Authority, Files},
+    },
+    support::{
+        events::{until_pops_wait, until_read, waiting_pops},
+        file_log::flip_the_middle,
+        redis_server,
+    },
+};
+pub use delay_queue::{access::SecretToken, http::Code};
+pub use rcgen::CertificateParams;
+pub use std::{
+    io::{BufRead, BufReader},
+    os::unix::fs::PermissionsExt,
+    process::{Child, Output, Stdio},
+    thread,
+};
