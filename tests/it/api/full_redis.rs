@@ -95,3 +95,21 @@ async fn a_full_redis_takes_only_deletes_of_settings_and_schedules() {
     server.get("/schedules/new").await.problem(404, "schedule_not_found");
     server.call(Method::PUT, "/topics/old", "{}").await.ok(200);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_full_redis_creates_no_token_and_revokes_old_ones() {
+    let (redis, server) = server().await;
+    let root = server.token("", "root", json!({"admin": ["*"]})).await;
+    server.token(&root, "old", json!({"put": ["t"]})).await;
+    redis.command(FULL).expect("an answer");
+    let call = async |method, path: &str, body: &Value| {
+        let request = server.request(method, path).bearer_auth(&root);
+        Server::send(request.body(body.to_string())).await
+    };
+    let new = json!({"name": "new", "scopes": {"put": ["t"]}});
+    let problem = call(Method::POST, "/tokens", &new).await.problem(507, "store_full");
+    assert_eq!(problem["applied"], "no", "{problem}");
+    assert_eq!(call(Method::DELETE, "/tokens/old", &Value::Null).await.status, 204);
+    let tokens = call(Method::GET, "/tokens", &Value::Null).await.ok(200);
+    assert_eq!(tokens["tokens"].as_array().map(Vec::len), Some(1), "{tokens}");
+}

@@ -92,7 +92,8 @@ on_each_store! {
             tests_of_one_caller_hold_up_no_other;
         push_breakers:
             a_push_that_is_refused_does_not_slow_its_neighbours,
-            a_request_on_a_closed_connection_costs_no_attempt;
+            a_request_on_a_closed_connection_costs_no_attempt,
+            a_deleted_push_leaves_no_target;
         push_reports:
             a_report_that_cannot_be_read_finishes_no_job,
             a_test_warns_of_an_answer_that_accepts_nothing;

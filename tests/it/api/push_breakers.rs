@@ -82,3 +82,22 @@ pub async fn a_request_on_a_closed_connection_costs_no_attempt(server: Server) {
     assert_eq!(until(&server, "second", "finished").await["attempt"], 1);
     server.stop().await;
 }
+
+pub async fn a_deleted_push_leaves_no_target(server: Server) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+    let address = listener.local_addr().expect("an address");
+    let body = json!({ "url": format!("http://{address}/") }).to_string();
+    server.call(Method::PUT, "/topics/ended/push", body).await.ok(201);
+    server.put(r#"{"topic":"ended","id":"last"}"#).await;
+    let (mut tcp, _) = listener.accept().await.expect("a connection");
+    assert!(read_request(&mut tcp).await, "the server closed it");
+    let shows_target = async || server.get("/metrics").await.text.contains("push_target_open{");
+    assert!(shows_target().await, "a push has a target");
+    assert_eq!(server.delete("/topics/ended/push").await.status, 204);
+    let answer = b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\n\r\n";
+    tcp.write_all(answer).await.expect("written");
+    eventually!(!shows_target().await, "a target has no push");
+    let overview = server.get("/overview").await.ok(200);
+    assert_eq!(overview["pushes"], json!([]), "{overview}");
+    server.stop().await;
+}

@@ -120,6 +120,18 @@ async fn a_day_without_a_server(mut server: Server) {
     }
 }
 
+/// The instant after the next one is more than ten years away, which no schedule looks for.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_last_instant_within_ten_years_is_put() {
+    let mut server = Server::on_file().await;
+    let leap_day = json!("2036-02-29T00:00:00Z");
+    set(&server, "leap", json!({ "topic": "leap", "cron": "0 0 * 2 FRI#5" })).await;
+    let shown = server.process.get("/schedules/leap").await.1;
+    assert_eq!(millis(&shown["next"][0]), millis(&leap_day), "{shown}");
+    start_again_ahead(&mut server, seconds_until(&leap_day) - 5).await;
+    assert_eq!(fired(&server, "leap", 1).await, [millis(&leap_day)]);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn schedules_on_files_are_right_after_a_jump_of_the_clock() {
     a_jump_there_and_back(Server::on_file().await).await;
