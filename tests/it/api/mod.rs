@@ -298,7 +298,8 @@ on_each_store! {
         expired:
             a_job_expires_while_no_consumer_holds_it;
         dead_to:
-            a_job_that_dies_moves_to_the_topic_that_its_topic_names, a_circle_of_topics_is_refused;
+            a_job_that_dies_moves_to_the_topic_that_its_topic_names,
+            a_retried_put_keeps_a_job_that_has_moved, a_circle_of_topics_is_refused;
         snooze:
             an_uncounted_release_does_not_use_up_an_attempt,
             a_batch_of_releases_has_options_for_each_job;
