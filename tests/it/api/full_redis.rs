@@ -102,14 +102,12 @@ async fn a_full_redis_creates_no_token_and_revokes_old_ones() {
     let root = server.token("", "root", json!({"admin": ["*"]})).await;
     server.token(&root, "old", json!({"put": ["t"]})).await;
     redis.command(FULL).expect("an answer");
-    let call = async |method, path: &str, body: &Value| {
-        let request = server.request(method, path).bearer_auth(&root);
-        Server::send(request.body(body.to_string())).await
-    };
-    let new = json!({"name": "new", "scopes": {"put": ["t"]}});
-    let problem = call(Method::POST, "/tokens", &new).await.problem(507, "store_full");
+    let call = |method, path: &str| server.request(method, path).bearer_auth(&root);
+    let new = json!({"name": "new", "scopes": {"put": ["t"]}}).to_string();
+    let refused = Server::send(call(Method::POST, "/tokens").body(new)).await;
+    let problem = refused.problem(507, "store_full");
     assert_eq!(problem["applied"], "no", "{problem}");
-    assert_eq!(call(Method::DELETE, "/tokens/old", &Value::Null).await.status, 204);
-    let tokens = call(Method::GET, "/tokens", &Value::Null).await.ok(200);
+    assert_eq!(Server::send(call(Method::DELETE, "/tokens/old")).await.status, 204);
+    let tokens = Server::send(call(Method::GET, "/tokens")).await.ok(200);
     assert_eq!(tokens["tokens"].as_array().map(Vec::len), Some(1), "{tokens}");
 }
