@@ -15,7 +15,7 @@ pub mod access;
 pub mod cli;
 pub mod config;
 pub mod http;
-pub mod job;
+pub use delay_queue_core::job;
 pub mod push;
 pub mod queue;
 pub mod schedules;

@@ -5,7 +5,6 @@ use schemars::{Schema, json_schema};
 use super::types::duration;
 use crate::job::{
     MAX_HEADERS, MAX_PUSH_LINGER, MAX_PUSH_TIMEOUT, MAX_PUSH_URL_BYTES, MIN_PUSH_TIMEOUT, Millis,
-    Rate,
 };
 
 /// URL of a push.
@@ -17,16 +16,13 @@ pub struct Linger;
 
 /// Key of the signatures.
 pub struct SecretText;
-schemas! {
+super::schemas! {
     Url => |_| json_schema!({
         "type": "string", "format": "push-url", "pattern": "^https?://[!-~]+$",
         "maxLength": MAX_PUSH_URL_BYTES,
     });
     Timeout => |_| duration(MIN_PUSH_TIMEOUT, MAX_PUSH_TIMEOUT);
     Linger => |_| duration(Millis::ZERO, MAX_PUSH_LINGER);
-    Rate => |_| json_schema!({
-        "type": "string", "pattern": "^(?!0+/)(0?[0-9]{1,6}|1000000)/[smh]$",
-    });
     SecretText => |_| json_schema!({ "type": "string", "pattern": secret() });
 }
 

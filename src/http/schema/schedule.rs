@@ -5,7 +5,7 @@ use schemars::json_schema;
 use super::types::duration;
 use crate::{
     http::wire::MAX_CRON_BYTES,
-    job::{MAX_DURATION, MAX_SCHEDULE_NAME, Millis, ScheduleName},
+    job::{MAX_DURATION, Millis},
 };
 
 /// Cron line.
@@ -18,12 +18,7 @@ pub struct Every;
 pub struct OverlapWord;
 /// Behaviour at missed instants.
 pub struct MissedWord;
-schemas! {
-    ScheduleName => |_| json_schema!({
-        "type": "string",
-        "pattern": format!("^[A-Za-z0-9._-]{{1,{MAX_SCHEDULE_NAME}}}$"),
-        "not": { "enum": [".", "..", "preview"] },
-    });
+super::schemas! {
     Cron => |_| json_schema!({ "type": "string", "format": "cron", "maxLength": MAX_CRON_BYTES });
     Zone => |_| json_schema!({ "type": "string", "format": "timezone" });
     Every => |_| duration(Millis::new(1_000), MAX_DURATION);

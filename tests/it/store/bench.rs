@@ -460,7 +460,9 @@ pub fn nonce() -> Nonce {
 
 /// Returns a policy in which every field differs from the standard one.
 pub fn whole_policy() -> Policy {
-    include_str!("../../../src/job/policy/whole.txt").parse().expect("a policy")
+    include_str!("../../../crates/delay-queue-core/src/job/policy/whole.txt")
+        .parse()
+        .expect("a policy")
 }
 
 pub fn id(text: &str) -> JobId {

@@ -77,7 +77,9 @@ fn past_attempt(times: (UnixMillis, UnixMillis, UnixMillis, UnixMillis)) -> Past
 }
 
 fn whole() -> Policy {
-    include_str!("../../../job/policy/whole.txt").parse().expect("a policy")
+    include_str!("../../../../crates/delay-queue-core/src/job/policy/whole.txt")
+        .parse()
+        .expect("a policy")
 }
 
 /// Returns a complete export of these jobs and no schedules.

@@ -1,6 +1,6 @@
 //! Topics, from which consumers pop.
 
-use super::name::name;
+use crate::name;
 
 name! {
     /// A topic: `[A-Za-z0-9._-]{1,128}`, except `.` and `..`.

@@ -11,9 +11,10 @@ use thiserror::Error;
 
 /// Defines a type for names of ASCII letters, digits and the `$extra` characters. Up to 23 bytes
 /// need no allocation, and cloning never does.
+#[macro_export]
 macro_rules! name {
     ($(#[$doc:meta])* $type:ident, $extra:literal, $allowed:literal) => {
-        $crate::job::name::name! {
+        $crate::name! {
             $(#[$doc])* $type, $extra, $allowed, $crate::job::name::MAX_LEN
         }
     };
@@ -58,12 +59,11 @@ macro_rules! name {
     };
 }
 
-pub(crate) use name;
-
 /// Visitor that parses a name without copying the text first.
 pub struct NameVisitor<T>(PhantomData<T>);
 
 impl<T> NameVisitor<T> {
+    /// Returns a visitor.
     pub fn new() -> Self {
         Self(PhantomData)
     }

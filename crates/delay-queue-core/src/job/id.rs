@@ -2,7 +2,8 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::{name::name, time::UnixMillis};
+use super::time::UnixMillis;
+use crate::name;
 
 name! {
     /// The id of a job: `[A-Za-z0-9._:-]{1,128}`, except `.` and `..`.
