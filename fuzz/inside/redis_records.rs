@@ -3,7 +3,7 @@
 use arbitrary::Unstructured;
 
 use super::{
-    Attempt, PoolRecord, finished_record, history_text, long_body, parse_history, record,
+    Attempt, PoolRecord, finished_record, history_text, long_body, parse_history, record, rules,
     separate_history, sum,
 };
 use crate::{
@@ -33,12 +33,12 @@ pub fn redis_records(data: &[u8]) {
     assert_eq!(new_job(&job.id, &read, new.schedule), new);
     assert_eq!(read.created_at, job.created_at);
     assert_eq!(parse_history(&job.id, history_text(&job).as_bytes()), History::of(&job));
-    let attempt = Attempt::of(&job).map(|attempt| attempt.text(&new));
+    let attempt = Attempt::of(&job).map(|attempt| attempt.text(&rules(&new)));
     if let Some(text) = &attempt {
         let read = Attempt::parse(&job.id, text).expect("its own record").expect("popped");
         let found = (read.attempt, read.reservation, read.due_at, read.error.clone());
         assert_eq!(found, (job.attempt, job.reservation, job.due_at, job.error.clone()));
-        assert_eq!(read.text(&new), *text);
+        assert_eq!(read.text(&rules(&new)), *text);
     }
     check_damaged(&mut input, &job.id, text, attempt.unwrap_or_default());
     let rest = String::from_utf8_lossy(input.take_rest()).into_owned();

@@ -44,11 +44,15 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 
-use crate::job::{Bucket, Buckets, Millis, Refusal, ReservationKey};
+use crate::job::{Bucket, Buckets, Millis, ReservationKey};
 
-pub use clock::{Clock, Now};
+pub use clock::Clock;
 pub use clock_watch::{ClockJumps, STEADY_FOR};
 pub use condition::{Condition, DiskRoom};
+pub use delay_queue_core::{
+    Now,
+    decide::{Bury, JobRef, Release, Reply, Transitioned},
+};
 pub use error::{Applied, OpenError, StoreError};
 pub use filter::{JobFilter, MAX_EXAMINED, Matched, Period, Selection};
 pub use hint::{Hint, Subscription};
@@ -57,14 +61,10 @@ pub use location::Location;
 pub use measured::Measured;
 pub use reads::JobReads;
 pub use replies::{
-    Next, Peek, Placed, Popped, PromoteCounts, Promoted, PutOutcome, Readied, ReadyJobs,
-    Transitioned, add_ready,
+    Next, Peek, Placed, Popped, PromoteCounts, Promoted, PutOutcome, Readied, ReadyJobs, add_ready,
 };
 pub use report::{Report, ScheduleReader};
-pub use requests::{
-    Bury, Delete, Finish, Guarded, JobRef, KickDead, PopRequest, Promote, Purge, Release, Target,
-    Touch,
-};
+pub use requests::{Delete, Finish, Guarded, KickDead, PopRequest, Promote, Purge, Target, Touch};
 pub use schedules::{
     DueSchedules, Fired, Firing, MAX_READ_BYTES, MAX_SCHEDULES, NOT_UTF_8, NewSchedule,
     ScheduleChange, ScheduleChanged, SchedulePage, ScheduleStore, SchedulesFound, StoredSchedule,
@@ -80,9 +80,6 @@ pub use transition::{Call, Command, JobTransitions, Outcome, Part, Transition, V
 
 /// Maximum number of jobs in one batch, and of jobs that one call promotes.
 pub const MAX_BATCH: usize = 1000;
-
-/// Result of one job of a batch: the reply, or the reason why nothing changed.
-pub type Reply<T> = Result<T, Refusal>;
 
 /// Options for opening a store of any kind.
 #[derive(Debug, Clone)]

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::job::{Job, PoppedJob, Priority, State, Topic, UnixMillis};
+use crate::job::{PoppedJob, Priority, State, Topic, UnixMillis};
 
 /// Result of a put.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -92,42 +92,6 @@ pub struct Popped {
     pub moved: Vec<(Topic, ReadyJobs)>,
     /// Number of jobs that had expired and are dead now. The store on Redis does not report them.
     pub dead: u64,
-}
-
-/// A living job after a transition.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Transitioned {
-    /// Topic of the job.
-    pub topic: Topic,
-    /// State after the transition.
-    pub state: State,
-    /// Due time after the transition.
-    pub due_at: UnixMillis,
-    /// Whether this transition made the job dead.
-    pub died: bool,
-    /// Priority of the job.
-    pub priority: Priority,
-    /// Topic in which this transition ended the job, if the job then moved to `topic`.
-    pub dead_from: Option<Topic>,
-}
-
-impl Transitioned {
-    /// Returns the topic that the job had before the transition.
-    pub fn left(&self) -> &Topic {
-        self.dead_from.as_ref().unwrap_or(&self.topic)
-    }
-
-    /// Returns the place of a living job after a transition that did not make it dead.
-    pub fn of(job: &Job) -> Self {
-        Self {
-            topic: job.topic.clone(),
-            state: job.state,
-            due_at: job.due_at,
-            died: false,
-            priority: job.policy.priority,
-            dead_from: None,
-        }
-    }
 }
 
 /// Result of a promote in one bucket.

@@ -2,9 +2,9 @@
 
 use bytes::Bytes;
 
-use crate::job::{
-    Change, Consumer, JobId, Millis, PoppedJob, Reservation, State, States, Topic, Topics,
-};
+use delay_queue_core::decide::{Bury, JobRef, Release};
+
+use crate::job::{Change, Consumer, JobId, Millis, State, States, Topic, Topics};
 
 /// Request of one consumer for jobs.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -17,18 +17,6 @@ pub struct PopRequest {
     pub ttr: Option<Millis>,
     /// Name that the consumer gave itself.
     pub consumer: Option<Consumer>,
-}
-
-/// A job, and the reservation with which a caller acts on it; without a reservation, the caller
-/// acts by the id alone.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct JobRef {
-    /// Id of the job.
-    pub id: JobId,
-    /// Reservation that the pop returned.
-    pub reservation: Option<Reservation>,
-    /// Topics that the caller may access.
-    pub topics: Topics,
 }
 
 /// A job on which a caller acts by its id alone.
@@ -88,36 +76,6 @@ guarded! {
     Bury: held.topics;
 }
 
-/// A job to be released.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Release {
-    /// Job and reservation.
-    pub held: JobRef,
-    /// Delay of the next attempt; by default that of the job's backoff.
-    pub delay: Option<Millis>,
-    /// Error text: why the job was not finished.
-    pub error: Option<String>,
-    /// Whether the attempt does not count. Such an attempt is never the last one, and its default
-    /// delay is that of the previous attempt.
-    pub is_uncounted: bool,
-    /// JSON text that replaces the body.
-    pub body: Option<Bytes>,
-}
-
-impl JobRef {
-    /// Returns a popped job with its reservation, for a caller that may access every topic.
-    pub fn of(job: &PoppedJob) -> Self {
-        Self { id: job.id.clone(), reservation: Some(job.reservation), topics: Topics::ALL }
-    }
-}
-
-impl Release {
-    /// Returns a counted release without an error, after the delay of the job's backoff.
-    pub fn of(held: JobRef) -> Self {
-        Self { held, delay: None, error: None, is_uncounted: false, body: None }
-    }
-}
-
 /// A reservation to be extended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Touch {
@@ -125,15 +83,6 @@ pub struct Touch {
     pub held: JobRef,
     /// TTR from now on; by default the current one.
     pub ttr: Option<Millis>,
-}
-
-/// A job to be buried.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Bury {
-    /// Job and reservation.
-    pub held: JobRef,
-    /// Error text: why the job is buried.
-    pub error: Option<String>,
 }
 
 /// Part of a promote for one bucket.

@@ -1,3 +1,8 @@
-//! The jobs of delay-queue, and the decision of each transition, without input or output.
+//! The jobs of delay-queue, and what each transition makes of a job, without input or output.
 
+pub mod decide;
 pub mod job;
+
+mod now;
+
+pub use now::Now;

@@ -6,6 +6,7 @@
 
 mod batch;
 mod clock;
+mod edit;
 mod finish;
 mod history;
 mod moving;
@@ -26,6 +27,8 @@ use crate::{
 };
 
 use super::index::{Arrival, Attempt, Entry, Index, Size, Slot};
+
+pub use delay_queue_core::decide::JOB_EXPIRED;
 
 pub use self::{
     finish::remembered,
@@ -368,8 +371,6 @@ fn error_text(expired: bool) -> ErrorText {
 }
 
 pub const EXPIRED: &str = "ttr expired";
-/// Error of a job that expired.
-pub const JOB_EXPIRED: &str = "expired";
 
 /// Maximum number of expired jobs that one pop makes dead. The pop then returns no job, and its
 /// caller pops again.

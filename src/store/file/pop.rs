@@ -96,7 +96,7 @@ impl Pop {
             JobRef { id: taken.id, reservation: Some(taken.reservation), topics: Topics::ALL };
         let bury = Bury { held, error: Some(damage) };
         let machine = &mut writer.machines[bucket.index()];
-        if let Err(refusal) = machine.bury_in_place(self.now, bury, &mut writer.writes) {
+        if let Err(refusal) = machine.bury_damaged(self.now, &bury, &mut writer.writes) {
             tracing::error!(?refusal, "failed to quarantine a damaged job");
         }
         // Damaged pages may point to pages of other jobs. A delete would free those pages.

@@ -45,8 +45,8 @@ use bytes::Bytes;
 
 pub use self::{
     attempt::Attempt,
-    finished::{FinishedFields, finished_record, separate_history},
-    history::{history_text, parse_history},
+    finished::{FinishedFields, finished_record, is_finished, separate_history, topic_of_finished},
+    history::{history_text, parse_history, text_of_history},
 };
 #[cfg(any(test, fuzzing))]
 pub use fuzzing::redis_records;
@@ -91,10 +91,15 @@ pub fn long_body(body: &Bytes) -> Option<&Bytes> {
 
 fn rules(job: &NewJob) -> String {
     let NewJob { id, topic, body, policy, .. } = job;
+    rules_text(id, (crc32fast::hash(body), body.len()), policy, topic)
+}
+
+/// Formats the rules of a job whose body has this CRC-32 and length.
+fn rules_text(id: &JobId, (crc, length): (u32, usize), policy: &Policy, topic: &Topic) -> String {
     let mut rules = String::with_capacity(64 + topic.as_str().len());
     rules.push_str("12345678"); // room for the sum
-    push_hex(&mut rules, crc32fast::hash(body));
-    write!(rules, " {} {policy} ", body.len()).expect("a string takes any text");
+    push_hex(&mut rules, crc);
+    write!(rules, " {length} {policy} ").expect("a string takes any text");
     rules.push_str(topic.as_str());
     let sum = sum(&[id.as_str(), " ", &rules[SUM_DIGITS..]]);
     rules.replace_range(..SUM_DIGITS, &sum);
@@ -214,9 +219,8 @@ impl PoolRecord {
             return Err(bad());
         };
         let created_at = parse_time(time).ok_or_else(|| damaged("time"))?;
-        let sound = is_sound(id, rules).then(|| RecordRules::parse(rules)).flatten();
-        let rules = sound.ok_or_else(|| damaged("header"))?;
-        let RecordRules { crc, length, policy, topic } = rules;
+        let rules = Rules::parse(id, rules).ok_or_else(|| damaged("header"))?;
+        let Rules { crc, length, policy, topic } = rules;
         let body = parse_checked_body(text, end + 1, Some((crc, length)), "body")?;
         Ok(Self { created_at, policy, topic, body, finished: None })
     }
@@ -248,17 +252,21 @@ fn damaged(what: &str) -> StoreError {
     StoreError::damaged(format!("pool record whose {what} is damaged"))
 }
 
-/// Rules of a pool record.
-struct RecordRules {
+/// Rules of a job, as both of its records have them.
+#[derive(Debug, Clone)]
+pub struct Rules {
+    /// CRC-32 of the body, in hexadecimal.
     crc: String,
+    /// Length of the body.
     length: usize,
-    policy: Policy,
-    topic: Topic,
+    pub policy: Policy,
+    pub topic: Topic,
 }
 
-impl RecordRules {
-    /// Parses rules whose sum was verified.
-    fn parse(text: &str) -> Option<Self> {
+impl Rules {
+    /// Parses rules; returns `None` if they are damaged.
+    pub fn parse(id: &JobId, text: &str) -> Option<Self> {
+        is_sound(id, text).then_some(())?;
         let mut fields = text.get(SUM_DIGITS..)?.splitn(4, ' ');
         let (crc, length) = (fields.next()?, fields.next()?);
         let (policy, topic) = (fields.next()?, fields.next()?);
@@ -268,6 +276,28 @@ impl RecordRules {
             policy: policy.parse().ok()?,
             topic: topic.parse().ok()?,
         })
+    }
+
+    /// Returns the rules of a job whose own are damaged. It has no body and gets no attempt.
+    pub fn of_damaged(topic: Topic) -> Self {
+        let policy = Policy { max_attempts: 1, ..Policy::STANDARD };
+        Self { crc: "00000000".to_owned(), length: 0, policy, topic }
+    }
+
+    /// Formats the rules of the job `id`.
+    pub fn text(&self, id: &JobId) -> String {
+        let crc = u32::from_str_radix(&self.crc, 16).unwrap_or_default();
+        rules_text(id, (crc, self.length), &self.policy, &self.topic)
+    }
+
+    /// Replaces the body.
+    pub fn set_body(&mut self, body: &[u8]) {
+        (self.crc, self.length) = (checksum(body), body.len());
+    }
+
+    /// Returns whether the body is stored outside the record.
+    pub fn has_long_body(&self) -> bool {
+        self.length > MAX_INLINE_BODY
     }
 }
 

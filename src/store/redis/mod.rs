@@ -6,6 +6,7 @@
 
 mod calls;
 mod codec;
+mod decisions;
 mod doctor;
 mod health;
 mod hints;

@@ -1,5 +1,6 @@
 //! Pops, whose reply is checked job by job, and their reversal.
 
+use delay_queue_core::decide;
 use futures::future::join_all;
 use redis::Cmd;
 
@@ -8,7 +9,7 @@ use super::{
     calls::only,
     reply::Values,
     scripts::{held, millis_text},
-    transitions::{each_job, each_reply, quarantined},
+    transitions::{each_job, each_reply},
 };
 use crate::{
     job::{Bucket, Nonce, PoppedJob, Topic, Topics},
@@ -81,8 +82,7 @@ impl RedisStore {
     }
 
     async fn bury(&self, damaged: Parts<Vec<Bury>>) -> StoreResults<Vec<Reply<Transitioned>>> {
-        let (fill, read) = (each_job(quarantined), each_reply(Values::moved));
-        self.each_guarded(&self.scripts.bury, &damaged, fill, read).await
+        self.decide(&damaged, |bury| &bury.held, decide::bury_damaged).await
     }
 
     /// Releases the reservations of a pop.

@@ -67,7 +67,7 @@ impl Values {
         u32::try_from(number).map_err(|_| unexpected(&Value::Int(number)))
     }
 
-    fn bytes(&mut self) -> Result<Vec<u8>, StoreError> {
+    pub fn bytes(&mut self) -> Result<Vec<u8>, StoreError> {
         match self.next()? {
             Value::BulkString(bytes) => Ok(bytes),
             other => Err(unexpected(&other)),

@@ -2,24 +2,22 @@
 
 use std::borrow::Cow;
 
+use delay_queue_core::decide;
 use futures::future::BoxFuture;
 use redis::Cmd;
 
 use super::{
     RedisStore,
-    codec::{
-        self, Attempt, checksummed, error_text, history_text, long_body, reservation_text,
-        schedule_text,
-    },
+    codec::{self, Attempt, checksummed, history_text, long_body, reservation_text, schedule_text},
     reply::{Values, state_code},
     scripts::{Guardable, Transition as Script, held, millis_text},
 };
 use crate::{
     job::{Bucket, Job, NewJob, OnConflict, Policy, State, Topic, UnixMillis, retention_text},
     store::{
-        Bury, Call, Command, Delete, Finish, Guarded, JobPosition, JobTransitions, KickDead,
-        Matched, Outcome, Period, Purge, ReadyJobs, Release, Reply, Selection, StoreError,
-        StoreResult, Target, Touch, Transition,
+        Call, Command, Delete, Finish, Guarded, JobPosition, JobTransitions, KickDead, Matched,
+        Outcome, Period, Purge, ReadyJobs, Reply, Selection, StoreError, StoreResult, Target,
+        Touch, Transition,
     },
 };
 
@@ -40,19 +38,16 @@ impl JobTransitions for RedisStore {
             Command::Finish(call) => {
                 self.make_guarded(call, &scripts.finish, each_job(finished), each_reply(topic))
             }
-            Command::Release(call) => self.make_guarded(
-                call,
-                &scripts.release,
-                each_job(released),
-                each_reply(Values::moved),
-            ),
+            Command::Release(call) => call.by(|parts| async move {
+                self.decide(&parts, |release| &release.held, decide::release).await
+            }),
             Command::Touch(call) => {
                 let fill = |cmd: &mut Cmd, bucket, jobs: &Vec<_>| touches(cmd, self, bucket, jobs);
                 self.make_guarded(call, &scripts.touch, fill, each_reply(until))
             }
-            Command::Bury(call) => {
-                self.make_guarded(call, &scripts.bury, each_job(buried), each_reply(Values::moved))
-            }
+            Command::Bury(call) => call.by(|parts| async move {
+                self.decide(&parts, |bury| &bury.held, decide::bury).await
+            }),
             Command::Kick(call) => {
                 let read = each_reply(Values::readied);
                 self.make_guarded(call, &scripts.kick, each_job(target), read)
@@ -198,34 +193,12 @@ fn finished(cmd: &mut Cmd, job: &Finish) {
     cmd.arg(job.held.id.as_str()).arg(given);
 }
 
-fn released(cmd: &mut Cmd, job: &Release) {
-    held(cmd, &job.held);
-    let mut how = millis_text(job.delay).into_bytes();
-    how.extend(job.is_uncounted.then_some(b'u'));
-    if let Some(body) = &job.body {
-        how.push(b' ');
-        how.extend(checksummed(body));
-    }
-    cmd.arg(how).arg(error_text(job.error.as_deref()));
-}
-
 fn touches(cmd: &mut Cmd, store: &RedisStore, bucket: Bucket, jobs: &[Touch]) {
     let believed = store.believed(bucket);
     for job in jobs {
         held(cmd, &job.held);
         cmd.arg(millis_text(job.ttr)).arg(&believed);
     }
-}
-
-fn buried(cmd: &mut Cmd, job: &Bury) {
-    held(cmd, &job.held);
-    cmd.arg(error_text(job.error.as_deref()));
-}
-
-/// Adds the arguments that bury a damaged job, which stays in its topic even with a `dead_to`.
-pub fn quarantined(cmd: &mut Cmd, job: &Bury) {
-    held(cmd, &job.held);
-    cmd.arg(format!("!{}", error_text(job.error.as_deref())));
 }
 
 fn deleted(cmd: &mut Cmd, delete: &Delete) {

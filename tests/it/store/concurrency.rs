@@ -64,6 +64,37 @@ pub async fn one_of_many_puts_of_the_same_id_wins(bench: Bench) {
     assert_eq!(bench.pop("t", 10).await.len(), 1);
 }
 
+pub async fn one_of_two_ends_of_an_attempt_counts(bench: Bench) {
+    for round in 0..20 {
+        bench.put(job(&format!("job:{round}"), "t")).await.expect("put");
+        let popped = bench.pop_one("t").await;
+        let (id, reservation) = (&popped.id, Some(popped.reservation));
+        let (released, buried) =
+            tokio::join!(bench.release(id, reservation, Some(HOUR)), bench.bury(id, reservation),);
+        assert_ne!(released.is_ok(), buried.is_ok(), "round {round}: {released:?}, {buried:?}");
+        let left = bench.get(id).await.expect("a job");
+        let expected = if released.is_ok() { State::Delayed } else { State::Dead };
+        assert_eq!((left.state, left.history.len()), (expected, 1), "round {round}");
+    }
+}
+
+pub async fn a_touch_beside_a_release_neither_stops_nor_undoes_it(bench: Bench) {
+    for round in 0..20 {
+        bench.put(job(&format!("job:{round}"), "t")).await.expect("put");
+        let popped = bench.pop_one("t").await;
+        let (id, reservation) = (&popped.id, Some(popped.reservation));
+        let (released, touched) = tokio::join!(
+            bench.release(id, reservation, Some(HOUR)),
+            bench.touch(id, reservation, Some(HOUR)),
+        );
+        let released = released.expect("the reservation is valid until the release");
+        assert!(matches!(touched, Ok(_) | Err(Refusal::ReservationLost)), "{touched:?}");
+        let left = bench.get(id).await.expect("a job");
+        assert_eq!((left.state, left.due_at), (State::Delayed, released.due_at), "round {round}");
+        assert_eq!(left.history.len(), 1, "round {round}");
+    }
+}
+
 async fn random_call(bench: &Bench, held: &mut Vec<(JobId, Reservation)>) {
     let number = rand::random_range(0..2_000_u32);
     let (name, topic) = (format!("job:{number}"), format!("t{}", rand::random_range(0..5)));

@@ -189,6 +189,8 @@ on_each_store! {
             one_of_many_concurrent_pops_gets_the_only_job,
             two_promoters_and_many_poppers_deliver_each_job_once,
             one_of_many_puts_of_the_same_id_wins,
+            one_of_two_ends_of_an_attempt_counts,
+            a_touch_beside_a_release_neither_stops_nor_undoes_it,
             counts_equal_a_scan_after_a_hundred_thousand_random_calls,
             a_job_that_is_deleted_and_put_again_is_delivered_once;
     }

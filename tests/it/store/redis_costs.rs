@@ -30,7 +30,7 @@ async fn a_plain_job_costs_no_command_for_optional_fields() {
     let expected = [
         "hmget 2, hset 2, zadd 5",
         "zadd 1, zcard 1, zrange 8, zrem 4, zremrangebyrank 2",
-        "hexists 1, hmget 1, hset 2, zadd 2, zcard 2, zrem 2, zscore 1",
+        "hmget 4, hset 2, zadd 2, zrem 2, zscore 2",
         "hmget 2, hset 1, zadd 2, zcard 3, zrange 1, zremrangebyrank 2",
         "exists 1, hdel 4, hmget 1, zrem 1",
     ];

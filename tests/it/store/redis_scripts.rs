@@ -599,6 +599,7 @@ async fn check_reading_scripts(redis: &mut WatchedRedis) -> Vec<String> {
     store.held(bucket, topic(), None).await.expect("holders");
     peek_in(&**store, bucket, vec![topic()]).await.expect("a look");
     assert!(bench.get(&id("a")).await.is_some());
+    assert_eq!(bench.bury(&id("a"), None).await, Err(Refusal::NeverPopped));
     let states = store.states(vec![(bucket, vec![id("a"), id("b")])]).await.remove(0);
     assert_eq!(states.expect("states"), [Some(State::Ready), None]);
     store.topics(bucket, TopicPage { limit: 9, ..TopicPage::default() }).await.expect("topics");

@@ -8,7 +8,8 @@
 mod text;
 
 use super::{
-    consumer::Consumer, record::Job, reservation::Reservation, state::State, time::UnixMillis,
+    consumer::Consumer, duration::Millis, record::Job, reservation::Reservation, state::State,
+    time::UnixMillis,
 };
 
 /// Number of attempts that a history keeps.
@@ -60,6 +61,17 @@ pub struct Hold {
     pub consumer: Option<Consumer>,
 }
 
+/// The running attempt, as the job shows it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Running {
+    /// The reservation of the attempt.
+    pub reservation: Option<Reservation>,
+    /// When the TTR ends.
+    pub until: UnixMillis,
+    /// How long the consumer may hold the job.
+    pub ttr: Millis,
+}
+
 /// The last attempts of a job as a store keeps them.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct History {
@@ -67,6 +79,13 @@ pub struct History {
     pub hold: Option<Hold>,
     /// Attempts that have ended, at most [`MAX_HISTORY`], oldest first.
     pub attempts: Vec<PastAttempt>,
+}
+
+impl Running {
+    /// Returns when it started, unless it was touched.
+    pub fn started_at(self) -> UnixMillis {
+        self.until.before(self.ttr)
+    }
 }
 
 impl History {
@@ -97,6 +116,31 @@ impl History {
         self.attempts.push(attempt);
         let excess = self.attempts.len().saturating_sub(MAX_HISTORY);
         self.attempts.drain(..excess);
+    }
+
+    /// Adds the entry of an attempt that ends; returns whether it did. The start and the consumer
+    /// are those of the running attempt or, if its TTR has expired, of the entry about that, which
+    /// the new one replaces. Of uncounted releases in a row, only the last one stays.
+    pub fn end(&mut self, running: Option<Running>, end: PastAttempt) -> bool {
+        let is_expired = |last: &mut PastAttempt| {
+            (last.attempt, last.outcome) == (end.attempt, AttemptOutcome::Expired)
+        };
+        let (started_at, consumer) = if let Some(running) = running {
+            let hold = self.held_by(running.reservation).cloned();
+            let start = hold.as_ref().and_then(|hold| hold.started_at);
+            (start.unwrap_or(running.started_at()), hold.and_then(|hold| hold.consumer))
+        } else {
+            let Some(known) = self.attempts.pop_if(is_expired) else { return false };
+            (known.started_at, known.consumer)
+        };
+        let is_uncounted = |past: &PastAttempt| past.outcome == AttemptOutcome::ReleasedUncounted;
+        if is_uncounted(&end) {
+            self.attempts.pop_if(|last| is_uncounted(last));
+        }
+        self.hold = None;
+        let ended_at = end.ended_at.max(started_at);
+        self.push(PastAttempt { started_at, ended_at, consumer, ..end });
+        true
     }
 
     /// Gives the history to its job. Only a reserved job has a running attempt.

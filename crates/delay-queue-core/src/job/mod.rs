@@ -36,8 +36,8 @@ pub use headers::{
     Headers, HeadersError, MAX_HEADER_BYTES, MAX_HEADERS, RESERVED_NAMES as RESERVED_HEADER_NAMES,
 };
 pub use history::{
-    AttemptOutcome, History, Hold, MAX_HISTORY, MAX_HISTORY_ERROR_BYTES, PastAttempt, beginning,
-    cut_error,
+    AttemptOutcome, History, Hold, MAX_HISTORY, MAX_HISTORY_ERROR_BYTES, PastAttempt, Running,
+    beginning, cut_error,
 };
 pub use id::{IdMaker, JobId};
 pub use json::{JsonFault, MAX_DEPTH, check_json, json_pointer};

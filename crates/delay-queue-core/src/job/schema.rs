@@ -1,5 +1,5 @@
-//! JSON Schemas of single values. Requests allow more forms of durations and times than answers. The
-//! generator's contract shows whether a schema is for a request or an answer.
+//! JSON Schemas of single values. Requests allow more forms of durations and times than answers.
+//! The generator's contract shows whether a schema is for a request or an answer.
 
 use schemars::{Schema, SchemaGenerator, json_schema};
 use serde_json::{Value, json};

@@ -21,18 +21,31 @@ impl Machine {
         now: Now,
         writes: &mut Vec<Write>,
     ) -> Option<Topic> {
+        let (policy, from) = (&self.index.entry(slot).kind.policy, self.index.topic(slot));
+        let (topic, from) = (policy.dead_to(from)?.clone(), from.clone());
+        self.move_to(slot, topic, now.floor, writes);
+        Some(from)
+    }
+
+    /// Makes a job that has just died ready in another topic.
+    pub(super) fn move_to(
+        &mut self,
+        slot: Slot,
+        topic: Topic,
+        at: UnixMillis,
+        writes: &mut Vec<Write>,
+    ) {
         let (entry, from) = (self.index.entry(slot), self.index.topic(slot).clone());
         debug_assert_eq!(entry.state, State::Dead);
         let (serial, mut policy) = (entry.serial, entry.kind.policy.clone());
-        let topic = policy.dead_to(&from)?.clone();
-        let fields = PolicyFields { dead_from: Some(from.clone()), ..PolicyFields::default() };
+        let fields = PolicyFields { dead_from: Some(from), ..PolicyFields::default() };
         policy.set(fields.clone());
-        self.index.change_topic(slot, topic.clone(), &policy, now.floor);
-        writes.push(Write::Move { serial, topic, due_at: now.floor, policy: fields });
+        self.index.change_topic(slot, topic.clone(), &policy, at);
+        writes.push(Write::Move { serial, topic, due_at: at, policy: fields });
         let attempt = self.attempt_mut(slot);
         let has_row = attempt.has_row();
         (attempt.number, attempt.is_snoozed, attempt.reservation) = (0, false, None);
-        (attempt.due_at, attempt.died_at) = (now.floor, UnixMillis::new(0));
+        (attempt.due_at, attempt.died_at) = (at, UnixMillis::new(0));
         // A job that was never popped has no row. If such a job has moved, loading takes it for
         // expired.
         if has_row {
@@ -41,6 +54,5 @@ impl Machine {
             self.write_attempt(slot, ErrorText::Keep, history, writes);
             self.drop_hold(slot);
         }
-        Some(from)
     }
 }

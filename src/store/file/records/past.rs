@@ -17,10 +17,7 @@ use super::{
     row::{AttemptRow, text_checksum},
 };
 use crate::{
-    job::{
-        AttemptOutcome, History, Hold, Millis, PastAttempt, Reservation, State, UnixMillis,
-        cut_error,
-    },
+    job::{AttemptOutcome, History, Hold, PastAttempt, Running, State, UnixMillis, cut_error},
     store::file::{
         index::Attempt,
         machine::{ErrorText, HistoryChange, HistoryStep, Write},
@@ -43,15 +40,14 @@ pub struct ErrorAndHistory {
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Held {
     number: u32,
-    reservation: Option<Reservation>,
-    until: UnixMillis,
-    ttr: Millis,
+    running: Running,
 }
 
 impl Held {
     fn of(state: State, at: UnixMillis, attempt: &Attempt) -> Option<Self> {
         let Attempt { number, reservation, ttr, .. } = *attempt;
-        (state == State::Reserved).then_some(Self { number, reservation, until: at, ttr })
+        let running = Running { reservation, until: at, ttr };
+        (state == State::Reserved).then_some(Self { number, running })
     }
 }
 
@@ -168,53 +164,29 @@ impl ErrorAndHistory {
         self.end(PastAttempt {
             attempt: held.number,
             started_at: UnixMillis::new(0),
-            ended_at: held.until,
+            ended_at: held.running.until,
             outcome: AttemptOutcome::Expired,
             error: None,
             consumer: None,
         });
     }
 
-    /// Adds the entry of an attempt that ends, with its start and its consumer. Replaces the entry
-    /// that the attempt already has because its TTR expired.
+    /// Adds the entry of an attempt that ends.
     fn end(&mut self, end: PastAttempt) {
-        let held = self.held.take();
-        let is_expired = |last: &&PastAttempt| {
-            (last.attempt, last.outcome) == (end.attempt, AttemptOutcome::Expired)
-        };
-        let known = self.history.attempts.last().filter(is_expired);
-        let (started_at, consumer) = match (held, known) {
-            (Some(held), _) => {
-                let hold = self.history.held_by(held.reservation).cloned();
-                let start = hold.as_ref().and_then(|hold| hold.started_at);
-                (start.unwrap_or(held.until.before(held.ttr)), hold.and_then(|hold| hold.consumer))
-            }
-            (None, Some(known)) => (known.started_at, known.consumer.clone()),
-            (None, None) => return,
-        };
-        if held.is_none() {
-            self.history.attempts.pop();
-        }
-        let is_uncounted = |past: &PastAttempt| past.outcome == AttemptOutcome::ReleasedUncounted;
-        // Of uncounted releases in a row, only the last one stays.
-        if is_uncounted(&end) && self.history.attempts.last().is_some_and(is_uncounted) {
-            self.history.attempts.pop();
-        }
-        self.history.hold = None;
-        let ended_at = end.ended_at.max(started_at);
-        self.history.push(PastAttempt { started_at, ended_at, consumer, ..end });
+        let running = self.held.take().map(|held| held.running);
+        self.history.end(running, end);
     }
 
     /// Keeps the start of the running attempt. Called before a touch moves the end, from which the
     /// start is otherwise computed.
     fn keep_start(&mut self) {
         let Some(held) = self.held else { return };
-        let Some(reservation) = held.reservation else { return };
-        let hold = self.history.held_by(held.reservation).cloned();
+        let Some(reservation) = held.running.reservation else { return };
+        let hold = self.history.held_by(held.running.reservation).cloned();
         let start = hold.as_ref().and_then(|hold| hold.started_at);
         self.history.hold = Some(Hold {
             reservation,
-            started_at: Some(start.unwrap_or(held.until.before(held.ttr))),
+            started_at: Some(start.unwrap_or(held.running.started_at())),
             consumer: hold.and_then(|hold| hold.consumer),
         });
     }

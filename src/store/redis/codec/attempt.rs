@@ -10,6 +10,7 @@ use crate::{
 const SNOOZED: &str = "s";
 
 /// Attempt record, without its rules.
+#[derive(Debug)]
 pub struct Attempt {
     pub attempt: u32,
     /// Whether the job may have a history.
@@ -40,13 +41,18 @@ impl Attempt {
     /// Parses a record and verifies its checksums; returns `None` if it is damaged.
     fn parse_verified(id: &JobId, text: &str) -> Option<Self> {
         let (header, error) = text.split_once('\n')?;
+        let (found, rules) = Self::parse_header(header)?;
+        is_sound(id, rules).then_some(())?;
+        Some(Self { error: parse_error(error).ok()?, ..found })
+    }
+
+    /// Parses the first line of a record and verifies its check. Also returns the rules in it,
+    /// unverified. The error is left out.
+    pub fn parse_header(header: &str) -> Option<(Self, &str)> {
         let mut fields = header.splitn(7, ' ');
         let mut field = || fields.next();
         let (own, attempt, reservation) = (field()?, field()?, field()?);
         let (due_at, died_at, ttr, rules) = (field()?, field()?, field()?, field()?);
-        if !is_sound(id, rules) {
-            return None;
-        }
         let marked = attempt.strip_suffix(SNOOZED).unwrap_or(attempt);
         let number = marked.strip_suffix(MARK).unwrap_or(marked);
         let found = Self {
@@ -60,9 +66,9 @@ impl Attempt {
             due_at: due_at.parse().map(UnixMillis::new).ok()?,
             died_at: died_at.parse().map(UnixMillis::new).ok()?,
             ttr: ttr.parse().map(Millis::new).ok()?,
-            error: parse_error(error).ok()?,
+            error: None,
         };
-        (own.parse() == Ok(found.check())).then_some(found)
+        (own.parse() == Ok(found.check())).then_some((found, rules))
     }
 
     /// Returns the attempt of a job from another store; `None` before its first pop, unless it has
@@ -84,18 +90,18 @@ impl Attempt {
     /// Formats the attempt record of a job from another store; empty if it has none.
     pub fn text_of(job: &Job, put: &NewJob) -> String {
         match Self::of(job) {
-            Some(attempt) => attempt.text(put),
+            Some(attempt) => attempt.text(&rules(put)),
             None if History::of(job).is_empty() => String::new(),
             None => MARK.to_owned(),
         }
     }
 
-    /// Formats the attempt record.
-    pub fn text(&self, job: &NewJob) -> String {
+    /// Formats the attempt record of a job with these rules.
+    pub fn text(&self, rules: &str) -> String {
         let reservation =
             self.reservation.map_or_else(|| "-".to_owned(), |reservation| reservation.to_string());
         let (due_at, died_at, ttr) = (self.due_at.get(), self.died_at.get(), self.ttr.get());
-        let (check, attempt, rules) = (self.check(), self.attempt, rules(job));
+        let (check, attempt) = (self.check(), self.attempt);
         let mark = if self.has_history { MARK } else { "" };
         let snoozed = if self.is_snoozed { SNOOZED } else { "" };
         let error = error_text(self.error.as_deref());

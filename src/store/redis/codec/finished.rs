@@ -135,6 +135,11 @@ pub fn result_length(record: &[u8]) -> Option<usize> {
     str::from_utf8(length).ok()?.parse().ok()
 }
 
+/// Returns the topic that the record of a finished job names. Its sum is not verified.
+pub fn topic_of_finished(record: &[u8]) -> Option<Topic> {
+    str::from_utf8(record.get(TEXT..)?.split(|&byte| byte == b' ').nth(2)?).ok()?.parse().ok()
+}
+
 /// Parses the record of the finished job `id` and compares its checksums. The caller has appended a
 /// result that is stored separately.
 ///

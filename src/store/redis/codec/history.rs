@@ -14,11 +14,13 @@ pub const MARK: &str = "h";
 /// Formats the history of a job from another store; empty if it has none.
 pub fn history_text(job: &Job) -> String {
     let history = History::of(job);
-    if history.is_empty() {
-        return String::new();
-    }
+    if history.is_empty() { String::new() } else { text_of_history(&job.id, &history) }
+}
+
+/// Formats the history of the job `id`.
+pub fn text_of_history(id: &JobId, history: &History) -> String {
     let text = history.to_string();
-    format!("1 {} {text}", sum(&[job.id.as_str(), " ", &text]))
+    format!("1 {} {text}", sum(&[id.as_str(), " ", &text]))
 }
 
 /// Parses the history of the job `id`. A damaged history counts as empty, so that the job can still

@@ -35,7 +35,7 @@ fn attempt() -> Attempt {
 fn records_are_pinned_since_stored_jobs_are_read_by_them() {
     let job = new_job(b"{}".to_vec(), Policy::STANDARD);
     assert_eq!(String::from_utf8_lossy(&stored(&job)), PINNED[0]);
-    assert_eq!(attempt().text(&job), PINNED[1]);
+    assert_eq!(attempt().text(&rules(&job)), PINNED[1]);
     let job = new_job(b"{}".to_vec(), policy("t=5000;m=3;d=0;b=list:0,120000"));
     assert_eq!(String::from_utf8_lossy(&stored(&job)), PINNED[2]);
 }
@@ -59,7 +59,7 @@ fn a_time_of_any_century_survives_its_record() {
 #[test]
 fn an_error_text_that_was_cut_or_has_lost_its_blank_is_noticed() {
     let job = new_job(b"{}".to_vec(), policy("t=5000;m=3"));
-    let whole = Attempt { error: Some("timeout".to_owned()), ..attempt() }.text(&job);
+    let whole = Attempt { error: Some("timeout".to_owned()), ..attempt() }.text(&rules(&job));
     assert!(Attempt::parse(&job.id, &whole).is_ok());
     let begin = whole.find('\n').expect("a line feed") + 1;
     for end in begin + 1..whole.len() {
@@ -82,7 +82,7 @@ fn a_changed_character_of_a_record_is_noticed_wherever_it_is() {
             assert_eq!(PoolRecord::parse(&job.id, text).is_ok(), same, "byte {at} is {other}");
         }
     }
-    let whole = attempt().text(&job);
+    let whole = attempt().text(&rules(&job));
     assert!(Attempt::parse(&job.id, &whole).is_ok());
     assert!(Attempt::parse(&"b".parse().expect("an id"), &whole).is_err());
     for at in 0..whole.len() {

@@ -5,7 +5,7 @@ use redis::Value;
 use super::{Values, refusal, state_of};
 use crate::{
     job::{Living, Priority, Refusal, State, UnixMillis},
-    store::{Placed, PutOutcome, Readied, Reply, StoreError, Transitioned},
+    store::{Placed, PutOutcome, Readied, Reply, StoreError},
 };
 
 impl Values {
@@ -61,22 +61,5 @@ impl Values {
             priority: priority.map_err(StoreError::unreadable)?,
             expires_at: expires_at.map_err(StoreError::unreadable)?,
         }))
-    }
-
-    /// Reads the outcome of one job of `release.lua` or `bury.lua`.
-    pub fn moved(&mut self) -> Result<Reply<Transitioned>, StoreError> {
-        let (state, text, due_at) = (self.reply_number()?, self.text()?, self.millis()?);
-        let (died, priority) = (self.int()? == 1, self.priority()?);
-        let state = match state {
-            Ok(code) => state_of(i64::try_from(code).unwrap_or(0))?,
-            Err(refusal) => return Ok(Err(refusal)),
-        };
-        let (topic, left) = match text.split_once(' ') {
-            Some((topic, left)) => (topic, Some(left)),
-            None => (text.as_str(), None),
-        };
-        let topic = topic.parse().map_err(StoreError::unreadable)?;
-        let dead_from = left.map(str::parse).transpose().map_err(StoreError::unreadable)?;
-        Ok(Ok(Transitioned { topic, state, due_at, died, priority, dead_from }))
     }
 }

@@ -45,6 +45,11 @@ impl Node {
         }
     }
 
+    /// Returns whether answers to writes wait for a confirmation.
+    pub fn confirms(&self) -> bool {
+        self.confirmed.is_some()
+    }
+
     /// Fails while the last write is unconfirmed.
     pub fn check_confirmed(&self) -> Result<(), Failure> {
         self.confirmed.as_ref().map_or(Ok(()), Confirmed::check)

@@ -1,0 +1,33 @@
+//! popped → dead, with an error text, or ready in another topic.
+
+use super::{Bury, Edit, Known, Reply};
+use crate::{
+    Now,
+    job::{AttemptOutcome, Event, next},
+};
+
+/// Decides a bury.
+///
+/// # Errors
+/// `NotFound`, `Finished`, `ReservationLost`, `NeverPopped`.
+pub fn bury(job: &Known<'_>, now: Now, bury: &Bury) -> Reply<Edit> {
+    let attempts = job.held(&bury.held)?;
+    next(Some(job.state), Event::Bury { moves: job.moves_to().is_some() })?;
+    Ok(Edit {
+        place: job.dies(attempts, now.floor),
+        number: attempts.number,
+        is_snoozed: attempts.is_snoozed,
+        outcome: AttemptOutcome::Buried,
+        error: bury.error.clone(),
+        cause: None,
+        body: None,
+    })
+}
+
+/// Decides the bury of a job whose record a pop found to be damaged.
+///
+/// # Errors
+/// The same.
+pub fn bury_damaged(job: &Known<'_>, now: Now, request: &Bury) -> Reply<Edit> {
+    bury(&Known { is_damaged: true, ..*job }, now, request)
+}

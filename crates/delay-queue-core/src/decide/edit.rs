@@ -1,0 +1,105 @@
+//! What a decision changes, and what it answers.
+
+use bytes::Bytes;
+
+use super::Known;
+use crate::job::{AttemptOutcome, Job, Priority, State, Topic, UnixMillis};
+
+/// The end of an attempt whose job stays. The reservation ends with it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Edit {
+    /// Where the job is afterwards.
+    pub place: Place,
+    /// Number of pops that count, until the job moves to another topic.
+    pub number: u32,
+    /// Whether the job was popped although no pop counts.
+    pub is_snoozed: bool,
+    /// How the attempt ended, for the history.
+    pub outcome: AttemptOutcome,
+    /// The consumer's error, for the job and its history.
+    pub error: Option<String>,
+    /// The error that the job has instead of the consumer's.
+    pub cause: Option<&'static str>,
+    /// The body that replaces the old one. Only this may need room: a store without room refuses
+    /// the edit, and takes all others.
+    pub body: Option<Bytes>,
+}
+
+/// The place of a job after its attempt.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Place {
+    /// In its topic: ready at once, or delayed.
+    Next {
+        /// `Ready` or `Delayed`.
+        state: State,
+        /// When the job is due.
+        due_at: UnixMillis,
+    },
+    /// Dead in its topic, with the due time that it had.
+    Dead {
+        /// When it died.
+        died_at: UnixMillis,
+    },
+    /// Ready in another topic, as a job that was never popped and does not expire.
+    Moved {
+        /// The topic.
+        to: Topic,
+        /// When it died and is due.
+        at: UnixMillis,
+    },
+}
+
+/// A living job after a transition.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Transitioned {
+    /// Topic of the job.
+    pub topic: Topic,
+    /// State after the transition.
+    pub state: State,
+    /// Due time after the transition.
+    pub due_at: UnixMillis,
+    /// Whether this transition made the job dead.
+    pub died: bool,
+    /// Priority of the job.
+    pub priority: Priority,
+    /// Topic in which this transition ended the job, if the job then moved to `topic`.
+    pub dead_from: Option<Topic>,
+}
+
+impl Transitioned {
+    /// Returns the topic that the job had before the transition.
+    pub fn left(&self) -> &Topic {
+        self.dead_from.as_ref().unwrap_or(&self.topic)
+    }
+
+    /// Returns the place of a living job after a transition that did not make it dead.
+    pub fn of(job: &Job) -> Self {
+        Self {
+            topic: job.topic.clone(),
+            state: job.state,
+            due_at: job.due_at,
+            died: false,
+            priority: job.policy.priority,
+            dead_from: None,
+        }
+    }
+}
+
+impl Edit {
+    /// Returns the answer to the caller; `job` is the job before the edit.
+    pub fn answer(&self, job: &Known<'_>) -> Transitioned {
+        let (topic, state, due_at) = match &self.place {
+            Place::Next { state, due_at } => (job.topic, *state, *due_at),
+            Place::Dead { .. } => (job.topic, State::Dead, job.due_at),
+            Place::Moved { to, at } => (to, State::Ready, *at),
+        };
+        Transitioned {
+            topic: topic.clone(),
+            state,
+            due_at,
+            died: state == State::Dead && job.state != State::Dead,
+            priority: job.policy.priority,
+            dead_from: (topic != job.topic).then(|| job.topic.clone()),
+        }
+    }
+}

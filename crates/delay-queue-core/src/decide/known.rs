@@ -1,0 +1,90 @@
+//! A job as a store has loaded it.
+
+use super::{JobRef, Place, Reply};
+use crate::job::{JobId, Millis, Policy, Refusal, Reservation, State, Topic, UnixMillis};
+
+/// What decisions need to know of a job. Its body, its error and its history stay in the store.
+#[derive(Debug, Clone, Copy)]
+pub struct Known<'a> {
+    /// The id.
+    pub id: &'a JobId,
+    /// The topic that has the job.
+    pub topic: &'a Topic,
+    /// The state. A job that a store finds in no set, as after half a transition, counts as ready.
+    pub state: State,
+    /// The due time, in any state but `Finished`.
+    pub due_at: UnixMillis,
+    /// The policy; if it cannot be read, [`Policy::STANDARD`].
+    pub policy: &'a Policy,
+    /// When the job expires; the one in `policy` is not used.
+    pub expires_at: Option<UnixMillis>,
+    /// The attempts; `None` for a job that was never popped and did not expire.
+    pub attempts: Option<Attempts>,
+    /// Whether the store can move the job to the topic of its policy.
+    pub may_move: bool,
+    /// Whether its record cannot be read. Such a job gets no further attempt, and stays in its
+    /// topic.
+    pub is_damaged: bool,
+}
+
+/// The attempts of a job, and how the last of them is held.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Attempts {
+    /// Number of pops that count.
+    pub number: u32,
+    /// Whether the job was given back uncounted while no pop counted.
+    pub is_snoozed: bool,
+    /// The reservation of the last pop, if it has not ended.
+    pub reservation: Option<Reservation>,
+    /// When the job died, while it is dead.
+    pub died_at: UnixMillis,
+}
+
+impl Known<'_> {
+    /// Returns the attempts of a job on which a caller acts by a reservation, or by its id alone.
+    /// For a caller who may not access its topic, the job does not exist.
+    pub(super) fn held(&self, held: &JobRef) -> Reply<Attempts> {
+        if !held.topics.allows(self.topic) {
+            return Err(Refusal::NotFound);
+        }
+        if self.state == State::Finished {
+            return Err(Refusal::Finished);
+        }
+        let last = self.attempts.and_then(|attempts| attempts.reservation);
+        let was_popped = self.attempts.is_some_and(|a| a.number > 0 || a.is_snoozed);
+        Reservation::check(held.reservation, last, was_popped)?;
+        self.attempts.ok_or(Refusal::NeverPopped)
+    }
+
+    /// Returns the topic to which the job moves when it dies.
+    pub(super) fn moves_to(&self) -> Option<&Topic> {
+        self.policy.dead_to(self.topic).filter(|_| self.may_move && !self.is_damaged)
+    }
+
+    /// Returns the place of a job that dies now. A dead one stays as it is.
+    pub(super) fn dies(&self, attempts: Attempts, now: UnixMillis) -> Place {
+        match self.moves_to() {
+            _ if self.state == State::Dead => Place::Dead { died_at: attempts.died_at },
+            Some(to) => Place::Moved { to: to.clone(), at: now },
+            None => Place::Dead { died_at: now },
+        }
+    }
+
+    /// Returns whether attempt number `number` was the last one.
+    pub(super) fn is_spent(&self, number: u32) -> bool {
+        self.is_damaged || self.policy.max_attempts > 0 && number >= self.policy.max_attempts
+    }
+
+    /// Returns the wait after attempt number `number`, by the job's backoff.
+    pub(super) fn wait(&self, number: u32) -> Millis {
+        match &self.policy.backoff {
+            Some(backoff) if number > 0 => backoff.delay(self.id, number),
+            _ => Millis::ZERO,
+        }
+    }
+
+    /// Returns whether the job expires before an attempt that is due at this time.
+    pub(super) fn expires_before(&self, due_at: UnixMillis) -> bool {
+        self.expires_at.is_some_and(|expires_at| expires_at <= due_at)
+    }
+}

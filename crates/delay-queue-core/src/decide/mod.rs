@@ -1,0 +1,25 @@
+//! What a transition makes of a job, one file a verb.
+//!
+//! A decision takes the job as a store has loaded it, the time, and a request; it returns an
+//! [`Edit`], or the reason why nothing changes. The state table ([`next`](crate::job::next)) says
+//! which events a state refuses. A store applies the edit if the job is still what was loaded.
+
+mod bury;
+mod edit;
+mod known;
+mod release;
+mod request;
+
+pub use bury::{bury, bury_damaged};
+pub use edit::{Edit, Place, Transitioned};
+pub use known::{Attempts, Known};
+pub use release::release;
+pub use request::{Bury, JobRef, Release};
+
+/// Result of one job of a batch: the reply, or the reason why nothing changed.
+pub type Reply<T> = Result<T, crate::job::Refusal>;
+
+/// Error of a job that expired.
+pub const JOB_EXPIRED: &str = "expired";
+/// Error of a job whose record is damaged.
+pub const JOB_DAMAGED: &str = "its record is damaged";

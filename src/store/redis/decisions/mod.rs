@@ -1,0 +1,165 @@
+//! Transitions that `delay-queue-core` decides: one script loads the jobs, and one writes the edits
+//! of those that are still the same. Jobs that have changed in between are loaded again.
+
+mod loaded;
+mod swap;
+mod work;
+
+use delay_queue_core::decide::{Edit, Known};
+use redis::Cmd;
+
+use self::{
+    loaded::{Loaded, Texts},
+    swap::Swap,
+    work::Work,
+};
+use super::{RedisStore, reply::Values};
+use crate::{
+    job::{Bucket, JobId, Refusal},
+    store::{JobRef, Now, Parts, Reply, StoreError, StoreResult, StoreResults, Transitioned},
+};
+
+/// The jobs of one bucket as they were loaded, and the time then.
+type Loads = (Now, Vec<Texts>);
+
+/// Index of a job in its part, the answer to its caller, and its edit.
+type Decided<'a> = (usize, Transitioned, Swap<'a>);
+
+impl RedisStore {
+    /// Makes a transition of each job, which `decide` decides; `held` returns what the caller names.
+    pub(super) async fn decide<J: Sync>(
+        &self,
+        parts: &Parts<Vec<J>>,
+        held: impl Fn(&J) -> &JobRef + Sync,
+        decide: impl Fn(&Known<'_>, Now, &J) -> Reply<Edit> + Sync,
+    ) -> StoreResults<Vec<Reply<Transitioned>>> {
+        let mut works: Vec<Work> = parts.iter().map(|(_, jobs)| Work::new(jobs.len())).collect();
+        loop {
+            let mut asked = Vec::new();
+            for (n, (bucket, jobs)) in parts.iter().enumerate() {
+                let picked = works[n].pick(|index| &held(&jobs[index]).id);
+                if !picked.is_empty() {
+                    asked.push((*bucket, (n, picked)));
+                }
+            }
+            if asked.is_empty() {
+                return works.into_iter().map(Work::finish).collect();
+            }
+            let id = |n: usize, index: usize| &held(&parts[n].1[index]).id;
+            let loads = self.load(&asked, id).await;
+            let mut loaded = Vec::with_capacity(asked.len());
+            for ((bucket, (n, picked)), loads) in asked.into_iter().zip(loads) {
+                let (now, texts) = match loads {
+                    Ok(loads) => loads,
+                    Err(error) => {
+                        works[n].fail(error);
+                        continue;
+                    }
+                };
+                let mut jobs = Vec::with_capacity(picked.len());
+                for (index, texts) in picked.into_iter().zip(texts) {
+                    match Loaded::parse(held(&parts[n].1[index]), texts, now) {
+                        Ok(job) => jobs.push((index, job)),
+                        Err(refusal) => works[n].settle(index, Err(refusal)),
+                    }
+                }
+                loaded.push((bucket, n, now, jobs));
+            }
+            let mut swaps = Vec::with_capacity(loaded.len());
+            for (bucket, n, now, jobs) in &loaded {
+                let mut edits = Vec::with_capacity(jobs.len());
+                for (index, job) in jobs {
+                    let known = job.known(works[*n].may_move(*index));
+                    let swap = decide(&known, *now, &parts[*n].1[*index]).and_then(|edit| {
+                        let answer = edit.answer(&known);
+                        Ok((*index, answer, Swap::new(job, *now, edit).ok_or(Refusal::Damaged)?))
+                    });
+                    match swap {
+                        Ok(swap) => edits.push(swap),
+                        Err(refusal) => works[*n].settle(*index, Err(refusal)),
+                    }
+                }
+                // What a refusal rests on may be unconfirmed, so that too waits for a confirmation.
+                if !edits.is_empty() || self.confirms(*bucket) {
+                    swaps.push((*bucket, (*n, edits)));
+                }
+            }
+            let done = self.swap(&swaps).await;
+            for ((_, (n, edits)), done) in swaps.into_iter().zip(done) {
+                match done {
+                    Ok(codes) => {
+                        for ((index, answer, _), code) in edits.into_iter().zip(codes) {
+                            works[n].follow(index, answer, code);
+                        }
+                    }
+                    Err(error) => works[n].fail(error),
+                }
+            }
+        }
+    }
+
+    /// Loads jobs, each by the index of its part and its own. Searches all topics for those that no
+    /// set of their own topic has.
+    async fn load<'a>(
+        &self,
+        asked: &[(Bucket, (usize, Vec<usize>))],
+        id: impl Fn(usize, usize) -> &'a JobId + Sync,
+    ) -> StoreResults<Loads> {
+        let mut loads = self.load_from(asked, "", &id).await;
+        for ((bucket, (n, picked)), loads) in asked.iter().zip(&mut loads) {
+            let Ok((_, texts)) = loads else { continue };
+            let astray: Vec<usize> = (0..texts.len()).filter(|&i| texts[i].is_astray()).collect();
+            if astray.is_empty() {
+                continue;
+            }
+            let again = astray.iter().map(|&i| picked[i]).collect();
+            let found = self.load_from(&[(*bucket, (*n, again))], "s", &id).await.pop();
+            match found.unwrap_or_else(|| Err(StoreError::unreadable("no reply"))) {
+                Ok((_, found)) => {
+                    astray.into_iter().zip(found).for_each(|(i, found)| texts[i] = found);
+                }
+                Err(error) => *loads = Err(error),
+            }
+        }
+        loads
+    }
+
+    async fn load_from<'a>(
+        &self,
+        asked: &[(Bucket, (usize, Vec<usize>))],
+        searches: &str,
+        id: impl Fn(usize, usize) -> &'a JobId + Sync,
+    ) -> StoreResults<Loads> {
+        let fill = |cmd: &mut Cmd, _, (n, picked): &(usize, Vec<usize>)| {
+            cmd.arg(searches);
+            for index in picked {
+                cmd.arg(id(*n, *index).as_str());
+            }
+        };
+        let read = |reply: &mut Values, (_, picked): &(usize, Vec<usize>)| {
+            let now = Now::of_micros(reply.number()?);
+            let texts: StoreResult<Vec<_>> = picked.iter().map(|_| Texts::read(reply)).collect();
+            Ok((now, texts?))
+        };
+        self.each(&self.scripts.load, asked, fill, read).await
+    }
+
+    /// Writes edits; returns the code of each.
+    async fn swap(&self, swaps: &[(Bucket, (usize, Vec<Decided<'_>>))]) -> StoreResults<Vec<i64>> {
+        let grows = swaps.iter().flat_map(|(_, (_, edits))| edits).any(|(_, _, swap)| swap.grows());
+        let fill = |cmd: &mut Cmd, _, (_, edits): &(usize, Vec<Decided<'_>>)| {
+            cmd.arg(if grows { "new" } else { "" });
+            edits.iter().for_each(|(_, _, swap)| swap.fill(cmd));
+        };
+        let read = |reply: &mut Values, (_, edits): &(usize, Vec<Decided<'_>>)| {
+            edits.iter().map(|_| reply.int()).collect()
+        };
+        self.each(&self.scripts.swap, swaps, fill, read).await
+    }
+
+    /// Returns whether answers about a bucket wait for the confirmation that `store.ack` demands.
+    fn confirms(&self, bucket: Bucket) -> bool {
+        let master = self.nodes.of(self.keys[bucket.index()].slot);
+        master.is_ok_and(|master| master.node.confirms())
+    }
+}

@@ -1,0 +1,138 @@
+//! Edits as arguments of `swap.lua`.
+
+use bytes::Bytes;
+use delay_queue_core::{
+    Now,
+    decide::{Edit, Place},
+};
+use redis::Cmd;
+
+use super::loaded::Loaded;
+use crate::{
+    job::{PastAttempt, PolicyFields, State, Topic, UnixMillis, cut_error},
+    store::redis::{
+        codec::{Attempt, long_body, text_of_history},
+        score::score_text,
+    },
+};
+
+/// A job as it was loaded, and what takes its place.
+pub struct Swap<'a> {
+    job: &'a Loaded<'a>,
+    attempt: String,
+    /// Empty if it stays.
+    history: String,
+    /// Empty if the pool record stays.
+    header: String,
+    body: Option<Bytes>,
+    state: State,
+    topic: Topic,
+    /// When the job leaves its next state.
+    at: UnixMillis,
+    score: String,
+    ready_score: String,
+    expires_at: String,
+}
+
+impl<'a> Swap<'a> {
+    /// Formats an edit of a job; `None` if the edit has a body but the job has no record for it.
+    pub fn new(job: &'a Loaded<'a>, now: Now, edit: Edit) -> Option<Self> {
+        let attempt = job.attempt.as_ref()?;
+        let Edit { place, number, is_snoozed, outcome, error, cause, body } = edit;
+        let (mut history, running) = job.history();
+        let has_entry = history.end(
+            running,
+            PastAttempt {
+                attempt: attempt.attempt,
+                started_at: UnixMillis::new(0),
+                ended_at: now.floor,
+                outcome,
+                error: error.as_deref().and_then(cut_error),
+                consumer: None,
+            },
+        );
+        let mut attempt = Attempt {
+            attempt: number,
+            has_history: attempt.has_history || has_entry,
+            is_snoozed,
+            reservation: None,
+            due_at: job.due_at,
+            error: cause.map(str::to_owned).or(error),
+            ..*attempt
+        };
+        let mut rules = job.rules.clone();
+        if let Some(body) = &body {
+            rules.set_body(body);
+        }
+        let (state, at) = match place {
+            Place::Next { state, due_at } => {
+                attempt.due_at = due_at;
+                (state, due_at)
+            }
+            Place::Dead { died_at } => {
+                attempt.died_at = died_at;
+                (State::Dead, died_at.after(rules.policy.dead_retention))
+            }
+            Place::Moved { to, at } => {
+                (attempt.attempt, attempt.is_snoozed) = (0, false);
+                (attempt.due_at, attempt.died_at) = (at, UnixMillis::new(0));
+                let dead_from = Some(job.topic.clone());
+                rules.policy.set(PolicyFields { dead_from, ..PolicyFields::default() });
+                rules.topic = to;
+                (State::Ready, at)
+            }
+        };
+        let is_new = body.is_some() || rules.topic != job.rules.topic;
+        let rules_text = if is_new { rules.text(job.id) } else { job.rules_text.clone() };
+        let header = match job.created() {
+            _ if !is_new => String::new(),
+            Some(created) => format!("4 {created} {rules_text}"),
+            None => return None,
+        };
+        let policy = &rules.policy;
+        let expires_at = match (state, policy.expires_at, job.rules.policy.expires_at) {
+            (State::Delayed | State::Ready, Some(at), _) => at.get().to_string(),
+            (_, _, Some(_)) => "-".to_owned(),
+            (_, _, None) => String::new(),
+        };
+        Some(Self {
+            job,
+            attempt: attempt.text(&rules_text),
+            history: if has_entry { text_of_history(job.id, &history) } else { String::new() },
+            header,
+            body,
+            state,
+            at,
+            score: score_text(state, at, policy),
+            ready_score: score_text(State::Ready, at, policy),
+            topic: if rules.topic == job.rules.topic { job.topic.clone() } else { rules.topic },
+            expires_at,
+        })
+    }
+
+    /// Returns whether the edit has a new body.
+    pub fn grows(&self) -> bool {
+        self.body.is_some()
+    }
+
+    /// Adds the arguments of one job.
+    pub fn fill(&self, cmd: &mut Cmd) {
+        let texts = &self.job.texts;
+        cmd.arg(self.job.id.as_str()).arg(&texts.attempt).arg(&texts.header);
+        cmd.arg(texts.state.map_or("", State::name)).arg(self.job.topic.as_str()).arg(&texts.score);
+        cmd.arg(&self.attempt).arg(&self.history).arg(&self.header);
+        cmd.arg(self.how()).arg(self.body.as_deref().unwrap_or_default());
+        cmd.arg(self.state.name()).arg(self.topic.as_str()).arg(&self.score).arg(self.at.get());
+        cmd.arg(&self.ready_score).arg(&self.expires_at);
+    }
+
+    /// Returns what becomes of the body.
+    fn how(&self) -> &'static str {
+        match &self.body {
+            None => "keep",
+            Some(body) if long_body(body).is_some() => "long",
+            Some(_) if self.job.rules.has_long_body() => "short",
+            Some(_) => "new",
+        }
+    }
+}

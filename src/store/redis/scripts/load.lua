@@ -1,0 +1,64 @@
+-- Loads jobs for decisions (decisions/loaded.rs). A job is looked for in the topics that its records name, then, if the
+-- caller asks for it, in all topics.
+-- ARGV  's' to search all topics, or ''; then ids
+-- Reply: the time in microseconds; for each job: attempt record, header of the pool record (a finished job's whole record),
+--        history if the job may have one, the topic that has it, code of its state, score
+
+--- @include "shared/basics"
+
+-- The first line of a record.
+local function first_line(record)
+  local last = string.find(record, '\n', 1, true)
+  return last and string.sub(record, 1, last - 1) or record
+end
+
+-- The state of a job in a topic, and its score; nil if no set of the topic has it.
+local function look_up(id, topic)
+  for _, state in ipairs(topic and STATES or {}) do
+    local score = redis.call('ZSCORE', key(state, topic), id)
+    if score then return state, score end
+  end
+end
+
+-- The topic, state and score of a job, looked for in the topics that its records name.
+local function find(id, attempt, header)
+  for _, line in ipairs({ first_line(attempt), header }) do
+    local topic = string.match(line, '^.* (%S+)$')
+    local state, score = look_up(id, topic)
+    if state then return topic, state, score end
+  end
+end
+
+-- The same in all topics.
+local function search(id)
+  for _, topic in ipairs(redis.call('ZRANGE', TOPICS, 0, 499)) do
+    local state, score = look_up(id, topic)
+    if state then return topic, state, score end
+  end
+end
+
+local function transition()
+  local now = CALL[1] == '' and redis.call('TIME')
+  local reply, ids = { now and now[1] * 1000000 + now[2] or CALL[1] * 1000 }, { unpack(ARGV, 3) }
+  if #ids == 0 then return reply end
+  local attempts, records = redis.call('HMGET', ATTEMPTS, unpack(ids)), redis.call('HMGET', POOL, unpack(ids))
+  for n, id in ipairs(ids) do
+    local attempt, record, history = attempts[n] or '', records[n] or '', nil
+    local topic, state, score
+    if string.byte(record) ~= 54 then -- '6', a finished job's
+      record = first_line(record)
+      if ARGV[2] == 's' then
+        topic, state, score = search(id)
+      else
+        topic, state, score = find(id, attempt, record)
+      end
+    end
+    if attempt ~= '' and not string.find(attempt, '^%d+ %d+s? ') then history = redis.pcall('HGET', TAG .. 'history', id) end
+    local last = #reply
+    reply[last + 1], reply[last + 2], reply[last + 3] = attempt, record, type(history) == 'string' and history or ''
+    reply[last + 4], reply[last + 5], reply[last + 6] = topic or '', state and STATE_CODE[state] or 0, score or ''
+  end
+  return reply
+end
+
+--- @include "shared/each_bucket"
