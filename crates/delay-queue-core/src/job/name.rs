@@ -41,7 +41,7 @@ macro_rules! name {
 
         impl<'de> serde::Deserialize<'de> for $type {
             fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                deserializer.deserialize_str($crate::job::name::NameVisitor::new())
+                deserializer.deserialize_str($crate::job::name::NameVisitor::default())
             }
         }
 
@@ -62,9 +62,8 @@ macro_rules! name {
 /// Visitor that parses a name without copying the text first.
 pub struct NameVisitor<T>(PhantomData<T>);
 
-impl<T> NameVisitor<T> {
-    /// Returns a visitor.
-    pub fn new() -> Self {
+impl<T> Default for NameVisitor<T> {
+    fn default() -> Self {
         Self(PhantomData)
     }
 }

@@ -39,9 +39,8 @@ impl Texts {
 
     /// Returns whether there is a job that no set of the topics in its records has.
     pub fn is_astray(&self) -> bool {
-        let is_living =
-            !is_finished(&self.header) && !(self.attempt.is_empty() && self.header.is_empty());
-        self.state.is_none() && is_living
+        let is_gone = self.attempt.is_empty() && self.header.is_empty();
+        self.state.is_none() && !is_gone && !is_finished(&self.header)
     }
 }
 

@@ -9,7 +9,7 @@ use redis::Cmd;
 
 use super::loaded::Loaded;
 use crate::{
-    job::{PastAttempt, PolicyFields, State, Topic, UnixMillis, cut_error},
+    job::{AttemptOutcome, PastAttempt, PolicyFields, State, Topic, UnixMillis, cut_error},
     store::redis::{
         codec::{Attempt, long_body, text_of_history},
         score::score_text,
@@ -39,21 +39,10 @@ impl<'a> Swap<'a> {
     pub fn new(job: &'a Loaded<'a>, now: Now, edit: Edit) -> Option<Self> {
         let attempt = job.attempt.as_ref()?;
         let Edit { place, number, is_snoozed, outcome, error, cause, body } = edit;
-        let (mut history, running) = job.history();
-        let has_entry = history.end(
-            running,
-            PastAttempt {
-                attempt: attempt.attempt,
-                started_at: UnixMillis::new(0),
-                ended_at: now.floor,
-                outcome,
-                error: error.as_deref().and_then(cut_error),
-                consumer: None,
-            },
-        );
+        let history = new_history(job, now, outcome, error.as_deref());
         let mut attempt = Attempt {
             attempt: number,
-            has_history: attempt.has_history || has_entry,
+            has_history: attempt.has_history || !history.is_empty(),
             is_snoozed,
             reservation: None,
             due_at: job.due_at,
@@ -98,7 +87,7 @@ impl<'a> Swap<'a> {
         Some(Self {
             job,
             attempt: attempt.text(&rules_text),
-            history: if has_entry { text_of_history(job.id, &history) } else { String::new() },
+            history,
             header,
             body,
             state,
@@ -135,4 +124,18 @@ impl<'a> Swap<'a> {
             Some(_) => "new",
         }
     }
+}
+
+/// Formats the history with the attempt that ends now; empty if the history stays.
+fn new_history(job: &Loaded<'_>, now: Now, outcome: AttemptOutcome, error: Option<&str>) -> String {
+    let (mut history, running) = job.history();
+    let end = PastAttempt {
+        attempt: job.attempt.as_ref().map_or(0, |attempt| attempt.attempt),
+        started_at: UnixMillis::new(0),
+        ended_at: now.floor,
+        outcome,
+        error: error.and_then(cut_error),
+        consumer: None,
+    };
+    if history.end(running, end) { text_of_history(job.id, &history) } else { String::new() }
 }
