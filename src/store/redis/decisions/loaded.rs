@@ -8,39 +8,73 @@ use crate::{
         JobRef, Now, Reply, StoreError,
         redis::{
             codec::{Attempt, Rules, is_finished, parse_history, topic_of_finished},
-            reply::{Values, state_of},
+            reply::Values,
             score::time_of,
         },
     },
 };
 
-/// The texts of a job, byte for byte. A swap compares them with those that are stored.
-#[derive(Debug, Default)]
+/// The records of a job, byte for byte, as `load.lua` puts them into one text. A swap compares them
+/// with what is stored.
+#[derive(Debug)]
 pub struct Texts {
-    /// Attempt record; empty if there is none.
-    pub attempt: Vec<u8>,
-    /// First line of the pool record; empty if there is none. The whole record of a finished job.
-    pub header: Vec<u8>,
-    pub history: Vec<u8>,
-    /// Topic that has the job; `None` if no set has it.
-    pub topic: Option<Topic>,
+    /// Header of the pool record, a line that is parsed, attempt record and history; or the record
+    /// of a finished job.
+    all: Vec<u8>,
+    /// Length of the header, and the beginnings of the attempt record and the history.
+    parts: [usize; 3],
+    /// The set that has the job; `None` if none has it.
     pub state: Option<State>,
-    /// Score in its set.
     pub score: String,
+    pub topic: Option<Topic>,
 }
 
 impl Texts {
     pub fn read(reply: &mut Values) -> Result<Self, StoreError> {
-        let (attempt, header, history) = (reply.bytes()?, reply.bytes()?, reply.bytes()?);
-        let (topic, code, score) = (reply.text()?, reply.int()?, reply.text()?);
-        let state = if code == 0 { None } else { Some(state_of(code)?) };
-        Ok(Self { attempt, header, history, topic: topic.parse().ok(), state, score })
+        let all = reply.bytes()?;
+        if is_finished(&all) {
+            let parts = [all.len(); 3];
+            return Ok(Self { all, parts, state: None, score: String::new(), topic: None });
+        }
+        Self::parse(all).ok_or_else(|| StoreError::unreadable("a job in another form"))
+    }
+
+    fn parse(all: Vec<u8>) -> Option<Self> {
+        let header = memchr::memchr(b'\n', &all)?;
+        let line = header + 1 + memchr::memchr(b'\n', &all[header + 1..])?;
+        let mut words = str::from_utf8(&all[header + 1..line]).ok()?.split(' ');
+        let (state, score, topic) = (words.next()?, words.next()?, words.next()?);
+        let length: usize = words.next()?.parse().ok()?;
+        let state = match state {
+            "" => None,
+            name => Some(State::ALL.into_iter().find(|state| state.name() == name)?),
+        };
+        let (score, topic) = (score.to_owned(), topic.parse().ok());
+        let parts = [header, line + 1, line + 1 + length];
+        (parts[2] <= all.len()).then_some(Self { all, parts, state, score, topic })
+    }
+
+    /// Returns the header of the pool record; empty if there is none.
+    pub fn header(&self) -> &[u8] {
+        &self.all[..self.parts[0]]
+    }
+
+    /// Returns the attempt record; empty if there is none.
+    pub fn attempt(&self) -> &[u8] {
+        &self.all[self.parts[1]..self.parts[2]]
+    }
+
+    fn history(&self) -> &[u8] {
+        &self.all[self.parts[2]..]
+    }
+
+    fn is_gone(&self) -> bool {
+        self.header().is_empty() && self.attempt().is_empty()
     }
 
     /// Returns whether there is a job that no set of the topics in its records has.
     pub fn is_astray(&self) -> bool {
-        let is_gone = self.attempt.is_empty() && self.header.is_empty();
-        self.state.is_none() && !is_gone && !is_finished(&self.header)
+        self.state.is_none() && !self.is_gone() && !is_finished(&self.all)
     }
 }
 
@@ -60,6 +94,8 @@ pub struct Loaded<'a> {
     pub due_at: UnixMillis,
     /// The time in its score.
     at: UnixMillis,
+    /// The creation time in the pool record, as text; `None` if there is no such record.
+    pub created: Option<String>,
 }
 
 impl<'a> Loaded<'a> {
@@ -69,21 +105,26 @@ impl<'a> Loaded<'a> {
     /// `NotFound` and `Finished`. Other refusals are left to the decision.
     pub fn parse(held: &'a JobRef, texts: Texts, now: Now) -> Reply<Self> {
         let id = &held.id;
-        if is_finished(&texts.header) {
-            let topic = topic_of_finished(&texts.header);
+        if is_finished(&texts.all) {
+            let topic = topic_of_finished(&texts.all);
             return Err(refusal_of_finished(topic.as_ref(), &held.topics));
         }
-        if texts.attempt.is_empty() && texts.header.is_empty() {
+        if texts.is_gone() {
             return Err(Refusal::NotFound);
         }
-        let parsed = first_line(&texts.attempt).and_then(Attempt::parse_header);
+        let header = str::from_utf8(texts.header()).ok();
+        let header = header.and_then(|header| header.strip_prefix("4 ")?.split_once(' '));
+        let is_time = |text: &&str| text.bytes().all(|digit| digit.is_ascii_hexdigit());
+        let created = header.map(|(created, _)| created).filter(is_time).map(str::to_owned);
+        let parsed = first_line(texts.attempt()).and_then(Attempt::parse_header);
         let sound = |text: &str| Some((Rules::parse(id, text)?, text.to_owned()));
-        let of_record = || sound(first_line(&texts.header)?.strip_prefix("4 ")?.split_once(' ')?.1);
-        let found = parsed.as_ref().and_then(|(_, rules)| sound(rules)).or_else(of_record);
+        let found = parsed.as_ref().and_then(|(_, rules)| sound(rules));
+        let found = found.or_else(|| sound(header?.1));
         let is_damaged = found.is_none();
-        let named = parsed.as_ref().and_then(|(_, rules)| rules.rsplit(' ').next()?.parse().ok());
         let own = found.as_ref().map(|(rules, _)| rules.topic.clone());
-        let topic = texts.topic.clone().or(own).or(named).ok_or(Refusal::Damaged)?;
+        let named =
+            || parsed.as_ref().and_then(|(_, rules)| rules.rsplit(' ').next()?.parse().ok());
+        let topic = texts.topic.clone().or(own).or_else(named).ok_or(Refusal::Damaged)?;
         let (rules, rules_text) = found.unwrap_or_else(|| {
             let rules = Rules::of_damaged(topic.clone());
             let text = rules.text(id);
@@ -96,7 +137,7 @@ impl<'a> Loaded<'a> {
             (Some(State::Delayed | State::Ready), _) | (_, None) => at,
             (_, Some(attempt)) => attempt.due_at,
         };
-        Ok(Self { id, texts, attempt, rules, rules_text, is_damaged, topic, due_at, at })
+        Ok(Self { id, texts, attempt, rules, rules_text, is_damaged, topic, due_at, at, created })
     }
 
     /// Returns what decisions need to know; `may_move` is false after the topic of its policy could
@@ -116,20 +157,14 @@ impl<'a> Loaded<'a> {
             policy: &self.rules.policy,
             expires_at: self.rules.policy.expires_at,
             attempts,
-            may_move: may_move && self.created().is_some(),
+            may_move: may_move && self.created.is_some(),
             is_damaged: self.is_damaged,
         }
     }
 
-    /// Returns the creation time in the pool record, as text; `None` if there is no such record.
-    pub fn created(&self) -> Option<&str> {
-        let (created, _) = first_line(&self.texts.header)?.strip_prefix("4 ")?.split_once(' ')?;
-        created.bytes().all(|digit| digit.is_ascii_hexdigit()).then_some(created)
-    }
-
     /// Returns the history, and the running attempt if a consumer holds the job.
     pub fn history(&self) -> (History, Option<Running>) {
-        let history = parse_history(self.id, &self.texts.history);
+        let history = parse_history(self.id, self.texts.history());
         let running = self.attempt.as_ref().filter(|_| self.texts.state == Some(State::Reserved));
         let of = |attempt: &Attempt| Running {
             reservation: attempt.reservation,

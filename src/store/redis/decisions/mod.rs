@@ -16,7 +16,9 @@ use self::{
 use super::{RedisStore, reply::Values};
 use crate::{
     job::{Bucket, JobId, Refusal},
-    store::{JobRef, Now, Parts, Reply, StoreError, StoreResult, StoreResults, Transitioned},
+    store::{
+        Applied, JobRef, Now, Parts, Reply, StoreError, StoreResult, StoreResults, Transitioned,
+    },
 };
 
 /// The jobs of one bucket as they were loaded, and the time then.
@@ -141,7 +143,26 @@ impl RedisStore {
             let texts: StoreResult<Vec<_>> = picked.iter().map(|_| Texts::read(reply)).collect();
             Ok((now, texts?))
         };
-        self.each(&self.scripts.load, asked, fill, read).await
+        let loads = self.each(&self.scripts.load, asked, fill, read).await;
+        let buckets = asked.iter().map(|(bucket, _)| *bucket);
+        buckets
+            .zip(loads)
+            .map(|(bucket, load)| load.map_err(|e| self.not_loaded(bucket, e)))
+            .collect()
+    }
+
+    /// Returns the error of a load, which has changed nothing. The next calls wait for this one, so
+    /// they must not wait for a dead connection again.
+    fn not_loaded(&self, bucket: Bucket, error: StoreError) -> StoreError {
+        match error {
+            StoreError::Unavailable { applied: Applied::Unknown, cause } => {
+                if let Ok(master) = self.nodes.of(self.keys[bucket.index()].slot) {
+                    master.node.calls().renew("the server does not answer");
+                }
+                StoreError::Unavailable { applied: Applied::No, cause }
+            }
+            error => error,
+        }
     }
 
     /// Writes edits; returns the code of each.

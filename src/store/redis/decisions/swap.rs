@@ -73,7 +73,7 @@ impl<'a> Swap<'a> {
         };
         let is_new = body.is_some() || rules.topic != job.rules.topic;
         let rules_text = if is_new { rules.text(job.id) } else { job.rules_text.clone() };
-        let header = match job.created() {
+        let header = match &job.created {
             _ if !is_new => String::new(),
             Some(created) => format!("4 {created} {rules_text}"),
             None => return None,
@@ -107,21 +107,32 @@ impl<'a> Swap<'a> {
     /// Adds the arguments of one job.
     pub fn fill(&self, cmd: &mut Cmd) {
         let texts = &self.job.texts;
-        cmd.arg(self.job.id.as_str()).arg(&texts.attempt).arg(&texts.header);
-        cmd.arg(texts.state.map_or("", State::name)).arg(self.job.topic.as_str()).arg(&texts.score);
-        cmd.arg(&self.attempt).arg(&self.history).arg(&self.header);
-        cmd.arg(self.how()).arg(self.body.as_deref().unwrap_or_default());
-        cmd.arg(self.state.name()).arg(self.topic.as_str()).arg(&self.score).arg(self.at.get());
-        cmd.arg(&self.ready_score).arg(&self.expires_at);
+        let (old_state, old_topic) = (texts.state.map_or("", State::name), self.job.topic.as_str());
+        let words = [
+            old_state,
+            old_topic,
+            &texts.score,
+            self.state.name(),
+            self.topic.as_str(),
+            &self.score,
+            &self.at.get().to_string(),
+            &self.ready_score,
+            &self.expires_at,
+        ];
+        cmd.arg(self.job.id.as_str()).arg(texts.attempt()).arg(texts.header());
+        cmd.arg(words.join(" ")).arg(&self.attempt).arg(&self.history).arg(&self.header);
+        match &self.body {
+            None => cmd.arg(""),
+            Some(body) => cmd.arg([self.kind_of(body), body].concat()),
+        };
     }
 
-    /// Returns what becomes of the body.
-    fn how(&self) -> &'static str {
-        match &self.body {
-            None => "keep",
-            Some(body) if long_body(body).is_some() => "long",
-            Some(_) if self.job.rules.has_long_body() => "short",
-            Some(_) => "new",
+    /// Returns the letter of a new body.
+    fn kind_of(&self, body: &Bytes) -> &'static [u8] {
+        match long_body(body) {
+            Some(_) => b"l",
+            None if self.job.rules.has_long_body() => b"s",
+            None => b"n",
         }
     }
 }

@@ -1,8 +1,9 @@
 -- Loads jobs for decisions (decisions/loaded.rs). A job is looked for in the topics that its records name, then, if the
 -- caller asks for it, in all topics.
 -- ARGV  's' to search all topics, or ''; then ids
--- Reply: the time in microseconds; for each job: attempt record, header of the pool record (a finished job's whole record),
---        history if the job may have one, the topic that has it, code of its state, score
+-- Reply: the time in microseconds; for each job one text, which the caller reads faster than its parts: the header of the
+--        pool record; a line with the job's state, its score, its topic ('' each if no set has the job) and the length of
+--        its attempt record; that record and, if the job may have one, its history. Of a finished job only its record.
 
 --- @include "shared/basics"
 
@@ -43,20 +44,19 @@ local function transition()
   if #ids == 0 then return reply end
   local attempts, records = redis.call('HMGET', ATTEMPTS, unpack(ids)), redis.call('HMGET', POOL, unpack(ids))
   for n, id in ipairs(ids) do
-    local attempt, record, history = attempts[n] or '', records[n] or '', nil
-    local topic, state, score
+    local attempt, record = attempts[n] or '', records[n] or ''
     if string.byte(record) ~= 54 then -- '6', a finished job's
-      record = first_line(record)
+      local header, history, topic, state, score = first_line(record), '', nil, nil, nil
       if ARGV[2] == 's' then
         topic, state, score = search(id)
       else
-        topic, state, score = find(id, attempt, record)
+        topic, state, score = find(id, attempt, header)
       end
+      if attempt ~= '' and not string.find(attempt, '^%d+ %d+s? ') then history = redis.pcall('HGET', TAG .. 'history', id) end
+      record = header .. '\n' .. (state or '') .. ' ' .. (score or '') .. ' ' .. (topic or '') .. ' ' .. #attempt .. '\n' ..
+        attempt .. (type(history) == 'string' and history or '')
     end
-    if attempt ~= '' and not string.find(attempt, '^%d+ %d+s? ') then history = redis.pcall('HGET', TAG .. 'history', id) end
-    local last = #reply
-    reply[last + 1], reply[last + 2], reply[last + 3] = attempt, record, type(history) == 'string' and history or ''
-    reply[last + 4], reply[last + 5], reply[last + 6] = topic or '', state and STATE_CODE[state] or 0, score or ''
+    reply[n + 1] = record
   end
   return reply
 end

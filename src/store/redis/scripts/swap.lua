@@ -1,18 +1,19 @@
 -- Writes the edits of jobs that are still what was loaded (decisions/swap.rs): their records are the same, byte for byte,
 -- and the job is in the same set with the same score.
 -- ARGV  'new' if any edit of the call has a new body, else ''; for each job, whose id is not repeated:
---       1 id; as loaded: 2 attempt record and 3 header of the pool record ('' if there was none), 4 state ('' if no set has
---       the job), 5 its topic, 6 its score
---       7 the new attempt record; 8 history ('' keeps it); 9 header ('' keeps the record); 10 its body: 'keep', 'new',
---       'short' in the record instead of a long one, or 'long'; 11 the new body
---       12 state, 13 topic, 14 score and 15 time of its next set; 16 its score if it is ready because the time has passed
---       17 the time at which it expires; '-' if it no longer does, '' if it never did
+--       1 id; as loaded: 2 attempt record and 3 header of the pool record ('' if there was none)
+--       4 words, each '' if it does not apply: state, topic and score as loaded; state, topic and score of its next set, and
+--         the time of its deadline there; its score if that time has passed, so that it is ready; the time at which it
+--         expires, '-' if it no longer does
+--       5 the new attempt record; 6 history ('' keeps it); 7 header ('' keeps the record); 8 'n' and the new body, 's' if it
+--         is in the record instead of a long one, 'l' if it is long; '' keeps the body
 -- Reply for each job: 0 it has changed, 1 done, 2 done, and it is ready already, 3 no room for the body, 4 the topic to which
 --       it moves cannot take it
 
 --- @include "shared/basics"
 
-local STRIDE, CHANGED, DONE, READY, FULL, UNUSABLE = 17, 0, 1, 2, 3, 4
+local STRIDE, CHANGED, DONE, READY, FULL, UNUSABLE = 8, 0, 1, 2, 3, 4
+local WORDS = '^(%S*) (%S*) (%S*) (%S+) (%S+) (%S+) (%S+) (%S+) (%S*)$'
 
 -- Whether Redis has no room, asked before the first write of the call: it then refuses even a command that changes
 -- nothing, if the command may need memory.
@@ -22,11 +23,7 @@ if CALL[2] == 'new' then
   is_full = type(answer) == 'table' and string.find(error_text(answer), '^OOM') ~= nil
 end
 
-local function is_unchanged(i, attempt, record)
-  local id, old_attempt, header, state, topic, score = unpack(ARGV, i, i + 5)
-  local last = record and string.find(record, '\n', 1, true)
-  if last then record = string.sub(record, 1, last - 1) end
-  if old_attempt ~= (attempt or '') or header ~= (record or '') then return false end
+local function is_in_same_set(id, state, topic, score)
   if state ~= '' then return redis.call('ZSCORE', key(state, topic), id) == score end
   for _, any in ipairs(STATES) do
     if redis.call('ZSCORE', key(any, topic), id) then return false end
@@ -46,12 +43,15 @@ local function transition()
 
   for n, id in ipairs(ids) do
     local i = 3 + (n - 1) * STRIDE
-    local old_state, old_topic = ARGV[i + 3], ARGV[i + 4]
-    local history, header, how, body = unpack(ARGV, i + 7, i + 10)
-    local state, topic, score, time, ready_score, expires_at = unpack(ARGV, i + 11, i + 16)
-    if not is_unchanged(i, attempts[n], records[n]) then
+    local attempt, record, old_header = attempts[n] or '', records[n] or '', ARGV[i + 2]
+    local old_state, old_topic, old_score, state, topic, score, time, ready_score, expires_at =
+      string.match(ARGV[i + 3], WORDS)
+    local history, header, how = ARGV[i + 5], ARGV[i + 6], string.sub(ARGV[i + 7], 1, 1)
+    local last = string.find(record, '\n', 1, true) or #record + 1
+    if attempt ~= ARGV[i + 1] or string.sub(record, 1, last - 1) ~= old_header or
+      not is_in_same_set(id, old_state, old_topic, old_score) then
       reply[n] = CHANGED
-    elseif is_full and how ~= 'keep' then
+    elseif is_full and how ~= '' then
       reply[n] = FULL
     elseif topic ~= old_topic and type(redis.pcall('ZCARD', key(state, topic))) ~= 'number' then
       reply[n] = UNUSABLE
@@ -62,17 +62,15 @@ local function transition()
         now = now and now[1] * 1000 + math.floor(now[2] / 1000) or tonumber(CALL[1])
         if tonumber(time) <= now then state, score, reply[n] = 'ready', ready_score, READY end
       end
-      local last = #new_attempts
-      new_attempts[last + 1], new_attempts[last + 2] = id, ARGV[i + 6]
+      new_attempts[#new_attempts + 1], new_attempts[#new_attempts + 2] = id, ARGV[i + 4]
       if history ~= '' then histories[#histories + 1], histories[#histories + 2] = id, history end
       if header ~= '' then
-        if how == 'long' then
+        local body = how == '' and string.sub(record, last + 1) or string.sub(ARGV[i + 7], 2)
+        if how == 'l' then
           new_bodies[#new_bodies + 1], new_bodies[#new_bodies + 2] = id, body
           body = ''
-        elseif how == 'short' then
+        elseif how == 's' then
           old_bodies[#old_bodies + 1] = id
-        elseif how == 'keep' then
-          body = string.match(records[n], '\n(.*)$') or ''
         end
         new_records[#new_records + 1], new_records[#new_records + 2] = id, header .. '\n' .. body
       end
