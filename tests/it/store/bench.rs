@@ -4,7 +4,7 @@
 use std::sync::atomic::AtomicU64;
 
 use delay_queue::{
-    job::{Job, Nonce},
+    job::Nonce,
     store::{Peek, Promote, Reply, StoreResults, Transition, redis::RedisOptions},
 };
 
@@ -24,6 +24,24 @@ pub const RETENTION: Millis = Millis::new(14 * 24 * 3_600_000);
 /// Peeks at one bucket, including its deadline.
 pub async fn peek_in(store: &dyn Store, bucket: Bucket, topics: Vec<Topic>) -> StoreResult<Peek> {
     one(store.peek(vec![(bucket, topics)], true).await)
+}
+
+pub fn topic(name: &str) -> Topic {
+    name.parse().expect("a topic")
+}
+
+/// Returns a request for jobs with their own TTR, by a consumer without a name.
+pub fn want(name: &str, count: u16) -> PopRequest {
+    PopRequest { topic: topic(name), count, ttr: None, consumer: None }
+}
+
+/// Returns a reference to a job by a caller who may use every topic.
+pub fn job_ref(id: &JobId, reservation: Option<Reservation>) -> JobRef {
+    JobRef { id: id.clone(), reservation, topics: Topics::ALL }
+}
+
+pub fn held(popped: &PoppedJob) -> JobRef {
+    job_ref(&popped.id, Some(popped.reservation))
 }
 
 /// Returns the target of a call whose caller may use every topic.
@@ -182,6 +200,26 @@ impl Bench {
         self.store.buckets().of(id)
     }
 
+    /// Returns a bucket and this number of ids that belong to it.
+    pub fn ids(&self, count: usize) -> (Bucket, Vec<JobId>) {
+        let bucket = self.bucket(&id("0"));
+        let all = (0..).map(|number: u32| id(&number.to_string()));
+        (bucket, all.filter(|name| self.bucket(name) == bucket).take(count).collect())
+    }
+
+    /// Returns the parts of a call on these jobs, grouped by their buckets.
+    pub fn parts<'a, T>(
+        &self,
+        ids: impl IntoIterator<Item = &'a JobId>,
+        part: impl Fn(&JobId) -> T,
+    ) -> Vec<(Bucket, Vec<T>)> {
+        let mut parts = BTreeMap::<Bucket, Vec<T>>::new();
+        for id in ids {
+            parts.entry(self.bucket(id)).or_default().push(part(id));
+        }
+        parts.into_iter().collect()
+    }
+
     pub fn advance(&self, span: Millis) {
         self.clock.advance(span);
     }
@@ -227,17 +265,20 @@ impl Bench {
         for bucket in self.store.buckets().all() {
             let left = count - u16::try_from(jobs.len()).expect("at most count");
             if left > 0 {
-                let wants = vec![PopRequest {
-                    topic: topic.parse().expect("topic"),
-                    count: left,
-                    ttr,
-                    consumer: Option::clone(&consumer),
-                }];
-                let popped = self.call::<verb::Pop>(bucket, (nonce(), wants)).await;
-                jobs.extend(popped.into_iter().flat_map(|Popped { jobs, .. }| jobs));
+                let want = PopRequest { ttr, consumer: consumer.clone(), ..want(topic, left) };
+                jobs.extend(self.pop_in(bucket, vec![want]).await.remove(0).jobs);
             }
         }
         jobs
+    }
+
+    pub async fn pop_in(&self, bucket: Bucket, wants: Vec<PopRequest>) -> Vec<Popped> {
+        self.call::<verb::Pop>(bucket, (nonce(), wants)).await
+    }
+
+    /// Pops jobs and returns their ids.
+    pub async fn pop_ids(&self, topic: &str, count: u16) -> Vec<JobId> {
+        self.pop(topic, count).await.into_iter().map(|job| job.id).collect()
     }
 
     /// Pops the only ready job. Panics if there are none or several.
@@ -261,6 +302,12 @@ impl Bench {
         all
     }
 
+    /// Advances the clock, and promotes every bucket until no job is due.
+    pub async fn promote_after(&self, span: Millis) {
+        self.advance(span);
+        self.promote().await;
+    }
+
     pub async fn finish(&self, id: &JobId, reservation: Option<Reservation>) -> Reply<()> {
         self.finish_with(id, reservation, None).await
     }
@@ -271,19 +318,48 @@ impl Bench {
         reservation: Option<Reservation>,
         result: Option<Bytes>,
     ) -> Reply<()> {
-        let held = JobRef { id: id.clone(), reservation, topics: Topics::ALL };
+        let held = job_ref(id, reservation);
         let finish = vec![Finish { held, result }];
         one(self.call::<verb::Finish>(self.bucket(id), finish).await).map(drop)
     }
 
-    /// Puts, pops and finishes a job that has a retention. Returns its last reservation.
-    pub async fn finished(&self, job: NewJob, result: Option<Bytes>) -> Reservation {
+    /// Puts and pops a job. Panics if its topic has another ready job.
+    pub async fn popped(&self, job: NewJob) -> PoppedJob {
         let (name, topic) = (job.id.clone(), job.topic.clone());
         self.put(job).await.expect("put");
         let popped = self.pop_one(topic.as_str()).await;
         assert_eq!(popped.id, name, "the topic has another ready job");
-        let finished = self.finish_with(&name, Some(popped.reservation), result).await;
-        finished.expect("finished");
+        popped
+    }
+
+    /// Puts, pops and buries a job.
+    pub async fn buried(&self, job: NewJob) -> PoppedJob {
+        let popped = self.popped(job).await;
+        self.bury(&popped.id, Some(popped.reservation)).await.expect("buried");
+        popped
+    }
+
+    /// Puts and pops a job with rules by which it is in this state after its TTR.
+    pub async fn popped_for(&self, state: State, job: NewJob) -> PoppedJob {
+        let new = with(job, |policy| {
+            let is = |other| state == other;
+            policy.ttr = if is(State::Reserved) { HOUR } else { policy.ttr };
+            policy.max_attempts = u32::from(is(State::Dead));
+            policy.backoff = is(State::Delayed).then(|| backoff("list:3600000"));
+            policy.finished_retention = if is(State::Finished) { HOUR } else { Millis::ZERO };
+        });
+        let popped = self.popped(new).await;
+        if state == State::Finished {
+            self.finish(&popped.id, Some(popped.reservation)).await.expect("finished");
+        }
+        popped
+    }
+
+    /// Puts, pops and finishes a job that has a retention. Returns its last reservation.
+    pub async fn finished(&self, job: NewJob, result: Option<Bytes>) -> Reservation {
+        let popped = self.popped(job).await;
+        let hold = Some(popped.reservation);
+        self.finish_with(&popped.id, hold, result).await.expect("finished");
         popped.reservation
     }
 
@@ -293,7 +369,7 @@ impl Bench {
         reservation: Option<Reservation>,
         delay: Option<Millis>,
     ) -> Reply<Transitioned> {
-        let held = JobRef { id: id.clone(), reservation, topics: Topics::ALL };
+        let held = job_ref(id, reservation);
         let error = Some("released".to_owned());
         self.release_by(Release { delay, error, ..Release::of(held) }).await
     }
@@ -309,19 +385,18 @@ impl Bench {
         reservation: Option<Reservation>,
         ttr: Option<Millis>,
     ) -> Reply<UnixMillis> {
-        let touch =
-            Touch { held: JobRef { id: id.clone(), reservation, topics: Topics::ALL }, ttr };
+        let touch = Touch { held: job_ref(id, reservation), ttr };
         one(self.call::<verb::Touch>(self.bucket(id), vec![touch]).await)
     }
 
     pub async fn bury(&self, id: &JobId, reservation: Option<Reservation>) -> Reply<()> {
-        let held = JobRef { id: id.clone(), reservation, topics: Topics::ALL };
+        let held = job_ref(id, reservation);
         let bury = Bury { held, error: Some("buried".to_owned()) };
         one(self.call::<verb::Bury>(self.bucket(id), vec![bury]).await).map(drop)
     }
 
     pub async fn unpop(&self, id: &JobId, reservation: Reservation) -> Reply<Readied> {
-        let held = JobRef { id: id.clone(), reservation: Some(reservation), topics: Topics::ALL };
+        let held = job_ref(id, Some(reservation));
         one(self.call::<verb::Unpop>(self.bucket(id), vec![held]).await)
     }
 
@@ -366,25 +441,84 @@ impl Bench {
         job
     }
 
-    /// Returns the ids of jobs that a list reports as damaged. Each must have a reason.
-    pub async fn damaged(&self, topic: &str, state: State) -> Vec<JobId> {
-        let topic: Topic = topic.parse().expect("topic");
-        let mut ids = Vec::new();
+    /// Returns an existing job.
+    pub async fn job(&self, name: &str) -> Job {
+        self.get(&id(name)).await.expect("the job exists")
+    }
+
+    pub async fn list(&self, bucket: Bucket, name: &str, state: State, range: JobRange) -> JobPage {
+        self.store.list(bucket, topic(name), state, range).await.expect("a page")
+    }
+
+    /// Lists the jobs of one state in every bucket, in pages of this size. Calls `meanwhile` after
+    /// each page.
+    pub async fn list_all(
+        &self,
+        name: &str,
+        state: State,
+        range: JobRange,
+        mut meanwhile: impl AsyncFnMut(&JobPage),
+    ) -> Vec<Job> {
+        let mut jobs = Vec::new();
         for bucket in self.store.buckets().all() {
-            let page = self
-                .store
-                .list(bucket, topic.clone(), state, JobRange { limit: 100, ..JobRange::default() })
-                .await;
-            for damaged in page.expect("list").damaged {
-                assert!(!damaged.reason.is_empty());
-                ids.push(damaged.id);
+            let mut range = range.clone();
+            loop {
+                let page = self.list(bucket, name, state, range.clone()).await;
+                assert!(page.jobs.len() <= range.limit);
+                meanwhile(&page).await;
+                jobs.extend(page.jobs);
+                match page.next {
+                    Some(place) => range.after = Some(place),
+                    None => break,
+                }
             }
         }
+        jobs
+    }
+
+    /// Returns the ids of jobs that a list reports as damaged. Each must have a reason.
+    pub async fn damaged(&self, name: &str, state: State) -> Vec<JobId> {
+        let mut ids = Vec::new();
+        let all = JobRange { limit: 100, ..JobRange::default() };
+        self.list_all(name, state, all, async |page: &JobPage| {
+            assert!(page.damaged.iter().all(|damaged| !damaged.reason.is_empty()));
+            ids.extend(page.damaged.iter().map(|damaged| damaged.id.clone()));
+        })
+        .await;
         ids
+    }
+
+    /// Returns the counts of each topic in each bucket.
+    pub async fn topics(&self) -> Vec<(Bucket, Topic, Counts)> {
+        let mut all = Vec::new();
+        for bucket in self.store.buckets().all() {
+            let page = TopicPage { limit: 1_000, ..TopicPage::default() };
+            let topics = self.store.topics(bucket, page).await.expect("topics");
+            all.extend(topics.into_iter().map(|(topic, peek)| (bucket, topic, peek.counts)));
+        }
+        all
+    }
+
+    /// Returns the counts of a topic in all buckets.
+    pub async fn counts(&self, name: &str) -> Counts {
+        let mut sum = Counts::default();
+        for bucket in self.store.buckets().all() {
+            sum = sum.plus(self.store.topic(bucket, topic(name)).await.expect("a topic").counts);
+        }
+        sum
     }
 
     pub async fn state(&self, id: &JobId) -> Option<State> {
         self.get(id).await.map(|job| job.state)
+    }
+
+    /// Returns the states of these jobs.
+    pub async fn states<'a>(&self, ids: impl IntoIterator<Item = &'a JobId>) -> Vec<Option<State>> {
+        let mut all = Vec::new();
+        for id in ids {
+            all.push(self.state(id).await);
+        }
+        all
     }
 
     /// Counts the records without using the store. Closes a file store before.
@@ -417,13 +551,12 @@ impl Bench {
         }
     }
 
-    /// Counts the ready jobs of a topic in all buckets.
-    pub async fn ready(&self, topic: &str) -> u64 {
-        let topic: Topic = topic.parse().expect("topic");
+    /// Counts the ready jobs of a topic in all buckets, as the peeks of pops do.
+    pub async fn ready(&self, name: &str) -> u64 {
         let mut sum = 0;
         for bucket in self.store.buckets().all() {
-            sum += peek_in(&*self.store, bucket, vec![topic.clone()]).await.expect("look").ready[0]
-                .count;
+            let peek = peek_in(&*self.store, bucket, vec![topic(name)]).await.expect("a look");
+            sum += peek.ready[0].count;
         }
         sum
     }
@@ -473,7 +606,7 @@ pub fn id(text: &str) -> JobId {
 pub fn job(name: &str, topic: &str) -> NewJob {
     NewJob {
         id: id(name),
-        topic: topic.parse().expect("a topic"),
+        topic: self::topic(topic),
         body: format!("{{\"job\": \"{name}\"}}").into(),
         schedule: Schedule::In(Millis::ZERO),
         policy: Policy { ttr: MINUTE, dead_retention: RETENTION, ..Policy::STANDARD },
@@ -485,6 +618,15 @@ pub fn with(job: NewJob, set: impl FnOnce(&mut Policy)) -> NewJob {
     let mut policy = job.policy.clone();
     set(&mut policy);
     NewJob { policy, ..job }
+}
+
+pub fn backoff(text: &str) -> Backoff {
+    text.parse().expect("a backoff")
+}
+
+/// Returns the change of a due time, counted from now.
+pub fn due_in(delay: Millis) -> Change {
+    Change { schedule: Some(Schedule::In(delay)), ..Change::default() }
 }
 
 pub fn changing(set: impl FnOnce(&mut PolicyFields)) -> Change {

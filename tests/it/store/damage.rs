@@ -108,8 +108,7 @@ impl Case {
 
     /// Puts and pops these jobs and brings them into this state. Returns their last reservations.
     async fn arrange(&self, names: &[&str], state: State, retention: Millis) -> Vec<Reservation> {
-        let backoff =
-            (state == State::Delayed).then(|| "exp:3600000:2:7200000:0".parse().expect("one"));
+        let backoff = (state == State::Delayed).then(|| backoff("exp:3600000:2:7200000:0"));
         let mut reservations = Vec::new();
         for name in names {
             self.bench
@@ -147,14 +146,10 @@ impl Case {
         let (store, bucket) = (&bench.store, bench.bucket(&id("a")));
         let ids: Vec<JobId> = names.iter().map(|name| id(name)).collect();
         let held = || {
-            let held = |(id, reservation): (&JobId, &Reservation)| JobRef {
-                id: id.clone(),
-                reservation: Some(*reservation),
-                topics: Topics::ALL,
-            };
+            let held = |(id, reservation): (&JobId, &Reservation)| job_ref(id, Some(*reservation));
             ids.iter().zip(reservations).map(held).collect::<Vec<_>>()
         };
-        let topic = || "t".parse().expect("a topic");
+        let topic = || topic("t");
         // Reads the last error of each job.
         let filter = JobFilter { error_contains: Some("e".to_owned()), ..JobFilter::default() };
         let selection = |state| {
@@ -164,7 +159,7 @@ impl Case {
         let message = &*format!("{action:?} succeeds");
         match action {
             Action::Pop => {
-                let want = PopRequest { topic: topic(), count: 9, ttr: None, consumer: None };
+                let want = want("t", 9);
                 drop(
                     store.call_in::<verb::Pop>(bucket, (nonce(), vec![want])).await.expect(message),
                 );
@@ -252,7 +247,7 @@ impl Case {
                 }
             }
             Action::Reschedule => {
-                let change = Change { schedule: Some(Schedule::In(HOUR)), ..Change::default() };
+                let change = due_in(HOUR);
                 let jobs = ids.into_iter().map(|id| (target(&id), change.clone())).collect();
                 drop(store.call_in::<verb::Reschedule>(bucket, jobs).await.expect(message));
             }
@@ -471,15 +466,13 @@ async fn a_key_of_another_type_does_not_stop_other_topics() {
             case.ask(&["RENAME", &key, "elsewhere"]);
             case.ask(&["SET", &key, "x"]);
         }
-        case.bench.advance(SECOND);
-        case.bench.promote().await;
+        case.bench.promote_after(SECOND).await;
         assert_eq!(case.bench.pop_one("u").await.id, id("b"), "{broken}");
         case.ask(&["DEL", &key]);
         if there != Reply::Nothing {
             case.ask(&["RENAME", "elsewhere", &key]);
         }
-        case.bench.advance(MINUTE);
-        case.bench.promote().await;
+        case.bench.promote_after(MINUTE).await;
         assert_eq!(case.bench.pop_one("t").await.id, id("a"), "{broken}");
         assert_eq!(case.problems(), Vec::<String>::new(), "{broken}");
     }

@@ -2,14 +2,13 @@
 //! same answers and leave the same jobs. proptest writes the seeds of failures to
 //! `tests/proptest-regressions/store/equivalence.txt`. Commit that file.
 
-use delay_queue::{job::Job, store::verb};
 use proptest::prelude::*;
 use proptest_state_machine::{ReferenceStateMachine, StateMachineTest, prop_state_machine};
 
 use crate::store::calls;
 use crate::store::prelude::*;
 use crate::store::{
-    calls::{call, change, new_job, release, result, stored},
+    calls::{call, numbered, release, result, stored, topic_of},
     model::Model,
 };
 
@@ -19,12 +18,6 @@ const CONSUMER: &str = "worker:1";
 pub struct StoreUnderTest {
     pub bench: Bench,
     pub given: Vec<(JobId, Reservation)>,
-}
-
-fn selection(bench: &Bench, topic: u8, state: State, filter: u8, limit: usize) -> Selection {
-    let filter = calls::filter(filter, state, bench.now());
-    let topic = format!("t{topic}").parse().expect("a topic");
-    Selection { topic, state, filter, after: None, limit }
 }
 
 impl StoreUnderTest {
@@ -37,78 +30,49 @@ impl StoreUnderTest {
         self.bench.advance(aligned(self.bench.now(), call).since(self.bench.now()));
     }
 
-    fn reservation(&self, name: &JobId, hold: ReservationChoice) -> Option<Reservation> {
-        let mut mine = self
-            .given
-            .iter()
-            .rev()
-            .filter(|(id, _)| id == name)
-            .map(|(_, reservation)| *reservation);
-        match hold {
-            ReservationChoice::ById => None,
-            ReservationChoice::Last => mine.next().or(Some(Reservation::NONE)),
-            ReservationChoice::Earlier => mine.nth(1).or(Some(Reservation::NONE)),
-        }
-    }
-
     /// Makes a call. Returns the answer as text, which must equal the model's.
     pub async fn call(&mut self, call: &Call) -> String {
-        let name = |name: &u8| id(&format!("job:{name}"));
         let millis = |span: &Option<u64>| span.map(Millis::new);
-        let bench = &self.bench;
+        let (bench, bucket) = (&self.bench, self.bench.bucket(&id("any")));
+        let hold = call.reservation(&self.given, Reservation::NONE);
+        let selection = |topic: u8, state, filter, limit| {
+            let filter = calls::filter(filter, state, bench.now());
+            Selection { topic: topic_of(topic), state, filter, after: None, limit }
+        };
         match call {
-            Call::Put { .. } => {
-                format!("{:?}", bench.put(new_job(call)).await)
-            }
+            Call::Put(job) => format!("{:?}", bench.put(NewJob::clone(job)).await),
             Call::Pop { topic, ttr, is_named } => {
-                let (topic, consumer) = (format!("t{topic}"), is_named.then_some(CONSUMER));
-                let mut jobs = bench.pop_as(&topic, 1, millis(ttr), consumer).await;
+                let (topic, consumer) = (topic_of(*topic), is_named.then_some(CONSUMER));
+                let mut jobs = bench.pop_as(topic.as_str(), 1, millis(ttr), consumer).await;
                 self.given.extend(jobs.iter().map(|job| (job.id.clone(), job.reservation)));
                 // Reservations are random, so only the other fields of the jobs must be equal.
-                for job in &mut jobs {
-                    job.reservation = Reservation::NONE;
-                }
+                jobs.iter_mut().for_each(|job| job.reservation = Reservation::NONE);
                 format!("{jobs:?}")
             }
-            Call::Unpop { name: number } => {
-                let name = name(number);
-                let reservation =
-                    self.reservation(&name, ReservationChoice::Last).unwrap_or(Reservation::NONE);
-                format!("{:?}", bench.unpop(&name, reservation).await)
+            Call::Unpop { name } => {
+                let reservation = hold.expect("a reservation");
+                format!("{:?}", bench.unpop(&numbered(*name), reservation).await)
             }
-            Call::Finish { name: number, hold, result: length } => {
-                let name = name(number);
-                let reservation = self.reservation(&name, *hold);
-                format!("{:?}", bench.finish_with(&name, reservation, result(*length)).await)
+            Call::Finish { name, result: length, .. } => {
+                format!("{:?}", bench.finish_with(&numbered(*name), hold, result(*length)).await)
             }
-            Call::Release { name: number, hold, .. } => {
-                let id = name(number);
-                let reservation = self.reservation(&id, *hold);
-                let held = JobRef { id, reservation, topics: Topics::ALL };
-                format!("{:?}", bench.release_by(release(call, held)).await)
+            Call::Release { name, .. } => {
+                let release = release(call, job_ref(&numbered(*name), hold));
+                format!("{:?}", bench.release_by(release).await)
             }
-            Call::Touch { name: number, hold, ttr } => {
-                let name = name(number);
-                format!(
-                    "{:?}",
-                    bench.touch(&name, self.reservation(&name, *hold), millis(ttr)).await
-                )
+            Call::Touch { name, ttr, .. } => {
+                format!("{:?}", bench.touch(&numbered(*name), hold, millis(ttr)).await)
             }
-            Call::Bury { name: number, hold } => {
-                let name = name(number);
-                format!("{:?}", bench.bury(&name, self.reservation(&name, *hold)).await)
-            }
-            Call::Kick { name: number } => format!("{:?}", bench.kick(&name(number)).await),
-            Call::Delete { name: number, only, remember } => {
-                let job = target(&name(number));
+            Call::Bury { name, .. } => format!("{:?}", bench.bury(&numbered(*name), hold).await),
+            Call::Kick { name } => format!("{:?}", bench.kick(&numbered(*name)).await),
+            Call::Delete { name, only, remember } => {
+                let job = target(&numbered(*name));
                 let (states, remember) = (only.map(states), millis(remember));
                 format!("{:?}", bench.delete_by(Delete { job, states, remember }).await)
             }
-            Call::Reschedule { name: number, .. } => {
-                format!(
-                    "{:?}",
-                    bench.reschedule(&name(number), change(call)).await.map(without_reservation)
-                )
+            Call::Reschedule { name, change } => {
+                let changed = bench.reschedule(&numbered(*name), Change::clone(change)).await;
+                format!("{:?}", changed.map(without_reservation))
             }
             Call::Pass { millis } => {
                 bench.advance(Millis::new(*millis));
@@ -124,44 +88,32 @@ impl StoreUnderTest {
                 format!("{sums:?}")
             }
             Call::Purge { topic, state, limit } => {
-                let topic: Topic = format!("t{topic}").parse().expect("a topic");
-                let bucket = bench.bucket(&id("any"));
                 let mut all = 0;
                 // Which jobs a purge deletes first is up to the store.
                 loop {
-                    let (topic, state) = (topic.clone(), State::ALL[*state]);
+                    let (topic, state) = (topic_of(*topic), *state);
                     let purge = Purge { topic, state, limit: *limit };
-                    let purged = bench.store.call_in::<verb::Purge>(bucket, purge).await;
-                    match purged.expect("purge") {
+                    match bench.call::<verb::Purge>(bucket, purge).await {
                         0 => break format!("{all:?}"),
                         purged => all += purged,
                     }
                 }
             }
             Call::KickDead { topic, limit } => {
-                let topic = format!("t{topic}").parse().expect("a topic");
-                let kicked = bench.store.call_in::<verb::KickDead>(
-                    bench.bucket(&id("any")),
-                    KickDead { topic, limit: *limit },
-                );
-                format!("{:?}", kicked.await.expect("kick"))
+                let kick = KickDead { topic: topic_of(*topic), limit: *limit };
+                format!("{:?}", bench.call::<verb::KickDead>(bucket, kick).await)
             }
-            Call::KickMatching { topic, is_dead, filter, limit } => {
-                let state = if *is_dead { State::Dead } else { State::Delayed };
-                let step = selection(bench, *topic, state, *filter, *limit);
-                let bucket = bench.bucket(&id("any"));
-                let call = bench.store.call_in::<verb::KickMatching>(bucket, step).await;
-                let kicked = call.expect("kick").done;
-                format!("{kicked:?}")
+            Call::KickMatching { topic, state, filter, limit } => {
+                let step = selection(*topic, *state, *filter, *limit);
+                format!("{:?}", bench.call::<verb::KickMatching>(bucket, step).await.done)
             }
             Call::PurgeMatching { topic, state, filter, limit } => {
-                let step = selection(bench, *topic, State::ALL[*state], *filter, *limit);
-                let (mut purged, bucket) = (0, bench.bucket(&id("any")));
-                let mut after = Some(None);
+                let step = selection(*topic, *state, *filter, *limit);
+                let (mut purged, mut after) = (0, Some(None));
                 while let Some(place) = after {
                     let step = Selection { after: place, ..step.clone() };
-                    let call = bench.store.call_in::<verb::PurgeMatching>(bucket, step).await;
-                    let Matched { done, next } = call.expect("purge");
+                    let Matched { done, next } =
+                        bench.call::<verb::PurgeMatching>(bucket, step).await;
                     (purged, after) = (purged + done, next.map(Some));
                 }
                 format!("{purged:?}")
@@ -177,25 +129,14 @@ impl StoreUnderTest {
         }
     }
 
-    /// Reads all jobs and topics. The counts of each topic must match its jobs.
+    /// Reads all jobs and topics.
     async fn everything(&self) -> (Vec<Option<Job>>, Vec<(Topic, Counts)>) {
         let mut jobs = Vec::new();
         for number in 0..5 {
-            jobs.push(self.bench.get(&id(&format!("job:{number}"))).await.map(without_reservation));
+            jobs.push(self.bench.get(&numbered(number)).await.map(without_reservation));
         }
-        let bucket = self.bench.bucket(&id("any"));
-        let page = TopicPage { limit: 9, ..TopicPage::default() };
-        let topics = self.bench.store.topics(bucket, page).await.expect("topics");
-        for (topic, peek) in &topics {
-            for state in State::ALL {
-                let is = |job: &&Job| job.topic == *topic && job.state == state;
-                let scanned = jobs.iter().flatten().filter(is).count() as u64;
-                assert_eq!(peek.counts.of(state), scanned, "{topic} {state:?}");
-            }
-        }
-        let known = |job: &Job| topics.iter().any(|(topic, _)| *topic == job.topic);
-        assert!(jobs.iter().flatten().all(known), "the topic of a job is not listed");
-        (jobs, topics.into_iter().map(|(topic, peek)| (topic, peek.counts)).collect())
+        let topics = self.bench.topics().await.into_iter();
+        (jobs, topics.map(|(_, topic, counts)| (topic, counts)).collect())
     }
 }
 
@@ -219,104 +160,77 @@ impl Reference {
         self.calls += 1;
     }
 
-    fn reservation(&self, name: &JobId, hold: ReservationChoice) -> Option<u64> {
-        let mut mine = self
-            .given
-            .iter()
-            .rev()
-            .filter(|(id, _)| id == name)
-            .map(|(_, reservation)| *reservation);
-        match hold {
-            ReservationChoice::ById => None,
-            ReservationChoice::Last => mine.next().or(Some(0)),
-            ReservationChoice::Earlier => mine.nth(1).or(Some(0)),
-        }
-    }
-
     /// Advances the clock to the time of this call, and makes the call.
     pub fn call(&mut self, call: &Call) {
         self.advance_to_call();
-        let name = |name: &u8| id(&format!("job:{name}"));
-        let topic = |topic: &u8| format!("t{topic}").parse::<Topic>().expect("a topic");
         let millis = |span: &Option<u64>| span.map(Millis::new);
+        let hold = call.reservation(&self.given, 0);
+        let now = self.model.now;
+        let model = &mut self.model;
         self.answer = match call {
-            Call::Put { .. } => format!("{:?}", self.model.put(new_job(call))),
-            Call::Pop { topic: number, ttr, is_named } => {
+            Call::Put(job) => format!("{:?}", model.put(NewJob::clone(job))),
+            Call::Pop { topic, ttr, is_named } => {
                 let consumer = is_named.then(|| CONSUMER.parse().expect("a name"));
-                let popped = self.model.pop(&topic(number), millis(ttr), consumer);
+                let popped = model.pop(&topic_of(*topic), millis(ttr), consumer);
                 let given = popped.iter().map(|(job, reservation)| (job.id.clone(), *reservation));
                 self.given.extend(given);
                 let jobs: Vec<_> = popped.into_iter().map(|(job, _)| job).collect();
                 format!("{jobs:?}")
             }
-            Call::Unpop { name: number } => {
-                let reservation = self.reservation(&name(number), ReservationChoice::Last);
-                format!("{:?}", self.model.unpop(&name(number), reservation))
+            Call::Unpop { name } => format!("{:?}", model.unpop(&numbered(*name), hold)),
+            Call::Finish { name, result: length, .. } => {
+                format!("{:?}", model.finish(&numbered(*name), hold, result(*length)))
             }
-            Call::Finish { name: number, hold, result: length } => {
-                let reservation = self.reservation(&name(number), *hold);
-                format!("{:?}", self.model.finish(&name(number), reservation, result(*length)))
+            Call::Release { name, .. } => {
+                let name = numbered(*name);
+                let release = release(call, job_ref(&name, None));
+                format!("{:?}", model.release(&name, hold, release))
             }
-            Call::Release { name: number, hold, .. } => {
-                let id = name(number);
-                let reservation = self.reservation(&id, *hold);
-                let held = JobRef { id: id.clone(), reservation: None, topics: Topics::ALL };
-                format!("{:?}", self.model.release(&id, reservation, release(call, held)))
+            Call::Touch { name, ttr, .. } => {
+                format!("{:?}", model.touch(&numbered(*name), hold, millis(ttr)))
             }
-            Call::Touch { name: number, hold, ttr } => {
-                let reservation = self.reservation(&name(number), *hold);
-                format!("{:?}", self.model.touch(&name(number), reservation, millis(ttr)))
-            }
-            Call::Bury { name: number, hold } => {
-                let reservation = self.reservation(&name(number), *hold);
-                format!("{:?}", self.model.bury(&name(number), reservation))
-            }
-            Call::Kick { name: number } => format!("{:?}", self.model.kick(&name(number))),
-            Call::Delete { name: number, only, remember } => {
+            Call::Bury { name, .. } => format!("{:?}", model.bury(&numbered(*name), hold)),
+            Call::Kick { name } => format!("{:?}", model.kick(&numbered(*name))),
+            Call::Delete { name, only, remember } => {
                 let (only, remember) = (only.map(states), millis(remember));
-                format!("{:?}", self.model.delete(&name(number), only, remember))
+                format!("{:?}", model.delete(&numbered(*name), only, remember))
             }
-            Call::Reschedule { name: number, .. } => {
-                format!("{:?}", self.model.reschedule(&name(number), change(call)))
+            Call::Reschedule { name, change } => {
+                format!("{:?}", model.reschedule(&numbered(*name), Change::clone(change)))
             }
             Call::Pass { millis } => {
-                self.model.now = self.model.now.after(Millis::new(*millis));
+                model.now = now.after(Millis::new(*millis));
                 String::new()
             }
-            Call::Promote => format!("{:?}", self.model.promote()),
-            Call::Purge { topic: number, state, .. } => {
-                format!("{:?}", self.model.purge(&topic(number), State::ALL[*state]))
+            Call::Promote => format!("{:?}", model.promote()),
+            Call::Purge { topic, state, .. } => {
+                format!("{:?}", model.purge(&topic_of(*topic), *state))
             }
-            Call::KickDead { topic: number, limit } => {
-                format!("{:?}", self.model.kick_dead(&topic(number), *limit))
+            Call::KickDead { topic, limit } => {
+                format!("{:?}", model.kick_dead(&topic_of(*topic), *limit))
             }
-            Call::KickMatching { topic: number, is_dead, filter, limit } => {
-                let state = if *is_dead { State::Dead } else { State::Delayed };
-                let filter = calls::filter(*filter, state, self.model.now);
-                let kicked = self.model.kick_matching(&topic(number), state, &filter, *limit);
+            Call::KickMatching { topic, state, filter, limit } => {
+                let filter = calls::filter(*filter, *state, now);
+                let kicked = model.kick_matching(&topic_of(*topic), *state, &filter, *limit);
                 format!("{kicked:?}")
             }
-            Call::PurgeMatching { topic: number, state, filter, .. } => {
-                let state = State::ALL[*state];
-                let filter = calls::filter(*filter, state, self.model.now);
-                format!("{:?}", self.model.purge_matching(&topic(number), state, &filter))
+            Call::PurgeMatching { topic, state, filter, .. } => {
+                let filter = calls::filter(*filter, *state, now);
+                format!("{:?}", model.purge_matching(&topic_of(*topic), *state, &filter))
             }
-            Call::Restore { .. } => {
-                let job = stored(call, self.model.now);
-                // No later call uses the restored reservation, because no pop of the model has
-                // returned it.
-                format!("{:?}", self.model.restore(job))
-            }
+            // No later call uses the restored reservation, because no pop of the model has
+            // returned it.
+            Call::Restore { .. } => format!("{:?}", model.restore(stored(call, now))),
             // Opening a store promotes due jobs.
             Call::Reopen => {
-                self.model.promote();
+                model.promote();
                 String::new()
             }
         };
     }
 
     fn everything(&self) -> (Vec<Option<Job>>, Vec<(Topic, Counts)>) {
-        let jobs = (0..5).map(|number| self.model.get(&id(&format!("job:{number}"))));
+        let jobs = (0..5).map(|number| self.model.get(&numbered(number)));
         (jobs.collect(), self.model.topics())
     }
 }

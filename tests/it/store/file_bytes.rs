@@ -5,8 +5,6 @@
 
 use std::sync::Mutex;
 
-use delay_queue::job::Job;
-
 use crate::store::prelude::*;
 use crate::{
     store::workload::{Random, ballast, folder, on_all_cores, open, steps},

@@ -147,8 +147,7 @@ async fn a_flipped_field_is_never_delivered() {
     for n in 0..3 {
         bench.put(due(n)).await.expect("put");
     }
-    bench.put(job("held", "held")).await.expect("put");
-    let held = bench.pop_one("held").await;
+    let held = bench.popped(job("held", "held")).await;
     // The flipped bits give another id, another topic, and another due time.
     let bench = damage(bench, |bytes| {
         flip(bytes, b"flip:0", 5, 8);
@@ -159,8 +158,7 @@ async fn a_flipped_field_is_never_delivered() {
         row.iter().for_each(|at| bytes[at + 8 + 2] ^= 1);
     })
     .await;
-    bench.advance(MINUTE);
-    bench.promote().await;
+    bench.promote_after(MINUTE).await;
     for topic in ["t", "u", "held"] {
         assert_eq!(bench.pop(topic, 9).await.len(), 0, "{topic}");
     }
@@ -199,8 +197,7 @@ async fn an_unreadable_page_does_not_stop_reads_of_others() {
         }
     })
     .await;
-    bench.advance(MINUTE);
-    bench.promote().await;
+    bench.promote_after(MINUTE).await;
     let mut popped: Vec<JobId> = Vec::new();
     for _ in 0..5 {
         popped.extend(bench.pop("t", 100).await.into_iter().map(|job| job.id));
@@ -275,7 +272,7 @@ async fn jobs_whose_attempts_are_lost_are_not_popped_again() {
 async fn a_damaged_job_that_would_move_stays_dead_in_its_topic() {
     let bench = Bench::file().await;
     let new = with(long_job("a", "t", "mark"), |policy| {
-        policy.dead_to = Some("dead".parse().expect("a topic"));
+        policy.dead_to = Some(topic("dead"));
     });
     bench.put(new).await.expect("put");
     let bench = damage(bench, |bytes| flip(bytes, b"mark", 0, 1)).await;

@@ -1,20 +1,8 @@
 //! Properties that only the file store has: a directory, a lock, a disk.
 
-use std::{fs, path::PathBuf, sync::Arc, time::Duration};
-
-use delay_queue::{
-    job::{Change, Millis, NewJob, Priority, Schedule, State, Topic, Topics, UnixMillis},
-    store::{
-        Applied, Clock, JobFilter, JobRef, OpenError, Options, Period, PopRequest, Promoted, Purge,
-        Selection, Steps, Store, StoreError, file::FileStore,
-    },
-};
 use rusqlite::Connection;
 
-use crate::store::bench::{
-    Backend, Bench, HOUR, MINUTE, SECOND, START, delayed, finishing, id, job, nonce, promote_in,
-    target, verb, with,
-};
+use crate::store::prelude::*;
 
 fn database(bench: &Bench) -> PathBuf {
     match &bench.backend {
@@ -29,12 +17,10 @@ async fn all_contents_survive_a_restart() {
     bench.put(delayed("delayed", "t", MINUTE)).await.expect("put");
     bench.put(delayed("due", "t", SECOND)).await.expect("put");
     bench.put(with(job("dead", "dead"), |policy| policy.max_attempts = 1)).await.expect("put");
-    bench.put(job("held", "held")).await.expect("put");
-    let dead = bench.pop_one("dead").await;
+    let dead = bench.popped(job("held", "held")).await;
     bench.bury(&dead.id, Some(dead.reservation)).await.expect("bury");
     let held = bench.pop_one("held").await;
-    bench.advance(SECOND);
-    bench.promote().await;
+    bench.promote_after(SECOND).await;
     let names = ["delayed", "due", "dead", "held"];
     let mut before = Vec::new();
     for name in names {
@@ -55,14 +41,12 @@ async fn all_contents_survive_a_restart() {
 #[tokio::test]
 async fn a_reservation_ends_in_time_after_a_start_in_the_past() {
     let bench = Bench::file().await;
-    bench.put(with(job("held", "t"), |policy| policy.ttr = SECOND)).await.expect("put");
-    bench.pop_one("t").await;
+    bench.popped(with(job("held", "t"), |policy| policy.ttr = SECOND)).await;
     let earlier = UnixMillis::new(START.get() - MINUTE.get());
     let bench = bench.reopen_by(Clock::set_at(earlier)).await;
-    let held = bench.get(&id("held")).await.expect("the job");
+    let held = bench.job("held").await;
     assert_eq!(held.reserved_until, Some(earlier.after(SECOND)));
-    bench.advance(SECOND);
-    bench.promote().await;
+    bench.promote_after(SECOND).await;
     assert_eq!(bench.state(&id("held")).await, Some(State::Ready));
 }
 
@@ -70,21 +54,19 @@ async fn a_reservation_ends_in_time_after_a_start_in_the_past() {
 async fn ready_jobs_are_ready_after_a_start_in_the_past() {
     let bench = Bench::file().await;
     bench.put(job("put", "t")).await.expect("put");
-    bench.put(job("released", "r")).await.expect("put");
-    let popped = bench.pop_one("r").await;
+    let popped = bench.popped(job("released", "r")).await;
     bench
         .release(&popped.id, Some(popped.reservation), Some(Millis::ZERO))
         .await
         .expect("released");
     let dying = with(job("moved", "m"), |policy| {
         policy.expires_after = Some(SECOND);
-        policy.dead_to = Some("t".parse().expect("a topic"));
+        policy.dead_to = Some(topic("t"));
     });
     bench.put(dying).await.expect("put");
     bench.put(delayed("delayed", "t", MINUTE)).await.expect("put");
     bench.put(job("changed", "t")).await.expect("put");
-    bench.advance(SECOND);
-    bench.promote().await;
+    bench.promote_after(SECOND).await;
     let earlier = UnixMillis::new(START.get() - HOUR.get());
     let bench = bench.reopen_by(Clock::set_at(earlier)).await;
     for name in ["put", "released", "moved", "changed"] {
@@ -125,7 +107,7 @@ async fn dying(bench: &Bench, name: &str) {
     bench.put(expires).await.expect("put");
     let spent = with(job(&format!("{name}:spent"), "s"), |policy| policy.max_attempts = 1);
     let waits = with(job(&format!("{name}:waits"), "w"), |policy| {
-        policy.backoff = Some("list:3600000".parse().expect("a backoff"));
+        policy.backoff = Some(backoff("list:3600000"));
     });
     for (job, topic) in [(spent, "s"), (waits, "w")] {
         bench.put(job).await.expect("put");
@@ -183,8 +165,7 @@ async fn ends_of_retentions_do_not_delay_due_jobs() {
     let names = (0..).map(|n| format!("dead:{n}")).filter(|name| bench.bucket(&id(name)) == bucket);
     for name in names.take(60) {
         let dying = with(job(&name, "t"), |policy| policy.dead_retention = SECOND);
-        bench.put(dying).await.expect("put");
-        let popped = bench.pop_one("t").await;
+        let popped = bench.popped(dying).await;
         bench.bury(&popped.id, Some(popped.reservation)).await.expect("buried");
     }
     bench.put(delayed("late", "late", MINUTE)).await.expect("put");
@@ -208,9 +189,8 @@ async fn a_purge_deletes_jobs_that_are_next_to_each_other() {
     }
     let mut left = 400;
     while left > 0 {
-        let purge =
-            Purge { topic: "t".parse().expect("a topic"), state: State::Delayed, limit: 20 };
-        let purged = bench.store.call_in::<verb::Purge>(bucket, purge).await.expect("purged");
+        let purge = Purge { topic: topic("t"), state: State::Delayed, limit: 20 };
+        let purged = bench.call::<verb::Purge>(bucket, purge).await;
         assert!((1..=20).contains(&purged), "{purged}");
         left -= purged;
         if left < 100 {
@@ -301,8 +281,7 @@ async fn a_damaged_job_is_quarantined_and_the_others_stay_usable() {
     assert_eq!(popped, ["b", "c"]);
     let error = bench.store.get(bench.bucket(&id("a")), target(&id("a"))).await;
     assert!(matches!(error, Err(StoreError::Damaged { .. })), "{error:?}");
-    bench.advance(MINUTE);
-    bench.promote().await;
+    bench.promote_after(MINUTE).await;
     assert_eq!(bench.pop("t", 3).await.len(), 2, "the quarantined job was delivered");
     assert_eq!(bench.damaged("t", State::Dead).await, [id("a")]);
     assert_eq!(bench.delete(&id("a")).await, Ok(State::Dead));
@@ -412,11 +391,7 @@ async fn an_unwritable_put_fails_no_other_call_of_its_batch() {
     for (n, popped) in bench.pop("t", 100).await.into_iter().enumerate() {
         // While the writer commits the first batch, the other calls wait and share the next one.
         let first = (0..1_000).map(|m| job(&format!("first:{n}:{m}"), "u")).collect();
-        let held = JobRef {
-            id: popped.id.clone(),
-            reservation: Some(popped.reservation),
-            topics: Topics::ALL,
-        };
+        let held = held(&popped);
         let (_, put, finished) = tokio::join!(
             bench.store.call_in::<verb::Put>(bucket, first),
             bench.store.call_in::<verb::Put>(bucket, vec![job("poison", "t")]),
@@ -442,12 +417,7 @@ async fn a_pop_of_large_bodies_leaves_the_rest_to_the_next() {
     let bucket = bench.bucket(&id("a"));
     let mut ids = Vec::new();
     while ids.len() < 100 {
-        let want = PopRequest {
-            topic: "t".parse().expect("a topic"),
-            count: 100,
-            ttr: None,
-            consumer: None,
-        };
+        let want = want("t", 100);
         let popped = bench.call::<verb::Pop>(bucket, (nonce(), vec![want])).await.remove(0);
         let bytes: usize = popped.jobs.iter().map(|job| job.body.len()).sum();
         assert!((1..8 << 20).contains(&bytes), "{bytes} bytes in one answer");
@@ -475,13 +445,12 @@ async fn counts_by_due_time_go_over_chunks_of_the_index() {
         let new = with(delayed(name, "t", seconds), |policy| policy.priority = priority);
         bench.put(new).await.expect("put");
     }
-    let topic: Topic = "t".parse().expect("a topic");
+    let topic: Topic = topic("t");
     let steps = Steps { from: START, step: Millis::new(100_000), count: 7 };
     let counts = bench.store.due_counts(bucket, topic.clone(), steps).await.expect("counts");
     // One of the seconds from 1 to 601 is missing: 453.
     assert_eq!(counts, [99, 100, 100, 100, 99, 100, 2]);
-    bench.advance(Millis::new(450_000));
-    bench.promote().await;
+    bench.promote_after(Millis::new(450_000)).await;
     let due = Period {
         from: Some(START.after(Millis::new(100_000))),
         before: Some(START.after(Millis::new(400_000))),

@@ -1,18 +1,9 @@
 //! Finished jobs on a Redis that is full, damaged, or repaired by the doctor.
 
-use std::collections::BTreeMap;
+use delay_queue::store::Location as _;
 
-use delay_queue::{
-    job::{Bucket, JobId, Millis, NewJob, Outcome, PoppedJob, Refusal, State, Topics},
-    schedules::deadline_of,
-    store::{Finish, JobRef, Location as _, Options},
-};
-
-use crate::store::{
-    bench::{Backend, Bench, HOUR, MINUTE, SECOND, finishing, id, job, kept, redis_options, verb},
-    finished::text,
-    redis_only::{command, key},
-};
+use crate::store::prelude::*;
+use crate::store::redis_only::key;
 
 async fn outcome(bench: &Bench, name: &str) -> Option<(Outcome, bool)> {
     let job = bench.get(&id(name)).await?;
@@ -35,7 +26,7 @@ async fn a_full_redis_drops_a_result_and_finishes_the_job() {
     bench.finish_with(&id("long"), held[1], Some(text(60_000))).await.expect("finished");
     bench.finish(&id("none"), held[2]).await.expect("finished");
     let finishes = [("other", held[3]), ("late", held[4])].map(|(name, reservation)| Finish {
-        held: JobRef { id: id(name), reservation, topics: Topics::ALL },
+        held: job_ref(&id(name), reservation),
         result: Some("3".into()),
     });
     let bucket = bench.bucket(&id("a"));
@@ -51,8 +42,7 @@ async fn a_full_redis_drops_a_result_and_finishes_the_job() {
     // The client repeats the finish because the answer was lost. Redis has room again.
     bench.finish_with(&id("long"), held[1], Some("4".into())).await.expect("finished");
     assert_eq!(outcome(&bench, "long").await, Some((Outcome::ResultDropped, false)));
-    bench.advance(HOUR);
-    bench.promote().await;
+    bench.promote_after(HOUR).await;
     assert_eq!(bench.records().await, 0);
 }
 
@@ -66,7 +56,7 @@ async fn a_full_redis_drops_the_results_of_later_buckets_too() {
         bench.put(kept(job(&format!("job-{n}"), "t"), HOUR)).await.expect("put");
         let PoppedJob { id, reservation, .. } = bench.pop_one("t").await;
         let bucket = bench.bucket(&id);
-        let held = JobRef { id, reservation: Some(reservation), topics: Topics::ALL };
+        let held = job_ref(&id, Some(reservation));
         parts.entry(bucket).or_default().push(Finish { held, result: Some("1".into()) });
     }
     let mut parts: Vec<_> = parts.into_iter().collect();
@@ -92,8 +82,7 @@ async fn a_full_redis_remembers_and_forgets_ids() {
     bench.finished(kept(job("b", "u"), MINUTE), Some("1".into())).await;
     command(&bench, "CONFIG SET maxmemory 1");
     assert_eq!(bench.delete_remembered(&id("a"), HOUR).await, Ok(State::Ready));
-    bench.advance(MINUTE);
-    bench.promote().await;
+    bench.promote_after(MINUTE).await;
     assert_eq!(bench.get(&id("b")).await, None);
     command(&bench, "CONFIG SET maxmemory 0");
     assert_eq!(outcome(&bench, "a").await, Some((Outcome::Deleted, false)));
@@ -103,8 +92,7 @@ async fn a_full_redis_remembers_and_forgets_ids() {
 async fn a_damaged_finished_job_is_shown_as_damaged_and_deleted() {
     let bench = Bench::one_bucket_redis().await;
     for name in ["a", "b", "c"] {
-        bench.put(kept(job(name, "t"), HOUR)).await.expect("put");
-        let first = bench.pop_one("t").await;
+        let first = bench.popped(kept(job(name, "t"), HOUR)).await;
         bench.release(&first.id, None, Some(Millis::ZERO)).await.expect("released");
         let second = bench.pop_one("t").await;
         bench.finish_with(&second.id, None, Some(text(5_000))).await.expect("finished");
@@ -161,11 +149,9 @@ async fn the_doctor_repairs_a_finished_job_without_making_it_ready() {
     for name in &names {
         assert_eq!(outcome(&bench, name.as_str()).await, Some((Outcome::Finished, true)), "{name}");
     }
-    bench.advance(MINUTE);
-    bench.promote().await;
+    bench.promote_after(MINUTE).await;
     assert!(bench.pop("t", 9).await.is_empty());
-    bench.advance(HOUR);
-    bench.promote().await;
+    bench.promote_after(HOUR).await;
     assert_eq!(bench.records().await, 0, "the repaired job was not removed after a new retention");
 }
 
@@ -183,8 +169,7 @@ async fn a_finished_record_in_another_set_is_never_delivered() {
         assert_eq!(command(&bench, &format!("ZADD {other} {now} a")), ":1\r\n");
         command(&bench, &format!("ZADD {bucket} {now} {state}:t"));
         for _ in 0..3 {
-            bench.advance(MINUTE);
-            bench.promote().await;
+            bench.promote_after(MINUTE).await;
             assert!(bench.pop("t", 9).await.is_empty(), "{state}");
         }
         if state != "dead" {
@@ -210,8 +195,7 @@ async fn the_only_attempt_of_a_finished_job_is_in_its_record() {
             bench.touch(&popped.id, hold, Some(HOUR)).await.expect("touched");
         }
         if name == "late" {
-            bench.advance(HOUR);
-            bench.promote().await;
+            bench.promote_after(HOUR).await;
         }
         bench.finish(&popped.id, hold).await.expect("finished");
         let found = bench.get(&popped.id).await.expect("the job is kept");
@@ -241,11 +225,7 @@ async fn a_failed_batch_of_finishes_changes_no_job() {
     let bench = Bench::one_bucket_redis().await;
     bench.put(kept(job("a", "t"), HOUR)).await.expect("put");
     bench.put(job("b", "u")).await.expect("put");
-    let held = [bench.pop_one("t").await, bench.pop_one("u").await].map(|popped| JobRef {
-        id: popped.id,
-        reservation: Some(popped.reservation),
-        topics: Topics::ALL,
-    });
+    let held = [bench.pop_one("t").await, bench.pop_one("u").await].map(|popped| held(&popped));
     let reserved = key(&bench, "b", "pool").replace(":pool", ":reserved:u");
     assert_eq!(command(&bench, &format!("RENAME {reserved} elsewhere")), "+OK\r\n");
     assert_eq!(command(&bench, &format!("SET {reserved} text")), "+OK\r\n");

@@ -42,8 +42,7 @@ async fn a_damaged_job_is_quarantined_and_the_others_stay_usable() {
     let popped: Vec<String> =
         bench.pop("t", 3).await.iter().map(|job| job.id.to_string()).collect();
     assert_eq!(popped, ["b", "c"]);
-    bench.advance(MINUTE);
-    bench.promote().await;
+    bench.promote_after(MINUTE).await;
     assert_eq!(bench.pop("t", 3).await.len(), 2, "the quarantined job was delivered");
     assert_eq!(bench.damaged("t", State::Dead).await, [id("a")]);
     assert_eq!(bench.delete(&id("a")).await, Ok(State::Dead));
@@ -67,7 +66,7 @@ async fn an_id_without_a_record_does_not_block_later_jobs() {
 async fn unreadable_defaults_do_not_hide_other_settings() {
     let bench = Bench::redis().await;
     command(&bench, "HSET {dq:topics}:defaults bad nonsense");
-    let topic = "t".parse().expect("a topic");
+    let topic = topic("t");
     bench.store.set_paused(topic, true).await.expect("pause");
     let mut settings = TopicSettings::default();
     settings.apply(bench.store.settings(0).await.expect("settings").expect("a change"));
@@ -77,7 +76,7 @@ async fn unreadable_defaults_do_not_hide_other_settings() {
 #[tokio::test]
 async fn a_full_redis_resumes_topics_but_pauses_none() {
     let bench = Bench::redis().await;
-    let topic = || "t".parse().expect("a topic");
+    let topic = || topic("t");
     bench.store.set_paused(topic(), true).await.expect("pause");
     command(&bench, "CONFIG SET maxmemory 1");
     bench.store.set_paused(topic(), false).await.expect("resume");
@@ -88,12 +87,10 @@ async fn a_full_redis_resumes_topics_but_pauses_none() {
 #[tokio::test]
 async fn a_broken_attempt_record_loses_the_count_but_not_the_job() {
     let bench = Bench::redis().await;
-    bench.put(with(job("a", "t"), |policy| policy.max_attempts = 2)).await.expect("put");
-    bench.pop_one("t").await;
+    bench.popped(with(job("a", "t"), |policy| policy.max_attempts = 2)).await;
     let attempts = key(&bench, "a", "attempts");
     command(&bench, &format!("HSET {attempts} a nonsense"));
-    bench.advance(MINUTE);
-    bench.promote().await;
+    bench.promote_after(MINUTE).await;
     assert_eq!(bench.pop_one("t").await.attempt, 1);
 }
 
@@ -148,8 +145,7 @@ async fn nothing_is_left_in_redis_when_all_jobs_are_gone() {
     }
     // The sets of buckets contain the deadlines of ended reservations until these times have
     // passed.
-    bench.advance(MINUTE);
-    bench.promote().await;
+    bench.promote_after(MINUTE).await;
     // The remaining keys are those of an empty store.
     let keys = command(&bench, "KEYS *");
     let jobs = |key: &&str| {
@@ -167,8 +163,7 @@ async fn ready_ids_without_their_pool_are_kept() {
     // Simulates the interrupted move of a slot, which has left the pool on another node.
     assert_eq!(command(&bench, &format!("RENAME {pool} elsewhere")), "+OK\r\n");
     let bucket = bench.bucket(&id("a"));
-    let want =
-        PopRequest { topic: "t".parse().expect("a topic"), count: 1, ttr: None, consumer: None };
+    let want = want("t", 1);
     let popped = bench.store.call_in::<verb::Pop>(bucket, (nonce(), vec![want])).await;
     let error = popped.expect_err("refused");
     assert_eq!(error.applied(), Applied::No, "{error}");
@@ -186,12 +181,7 @@ async fn a_missing_long_body_does_not_block_other_topics() {
     let bodies = key(&bench, "long", "pool").replace(":pool", ":bodies");
     assert_eq!(command(&bench, &format!("DEL {bodies}")), ":1\r\n");
     let bucket = bench.bucket(&id("long"));
-    let want = |topic: &str| PopRequest {
-        topic: topic.parse().expect("a topic"),
-        count: 9,
-        ttr: None,
-        consumer: None,
-    };
+    let want = |topic: &str| want(topic, 9);
     let pop = async || {
         let wants = ["t", "u", "v"].map(want).to_vec();
         bench.store.call_in::<verb::Pop>(bucket, (nonce(), wants)).await
@@ -253,7 +243,7 @@ async fn writes_of_a_failed_bucket_reach_no_other_bucket() {
     let outcomes = bench.store.kick(parts.clone()).await;
     for ((bucket, jobs), outcome) in parts.into_iter().zip(outcomes) {
         assert_eq!(outcome.is_err(), bucket == Bucket::FIRST, "{outcome:?}");
-        let topic = bench.store.topic(bucket, "t".parse().expect("a topic")).await.expect("a look");
+        let topic = bench.store.topic(bucket, topic("t")).await.expect("a look");
         let kicked = if bucket == Bucket::FIRST { 0 } else { jobs.len() as u64 };
         assert_eq!(topic.counts.ready, kicked, "{bucket:?}");
     }
@@ -464,7 +454,7 @@ async fn leases_of_another_clock_end_like_others() {
 async fn put_moving(bench: &Bench, name: &str, length: usize) {
     let body = format!("\"{}\"", "x".repeat(length)).into();
     let new = with(job(name, "t"), |policy| {
-        (policy.max_attempts, policy.dead_to) = (1, Some("dead".parse().expect("a topic")));
+        (policy.max_attempts, policy.dead_to) = (1, Some(topic("dead")));
     });
     bench.put(NewJob { body, ..new }).await.expect("put");
 }
@@ -484,8 +474,7 @@ async fn a_damaged_job_does_not_move() {
                 let hash = key(&bench, name, kind);
                 command(&bench, &format!("HSET {hash} {name} nonsense"));
             }
-            bench.advance(MINUTE);
-            bench.promote().await;
+            bench.promote_after(MINUTE).await;
             bench.pop("t", 1).await;
         }
         assert_eq!(bench.damaged("t", State::Dead).await, [id(name)], "{name}");
@@ -505,10 +494,9 @@ async fn a_job_stays_dead_if_the_set_of_the_other_topic_is_none() {
     let ready = format!("{}ready:dead", pool.strip_suffix("pool").expect("a pool"));
     assert_eq!(command(&bench, &format!("SET {ready} text")), "+OK\r\n");
     bench.bury(&popped[0].id, Some(popped[0].reservation)).await.expect("buried");
-    bench.advance(MINUTE);
-    bench.promote().await;
+    bench.promote_after(MINUTE).await;
     for name in ["a", "b"] {
-        let dead = bench.get(&id(name)).await.expect("a job");
+        let dead = bench.job(name).await;
         assert_eq!((dead.state, dead.topic.as_str()), (State::Dead, "t"));
     }
 }

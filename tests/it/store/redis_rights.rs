@@ -4,8 +4,6 @@
 
 use std::fmt::Debug;
 
-use delay_queue::job::Job;
-
 use crate::store::prelude::*;
 
 /// Reading commands that scripts use.
@@ -121,10 +119,8 @@ async fn deny_put(denials: Vec<Denied>, other: NewJob) -> Vec<(Denied, StoreErro
         bench.put(job("living", "t")).await.expect("put");
     };
     let call = async |bench: &Bench, ()| {
-        bench
-            .store
-            .call_in::<verb::Put>(bench.bucket(&id("living")), batch_with(other.clone()))
-            .await
+        let batch = batch_with(other.clone());
+        bench.store.call_in::<verb::Put>(bench.bucket(&id("living")), batch).await
     };
     deny(denials, &format!("a put together with {other:?}"), prepare, call).await
 }
@@ -152,12 +148,8 @@ async fn a_refused_put_has_put_no_job() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_refused_pop_has_reserved_no_job() {
     for consumer in [None, Some("worker")] {
-        let want = |topic: &str| PopRequest {
-            topic: topic.parse().expect("a topic"),
-            count: 5,
-            ttr: None,
-            consumer: consumer.map(|name| name.parse().expect("a name")),
-        };
+        let consumer = consumer.map(|name: &str| name.parse().expect("a name"));
+        let want = |topic| PopRequest { consumer: consumer.clone(), ..want(topic, 5) };
         let prepare = async |bench: &Bench| {
             for put in [job("short", "t"), NewJob { body: long('a'), ..job("long", "u") }] {
                 bench.put(put).await.expect("put");
@@ -165,7 +157,7 @@ async fn a_refused_pop_has_reserved_no_job() {
             bench.put(kept(job("popped", "t"), HOUR)).await.expect("put");
             let expires = with(job("expires", "t"), |policy| {
                 policy.expires_after = Some(SECOND);
-                policy.dead_to = Some("dead".parse().expect("a topic"));
+                policy.dead_to = Some(topic("dead"));
             });
             bench.put(expires).await.expect("put");
             bench.advance(SECOND);
@@ -180,29 +172,25 @@ async fn a_refused_pop_has_reserved_no_job() {
 }
 
 /// Puts and pops two jobs, one of them with a retention.
-async fn held(bench: &Bench) -> Vec<JobRef> {
-    held_with(bench, |_| ()).await
+async fn reserved(bench: &Bench) -> Vec<JobRef> {
+    reserved_with(bench, |_| ()).await
 }
 
 /// The same in their last attempt, after which they move to another topic.
-async fn held_at_last(bench: &Bench) -> Vec<JobRef> {
-    held_with(bench, |policy| {
-        (policy.max_attempts, policy.dead_to) = (1, Some("dead".parse().expect("a topic")));
+async fn reserved_at_last(bench: &Bench) -> Vec<JobRef> {
+    reserved_with(bench, |policy| {
+        (policy.max_attempts, policy.dead_to) = (1, Some(topic("dead")));
     })
     .await
 }
 
-async fn held_with(bench: &Bench, set: fn(&mut Policy)) -> Vec<JobRef> {
+async fn reserved_with(bench: &Bench, set: fn(&mut Policy)) -> Vec<JobRef> {
     bench.put(with(job("one", "t"), set)).await.expect("put");
     let two = kept(NewJob { body: long('a'), ..job("two", "t") }, HOUR);
     bench.put(with(two, set)).await.expect("put");
     let popped = bench.pop("t", 2).await;
-    let held = |job: PoppedJob| JobRef {
-        id: job.id,
-        reservation: Some(job.reservation),
-        topics: Topics::ALL,
-    };
-    let [one, two] = <[PoppedJob; 2]>::try_from(popped).expect("two jobs").map(held);
+    let [one, two] = &popped[..] else { unreachable!("two jobs") };
+    let (one, two) = (held(one), held(two));
     // The first job is in the batch twice: the second time, the call has already changed it.
     vec![one.clone(), two, one]
 }
@@ -227,18 +215,18 @@ macro_rules! deny_batch {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_refused_batch_has_changed_no_job() {
-    deny_batch!(Finish, held, finishing);
+    deny_batch!(Finish, reserved, finishing);
     let error = || Some("an error".to_owned());
-    deny_batch!(Release, held, |held| Release {
+    deny_batch!(Release, reserved, |held| Release {
         delay: Some(MINUTE),
         error: error(),
         ..Release::of(held)
     });
-    deny_batch!(Touch, held, |held| Touch { held, ttr: Some(HOUR) });
-    deny_batch!(Bury, held, |held| Bury { held, error: error() });
-    deny_batch!(Release, held_at_last, |held| Release { error: error(), ..Release::of(held) });
-    deny_batch!(Bury, held_at_last, |held| Bury { held, error: error() });
-    deny_batch!(Unpop, held, |held| held);
+    deny_batch!(Touch, reserved, |held| Touch { held, ttr: Some(HOUR) });
+    deny_batch!(Bury, reserved, |held| Bury { held, error: error() });
+    deny_batch!(Release, reserved_at_last, |held| Release { error: error(), ..Release::of(held) });
+    deny_batch!(Bury, reserved_at_last, |held| Bury { held, error: error() });
+    deny_batch!(Unpop, reserved, |held| held);
     deny_batch!(Kick, waiting, |id| target(&id));
     deny_batch!(Delete, waiting, |id| deletion(&id));
     let schedule = Some(Schedule::In(Millis::new(5_000)));

@@ -71,8 +71,7 @@ async fn page_and_more(
 async fn fire(bench: &Bench, schedule: StoredSchedule, new: NewSchedule, job: NewJob) -> Fired {
     let bucket = bench.bucket(&job.id);
     let firing = Firing { schedule, new, job };
-    let mut replies =
-        bench.store.call_in::<verb::Fire>(bucket, vec![firing]).await.expect("an outcome");
+    let mut replies = bench.call::<verb::Fire>(bucket, vec![firing]).await;
     replies.pop().expect("a reply").expect("no refusal")
 }
 
@@ -266,7 +265,7 @@ pub async fn a_firing_changes_nothing_if_its_id_is_in_use(bench: Bench) {
         let later = new("2", Some(START.after(MINUTE)));
         let taken = fire(&bench, stored("s", "1"), later, at_start(of)).await;
         assert_eq!(taken, Fired::Taken);
-        assert_eq!(bench.get(&id(of)).await.expect("it stays").topic.as_str(), topic);
+        assert_eq!(bench.job(of).await.topic.as_str(), topic);
     }
     assert_eq!(text(&bench, "s").await.as_deref(), Some("1"));
     assert_eq!(due_names(&bench, 10).await.0, ["s"]);

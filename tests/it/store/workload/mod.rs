@@ -19,7 +19,6 @@ pub use self::{
 pub enum Step {
     Call(Call),
     Puts(Vec<NewJob>),
-    Change(u8, Box<Change>),
     Pause(&'static str, bool),
     PauseFor(&'static str, u64),
     EndPause(&'static str),
@@ -56,25 +55,70 @@ pub fn pass(steps: u64) -> Step {
     Step::Call(Call::Pass { millis: steps * STEP })
 }
 
+pub fn promote() -> Step {
+    Step::Call(Call::Promote)
+}
+
+pub fn unpop(name: u8) -> Step {
+    Step::Call(Call::Unpop { name })
+}
+
+pub fn touch(name: u8, steps: u64) -> Step {
+    let hold = ReservationChoice::Last;
+    Step::Call(Call::Touch { name, hold, ttr: Some(steps * STEP) })
+}
+
+/// Finishes a job with a result of this length.
+pub fn finish(name: u8, result: Option<usize>) -> Step {
+    Step::Call(Call::Finish { name, hold: ReservationChoice::Last, result })
+}
+
+pub fn bury(name: u8, hold: ReservationChoice) -> Step {
+    Step::Call(Call::Bury { name, hold })
+}
+
+pub fn kick(name: u8) -> Step {
+    Step::Call(Call::Kick { name })
+}
+
+pub fn delete(name: u8, only: Option<u8>, remember: Option<u64>) -> Step {
+    Step::Call(Call::Delete { name, only, remember })
+}
+
+pub fn reschedule(name: u8, change: Change) -> Step {
+    Step::Call(Call::Reschedule { name, change: Box::new(change) })
+}
+
+pub fn purge(topic: u8, state: State) -> Step {
+    Step::Call(Call::Purge { topic, state, limit: 9 })
+}
+
+pub fn restore(name: u8, topic: u8, state: State, attempt: u32) -> Step {
+    Step::Call(Call::Restore { name, topic, state, attempt })
+}
+
+pub fn creation(name: &str) -> Step {
+    let text = format!("{{\"of\":\"{name}\"}}");
+    Step::Token(TokenChange::Create { name: name.to_owned(), text, is_admin: true })
+}
+
+pub fn revocation(name: &str) -> Step {
+    Step::Token(TokenChange::Revoke { name: name.to_owned() })
+}
+
 pub fn steps() -> Vec<Step> {
+    use ReservationChoice::{ById, Last};
     let keep = NewJob { on_conflict: OnConflict::Keep, ..put(1, "t0", 0) };
     let replace = NewJob { on_conflict: OnConflict::Replace, ..put(2, "t0", 30) };
-    let backoff = |text: &str| Some(text.parse().expect("a backoff"));
-    let waits = |name| with(put(name, "t0", 0), |policy| policy.backoff = backoff("list:512"));
-    let create = |name: &str| TokenChange::Create {
-        name: name.to_owned(),
-        text: format!("{{\"of\":\"{name}\"}}"),
-        is_admin: true,
-    };
+    let waits = |name| with(put(name, "t0", 0), |rules| rules.backoff = Some(backoff("list:512")));
     let change = Change {
         schedule: Some(Schedule::In(Millis::new(50 * STEP))),
         ..changing(|policy| {
             (policy.ttr, policy.max_attempts) = (Some(Millis::new(20 * STEP)), Some(3));
-            policy.backoff = Some(backoff("exp:128:2:4096:0"));
+            policy.backoff = Some(Some(backoff("exp:128:2:4096:0")));
         })
     };
     let call = Step::Call;
-    let finish = |name, result| call(Call::Finish { name, hold: ReservationChoice::Last, result });
     let retention = Millis::new(100 * STEP);
     vec![
         Step::Puts(vec![put(0, "t0", 0)]),
@@ -87,24 +131,24 @@ pub fn steps() -> Vec<Step> {
         Step::Puts(vec![keep]),
         Step::Puts(vec![replace]),
         pop(0),
-        call(Call::Touch { name: 0, hold: ReservationChoice::Last, ttr: Some(40 * STEP) }),
+        touch(0, 40),
         finish(0, None),
         pop(1),
-        call(released(3, ReservationChoice::Last, Some(5 * STEP))),
+        call(released(3, Last, Some(5 * STEP))),
         pass(8),
-        call(Call::Promote),
+        promote(),
         pop(1),
-        call(Call::Bury { name: 4, hold: ReservationChoice::Last }),
-        call(Call::Kick { name: 4 }),
+        bury(4, Last),
+        kick(4),
         call(Call::Pop { topic: 1, ttr: Some(16 * STEP), is_named: true }),
         pass(20),
-        call(Call::Promote),
+        promote(),
         pop(1),
-        call(Call::Unpop { name: 4 }),
-        Step::Token(create("alice")),
-        Step::Token(create("bob")),
+        unpop(4),
+        creation("alice"),
+        creation("bob"),
         Step::Used("alice", 1_800_000_000_123),
-        Step::Token(TokenChange::Revoke { name: "bob".to_owned() }),
+        revocation("bob"),
         Step::Pause("t0", true),
         Step::Pause("t0", false),
         Step::PauseFor("t1", 30 * STEP),
@@ -113,48 +157,48 @@ pub fn steps() -> Vec<Step> {
         Step::Defaults("t1", None),
         pass(40),
         Step::EndPause("t1"),
-        Step::Change(2, Box::new(change)),
-        Step::Change(2, Box::new(Change { body: Some(long('b')), ..Change::default() })),
-        call(Call::Delete { name: 1, only: Some(15), remember: None }),
+        reschedule(2, change),
+        reschedule(2, Change { body: Some(long('b')), ..Change::default() }),
+        delete(1, Some(15), None),
         Step::Puts(vec![once(5), once(6), put(7, "t0", 0)]),
         pop(0),
         pop(0),
         pass(40),
-        call(Call::Promote),
+        promote(),
         call(Call::KickDead { topic: 0, limit: 1 }),
-        call(Call::Purge { topic: 0, state: State::Dead as usize, limit: 5 }),
-        call(Call::Restore { name: 8, topic: 1, state: State::Delayed as usize, attempt: 2 }),
-        call(Call::Restore { name: 9, topic: 1, state: State::Reserved as usize, attempt: 1 }),
+        purge(0, State::Dead),
+        restore(8, 1, State::Delayed, 2),
+        restore(9, 1, State::Reserved, 1),
         Step::Checkpoint,
         Step::Puts(vec![put(10, "t0", 0), put(11, "t0", 5)]),
         pop(0),
-        call(released(7, ReservationChoice::Last, None)),
+        call(released(7, Last, None)),
         call(Call::Reopen),
         pop(0),
-        call(released(5, ReservationChoice::ById, Some(0))),
+        call(released(5, ById, Some(0))),
         Step::Puts(vec![waits(12)]),
         pop(1),
-        call(Call::Bury { name: 4, hold: ReservationChoice::ById }),
+        bury(4, ById),
         pass(300),
-        call(Call::Promote),
+        promote(),
         pop(0),
         Step::Puts(vec![
             NewJob { on_conflict: OnConflict::Replace, ..put(12, "t0", 9) },
             put(13, "t1", 3),
         ]),
         Step::Defaults("t0", Some(9_000)),
-        call(Call::Kick { name: 13 }),
-        call(Call::Delete { name: 12, only: None, remember: None }),
+        kick(13),
+        delete(12, None, None),
         Step::Puts((14..18).map(|name| kept(put(name, "t2", 0), retention)).collect()),
         pop(2),
         finish(14, Some(20)),
         pop(2),
         finish(15, Some(5_000)),
-        call(Call::Delete { name: 16, only: None, remember: Some(200 * STEP) }),
+        delete(16, None, Some(200 * STEP)),
         Step::Puts(vec![NewJob { on_conflict: OnConflict::Replace, ..put(14, "t2", 0) }]),
-        call(Call::Restore { name: 18, topic: 2, state: State::Finished as usize, attempt: 0 }),
+        restore(18, 2, State::Finished, 0),
         pass(100),
-        call(Call::Promote),
+        promote(),
     ]
 }
 

@@ -1,7 +1,5 @@
 //! Runs the steps of the workload on the model and on a store.
 
-use delay_queue::job::Job;
-
 use crate::store::equivalence::Reference;
 use crate::store::prelude::*;
 
@@ -69,12 +67,6 @@ impl World {
             Step::Puts(jobs) => {
                 let answers: Vec<_> = jobs.iter().map(|job| model.put(job.clone())).collect();
                 format!("{answers:?}")
-            }
-            Step::Change(name, change) => {
-                format!(
-                    "{:?}",
-                    model.reschedule(&id(&format!("job:{name}")), change.as_ref().clone())
-                )
             }
             Step::Pause(name, on) => {
                 self.settings.paused.remove(&topic(name));
@@ -147,14 +139,7 @@ pub async fn run_step(tested: &mut StoreUnderTest, number: u64, step: &Step) -> 
     match step {
         Step::Call(_) => unreachable!("the match above handles calls"),
         Step::Puts(jobs) => {
-            format!("{:?}", store.call_in::<verb::Put>(bucket, jobs.clone()).await.expect("put"))
-        }
-        Step::Change(name, change) => {
-            let id = id(&format!("job:{name}"));
-            let changed = tested.bench.reschedule(&id, change.as_ref().clone()).await;
-            let hidden =
-                |job: Job| Job { reservation: job.reservation.map(|_| Reservation::NONE), ..job };
-            format!("{:?}", changed.map(hidden))
+            format!("{:?}", tested.bench.call::<verb::Put>(bucket, jobs.clone()).await)
         }
         Step::Pause(name, on) => {
             store.set_paused(topic(name), *on).await.expect("paused");
