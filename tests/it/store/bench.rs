@@ -188,11 +188,21 @@ impl Bench {
         Self { store, clock, backend, layout }
     }
 
+    /// Returns the path of the database of a store in a directory.
+    pub fn database(&self) -> PathBuf {
+        let Backend::Dir(dir) = &self.backend else { unreachable!("this store is in a directory") };
+        dir.path().join("jobs.db")
+    }
+
+    pub fn redis_server(&self) -> &Redis {
+        let Backend::Redis(redis) = &self.backend else { unreachable!("this store is on Redis") };
+        redis
+    }
+
     /// Closes the store, which locks its file, edits the file, and opens the store again.
     pub async fn edited(self, edit: impl FnOnce(&rusqlite::Connection)) -> Self {
         self.store.close().await;
-        let Backend::Dir(dir) = &self.backend else { unreachable!("this store is in a directory") };
-        edit(&rusqlite::Connection::open(dir.path().join("jobs.db")).expect("opened"));
+        edit(&rusqlite::Connection::open(self.database()).expect("opened"));
         self.reopen().await
     }
 
@@ -524,9 +534,9 @@ impl Bench {
     /// Counts the records without using the store. Closes a file store before.
     pub async fn records(&self) -> usize {
         match &self.backend {
-            Backend::Dir(dir) => {
+            Backend::Dir(_) => {
                 self.store.close().await;
-                let file = rusqlite::Connection::open(dir.path().join("jobs.db")).expect("opened");
+                let file = rusqlite::Connection::open(self.database()).expect("opened");
                 let count = "SELECT count(*) FROM pool";
                 file.query_row(count, (), |row| row.get(0)).expect("counted")
             }

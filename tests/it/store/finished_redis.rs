@@ -16,8 +16,7 @@ async fn a_full_redis_drops_a_result_and_finishes_the_job() {
     let bench = Bench::one_bucket_redis().await;
     let mut held = Vec::new();
     for name in ["short", "long", "none", "other", "late"] {
-        bench.put(kept(job(name, "t"), HOUR)).await.expect("put");
-        held.push(Some(bench.pop_one("t").await.reservation));
+        held.push(Some(bench.popped(kept(job(name, "t"), HOUR)).await.reservation));
     }
     bench.finish_with(&id("short"), held[0], Some("1".into())).await.expect("finished");
     command(&bench, "CONFIG SET maxmemory 1");
@@ -25,13 +24,10 @@ async fn a_full_redis_drops_a_result_and_finishes_the_job() {
     bench.finish_with(&id("short"), held[0], Some("2".into())).await.expect("finished");
     bench.finish_with(&id("long"), held[1], Some(text(60_000))).await.expect("finished");
     bench.finish(&id("none"), held[2]).await.expect("finished");
-    let finishes = [("other", held[3]), ("late", held[4])].map(|(name, reservation)| Finish {
-        held: job_ref(&id(name), reservation),
-        result: Some("3".into()),
-    });
-    let bucket = bench.bucket(&id("a"));
-    let replies = bench.store.call_in::<verb::Finish>(bucket, finishes.to_vec()).await;
-    assert!(replies.expect("finish").iter().all(Result::is_ok));
+    let finishes = [("other", held[3]), ("late", held[4])]
+        .map(|(name, hold)| Finish { held: job_ref(&id(name), hold), result: Some("3".into()) });
+    let replies = bench.call::<verb::Finish>(bench.bucket(&id("a")), finishes.to_vec()).await;
+    assert!(replies.iter().all(Result::is_ok));
     command(&bench, "CONFIG SET maxmemory 0");
 
     assert_eq!(outcome(&bench, "short").await, Some((Outcome::Finished, true)));
@@ -51,15 +47,15 @@ async fn a_full_redis_drops_a_result_and_finishes_the_job() {
 #[tokio::test]
 async fn a_full_redis_drops_the_results_of_later_buckets_too() {
     let bench = Bench::redis().await;
-    let mut parts = BTreeMap::<Bucket, Vec<Finish>>::new();
+    let mut holds = BTreeMap::new();
     for n in 0..12 {
-        bench.put(kept(job(&format!("job-{n}"), "t"), HOUR)).await.expect("put");
-        let PoppedJob { id, reservation, .. } = bench.pop_one("t").await;
-        let bucket = bench.bucket(&id);
-        let held = job_ref(&id, Some(reservation));
-        parts.entry(bucket).or_default().push(Finish { held, result: Some("1".into()) });
+        let popped = bench.popped(kept(job(&format!("job-{n}"), "t"), HOUR)).await;
+        holds.insert(popped.id, popped.reservation);
     }
-    let mut parts: Vec<_> = parts.into_iter().collect();
+    let mut parts = bench.parts(holds.keys(), |id| {
+        let held = job_ref(id, Some(holds[id]));
+        Finish { held, result: Some("1".into()) }
+    });
     parts[0].1.iter_mut().for_each(|job| job.result = None);
     let later = parts[1..].iter().flat_map(|(_, jobs)| jobs);
     let with_result: Vec<JobId> = later.map(|job| job.held.id.clone()).collect();
@@ -118,11 +114,10 @@ async fn a_damaged_finished_job_is_shown_as_damaged_and_deleted() {
 
 /// Runs the doctor's repair on the store of a bench. Returns its report.
 async fn repaired(bench: &Bench) -> String {
-    let Backend::Redis(redis) = &bench.backend else { unreachable!("this store is on Redis") };
     let keys = command(bench, "KEYS *:incarnation");
     let tag = keys.lines().filter_map(|key| key.strip_prefix("{fresh:")).next().expect("a key");
     let number = tag.split(':').next().expect("a number");
-    let doctor = redis_options(&redis.url(), &format!("fresh:{number}"));
+    let doctor = redis_options(&bench.redis_server().url(), &format!("fresh:{number}"));
     let report = doctor.examine(Options::new(None, bench.clock.clone()), true, deadline_of).await;
     let report = report.expect("examined");
     assert_eq!(report.problems, Vec::<String>::new(), "{}", report.text);
@@ -175,15 +170,16 @@ async fn a_finished_record_in_another_set_is_never_delivered() {
         if state != "dead" {
             bench.delete(&id("a")).await.expect("deleted");
         }
-        bench.put(job("a", "u")).await.expect("the id is free");
-        assert_eq!(bench.pop_one("u").await.attempt, 1);
+        assert_eq!(bench.popped(job("a", "u")).await.attempt, 1, "the id is free");
     }
 }
 
 #[tokio::test]
 async fn the_only_attempt_of_a_finished_job_is_in_its_record() {
     let bench = Bench::one_bucket_redis().await;
-    let histories = key_of_histories(&bench).await;
+    bench.put(job("first", "t")).await.expect("put");
+    let histories = key(&bench, "first", "pool").replace(":pool", ":history");
+    bench.delete(&id("first")).await.expect("deleted");
     let consumers = [("plain", None), ("named", Some("w/1")), ("touched", None), ("late", None)];
     for (name, consumer) in consumers {
         let began = bench.now();
@@ -198,7 +194,7 @@ async fn the_only_attempt_of_a_finished_job_is_in_its_record() {
             bench.promote_after(HOUR).await;
         }
         bench.finish(&popped.id, hold).await.expect("finished");
-        let found = bench.get(&popped.id).await.expect("the job is kept");
+        let found = bench.job(name).await;
         let [past] = &found.history[..] else { panic!("{found:?}") };
         assert_eq!((past.attempt, past.started_at, past.ended_at), (1, began, bench.now()));
         assert_eq!(past.consumer.as_ref().map(|name| name.as_str()), consumer);
@@ -206,26 +202,17 @@ async fn the_only_attempt_of_a_finished_job_is_in_its_record() {
         // The remembered job has the times of the delete.
         bench.advance(SECOND);
         bench.delete_remembered(&popped.id, HOUR).await.expect("remembered");
-        let remembered = bench.get(&popped.id).await.expect("the job is kept");
-        assert_eq!(remembered.history, found.history, "{name}");
+        assert_eq!(bench.job(name).await.history, found.history, "{name}");
         bench.delete(&popped.id).await.expect("deleted");
         assert_eq!(bench.records().await, 0);
     }
 }
 
-async fn key_of_histories(bench: &Bench) -> String {
-    bench.put(job("first", "t")).await.expect("put");
-    let key = key(bench, "first", "pool").replace(":pool", ":history");
-    bench.delete(&id("first")).await.expect("deleted");
-    key
-}
-
 #[tokio::test]
 async fn a_failed_batch_of_finishes_changes_no_job() {
     let bench = Bench::one_bucket_redis().await;
-    bench.put(kept(job("a", "t"), HOUR)).await.expect("put");
-    bench.put(job("b", "u")).await.expect("put");
-    let held = [bench.pop_one("t").await, bench.pop_one("u").await].map(|popped| held(&popped));
+    let popped = [bench.popped(kept(job("a", "t"), HOUR)).await, bench.popped(job("b", "u")).await];
+    let held = popped.map(|popped| held(&popped));
     let reserved = key(&bench, "b", "pool").replace(":pool", ":reserved:u");
     assert_eq!(command(&bench, &format!("RENAME {reserved} elsewhere")), "+OK\r\n");
     assert_eq!(command(&bench, &format!("SET {reserved} text")), "+OK\r\n");
@@ -235,12 +222,7 @@ async fn a_failed_batch_of_finishes_changes_no_job() {
     failed.expect_err("a key has another type");
     command(&bench, &format!("DEL {reserved}"));
     assert_eq!(command(&bench, &format!("RENAME elsewhere {reserved}")), "+OK\r\n");
-    assert_eq!(
-        bench.state(&id("a")).await,
-        Some(State::Reserved),
-        "the failed batch has changed a job"
-    );
-    let replies = bench.store.call_in::<verb::Finish>(bucket, finish()).await;
-    assert!(replies.expect("finish").iter().all(Result::is_ok));
+    assert_eq!(bench.state(&id("a")).await, Some(State::Reserved), "changed by a failed batch");
+    assert!(bench.call::<verb::Finish>(bucket, finish()).await.iter().all(Result::is_ok));
     assert_eq!((bench.state(&id("a")).await, bench.records().await), (Some(State::Finished), 1));
 }
