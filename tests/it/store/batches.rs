@@ -217,31 +217,6 @@ fn exists<T>(state: State, topic: &str) -> Result<T, Refusal> {
     Err(Refusal::Exists(Some(Living { state, topic: self::topic(topic) })))
 }
 
-pub async fn a_get_shows_everything_that_was_put(bench: Bench) {
-    let mut new = with(delayed("a", "t", SECOND), |policy| {
-        *policy = Policy { ttr: MINUTE, max_attempts: 7, ..whole_policy() };
-    });
-    bench.put(new.clone()).await.expect("put");
-    let put_at = bench.now();
-    new.policy.expire_from(put_at.after(SECOND));
-    let shown = bench.job("a").await;
-    assert_eq!((shown.id, shown.topic, shown.body), (new.id, new.topic, new.body));
-    assert_eq!((shown.state, shown.attempt), (State::Delayed, 0));
-    assert_eq!((shown.created_at, shown.due_at), (put_at, put_at.after(SECOND)));
-    assert_eq!((shown.ttr, &shown.policy), (MINUTE, &new.policy));
-    assert_eq!((shown.reserved_until, shown.died_at, shown.error), (None, None, None));
-
-    bench.promote_after(SECOND).await;
-    let popped = bench.pop_one("t").await;
-    assert_eq!((popped.created_at, popped.due_at), (put_at, put_at.after(SECOND)));
-    assert_eq!((&popped.policy, popped.ttr), (&new.policy, MINUTE));
-    let shown = bench.job("a").await;
-    assert_eq!((shown.state, shown.attempt), (State::Reserved, 1));
-    assert_eq!(shown.due_at, put_at.after(SECOND), "a pop has changed the due time");
-    assert_eq!(shown.reserved_until, Some(bench.now().after(MINUTE)));
-    assert_eq!(bench.get(&id("nobody")).await, None);
-}
-
 pub async fn bodies_are_kept_byte_for_byte(bench: Bench) {
     let bodies: [&[u8]; 5] =
         [b"null", b"", b" { \"a\" :\n1 }\t", "\"\u{1F600}\\u0000\"".as_bytes(), &[b'x'; 300_000]];

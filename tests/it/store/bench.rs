@@ -14,6 +14,9 @@ use crate::support::resp;
 /// Transitions for calls on one bucket.
 pub use delay_queue::store::verb;
 
+/// Reservation that a call uses. Calls without one act by the id alone.
+pub type Hold = Option<Reservation>;
+
 /// Time at which every case begins.
 pub const START: UnixMillis = UnixMillis::new(1_800_000_000_000);
 pub const SECOND: Millis = Millis::new(1_000);
@@ -36,8 +39,8 @@ pub fn want(name: &str, count: u16) -> PopRequest {
 }
 
 /// Returns a reference to a job by a caller who may use every topic.
-pub fn job_ref(id: &JobId, reservation: Option<Reservation>) -> JobRef {
-    JobRef { id: id.clone(), reservation, topics: Topics::ALL }
+pub fn job_ref(id: &JobId, hold: Hold) -> JobRef {
+    JobRef { id: id.clone(), reservation: hold, topics: Topics::ALL }
 }
 
 pub fn held(popped: &PoppedJob) -> JobRef {
@@ -318,17 +321,12 @@ impl Bench {
         self.promote().await;
     }
 
-    pub async fn finish(&self, id: &JobId, reservation: Option<Reservation>) -> Reply<()> {
-        self.finish_with(id, reservation, None).await
+    pub async fn finish(&self, id: &JobId, hold: Hold) -> Reply<()> {
+        self.finish_with(id, hold, None).await
     }
 
-    pub async fn finish_with(
-        &self,
-        id: &JobId,
-        reservation: Option<Reservation>,
-        result: Option<Bytes>,
-    ) -> Reply<()> {
-        let held = job_ref(id, reservation);
+    pub async fn finish_with(&self, id: &JobId, hold: Hold, result: Option<Bytes>) -> Reply<()> {
+        let held = job_ref(id, hold);
         let finish = vec![Finish { held, result }];
         one(self.call::<verb::Finish>(self.bucket(id), finish).await).map(drop)
     }
@@ -376,10 +374,10 @@ impl Bench {
     pub async fn release(
         &self,
         id: &JobId,
-        reservation: Option<Reservation>,
+        hold: Hold,
         delay: Option<Millis>,
     ) -> Reply<Transitioned> {
-        let held = job_ref(id, reservation);
+        let held = job_ref(id, hold);
         let error = Some("released".to_owned());
         self.release_by(Release { delay, error, ..Release::of(held) }).await
     }
@@ -389,18 +387,13 @@ impl Bench {
         one(self.call::<verb::Release>(self.bucket(id), vec![release]).await)
     }
 
-    pub async fn touch(
-        &self,
-        id: &JobId,
-        reservation: Option<Reservation>,
-        ttr: Option<Millis>,
-    ) -> Reply<UnixMillis> {
-        let touch = Touch { held: job_ref(id, reservation), ttr };
+    pub async fn touch(&self, id: &JobId, hold: Hold, ttr: Option<Millis>) -> Reply<UnixMillis> {
+        let touch = Touch { held: job_ref(id, hold), ttr };
         one(self.call::<verb::Touch>(self.bucket(id), vec![touch]).await)
     }
 
-    pub async fn bury(&self, id: &JobId, reservation: Option<Reservation>) -> Reply<()> {
-        let held = job_ref(id, reservation);
+    pub async fn bury(&self, id: &JobId, hold: Hold) -> Reply<()> {
+        let held = job_ref(id, hold);
         let bury = Bury { held, error: Some("buried".to_owned()) };
         one(self.call::<verb::Bury>(self.bucket(id), vec![bury]).await).map(drop)
     }
@@ -621,6 +614,30 @@ pub fn job(name: &str, topic: &str) -> NewJob {
         schedule: Schedule::In(Millis::ZERO),
         policy: Policy { ttr: MINUTE, dead_retention: RETENTION, ..Policy::STANDARD },
         on_conflict: OnConflict::Reject,
+    }
+}
+
+/// Returns the job that a put creates at this time, without its expiry.
+pub fn created(new: NewJob, now: UnixMillis, due_at: UnixMillis) -> Job {
+    Job {
+        id: new.id,
+        topic: new.topic,
+        body: new.body,
+        state: if due_at <= now { State::Ready } else { State::Delayed },
+        attempt: 0,
+        is_snoozed: false,
+        due_at,
+        created_at: now,
+        ttr: new.policy.ttr,
+        policy: new.policy,
+        reservation: None,
+        reserved_until: None,
+        died_at: None,
+        error: None,
+        ending: None,
+        consumer: None,
+        started_at: None,
+        history: Vec::new(),
     }
 }
 

@@ -1,71 +1,34 @@
-//! Random calls, and their conversion into calls to a store. `equivalence.rs` makes them.
+//! Random steps, and their conversion into calls to a store. `equivalence.rs` makes them.
 
 use proptest::{option::of as option_of, prelude::*};
 
 use crate::store::prelude::*;
 use crate::store::restore;
 
-/// A call. Names and topics are numbers, and spans are in milliseconds.
+/// A call, or a change of the time. Names and topics are numbers, and spans are in milliseconds.
 #[derive(Debug, Clone)]
-pub enum Call {
-    Put(Box<NewJob>),
+pub enum Step {
+    Puts(Vec<NewJob>),
     Pop {
         topic: u8,
         ttr: Option<u64>,
         is_named: bool,
     },
-    Unpop {
-        name: u8,
-    },
+    Unpop(u8),
     /// The result has this length.
-    Finish {
-        name: u8,
-        hold: ReservationChoice,
-        result: Option<usize>,
-    },
-    /// The new body has this length.
-    Release {
-        name: u8,
-        hold: ReservationChoice,
-        delay: Option<u64>,
-        is_uncounted: bool,
-        body: Option<usize>,
-    },
-    Touch {
-        name: u8,
-        hold: ReservationChoice,
-        ttr: Option<u64>,
-    },
-    Bury {
-        name: u8,
-        hold: ReservationChoice,
-    },
-    Kick {
-        name: u8,
-    },
-    /// `only` is a mask of states; see [`states`](super::bench::states).
-    Delete {
-        name: u8,
-        only: Option<u8>,
-        remember: Option<u64>,
-    },
-    Reschedule {
-        name: u8,
-        change: Box<Change>,
-    },
-    Pass {
-        millis: u64,
-    },
+    Finish(u8, ReservationChoice, Option<usize>),
+    /// The new body has a length of `body`.
+    Release(u8, ReservationChoice, ReleaseRules),
+    Touch(u8, ReservationChoice, Option<u64>),
+    Bury(u8, ReservationChoice),
+    Kick(u8),
+    /// With a mask of states, see [`states`](super::bench::states), and the time to remember.
+    Delete(u8, Option<u8>, Option<u64>),
+    Reschedule(u8, Box<Change>),
+    Pass(u64),
     Promote,
-    Purge {
-        topic: u8,
-        state: State,
-        limit: usize,
-    },
-    KickDead {
-        topic: u8,
-        limit: usize,
-    },
+    Purge(u8, State, usize),
+    KickDead(u8, usize),
     KickMatching {
         topic: u8,
         state: State,
@@ -85,6 +48,21 @@ pub enum Call {
         attempt: u32,
     },
     Reopen,
+    Pause(u8, bool),
+    PauseFor(u8, u64),
+    EndPause(u8),
+    Defaults(u8, Option<u64>),
+    Token(TokenChange),
+    Used(&'static str, u64),
+    /// Changes no job. The store checkpoints its log into its file.
+    Checkpoint,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub struct ReleaseRules {
+    pub delay: Option<u64>,
+    pub is_uncounted: bool,
+    pub body: Option<usize>,
 }
 
 /// Which of the reservations of a job a call uses.
@@ -95,14 +73,13 @@ pub enum ReservationChoice {
     ById,
 }
 
-impl Call {
+impl Step {
     /// Returns the reservation that the call uses, out of the `given` ones; `none` if it has none.
     pub fn reservation<R: Copy>(&self, given: &[(JobId, R)], none: R) -> Option<R> {
-        use Call::{Bury, Finish, Release, Touch, Unpop};
         let (name, hold) = match self {
-            Finish { name, hold, .. } | Release { name, hold, .. } => (name, *hold),
-            Touch { name, hold, .. } | Bury { name, hold } => (name, *hold),
-            Unpop { name } => (name, ReservationChoice::Last),
+            Self::Finish(name, hold, _) | Self::Touch(name, hold, _) => (name, *hold),
+            Self::Release(name, hold, _) | Self::Bury(name, hold) => (name, *hold),
+            Self::Unpop(name) => (name, ReservationChoice::Last),
             _ => return None,
         };
         let mine = given.iter().rev().filter(|(id, _)| *id == numbered(*name));
@@ -142,7 +119,7 @@ fn expiry() -> impl Strategy<Value = Option<Millis>> {
     option_of(span(1..60).prop_map(Millis::new))
 }
 
-pub fn call() -> impl Strategy<Value = Call> {
+pub fn step() -> impl Strategy<Value = Step> {
     let name = || 0..5_u8;
     let topic = || 0..2_u8;
     let state = || (0..5_usize).prop_map(|number| State::ALL[number]);
@@ -155,37 +132,35 @@ pub fn call() -> impl Strategy<Value = Call> {
     prop_oneof![
         4 => put(name(), topic()),
         5 => (topic(), ttr(), any::<bool>())
-            .prop_map(|(topic, ttr, is_named)| Call::Pop { topic, ttr, is_named }),
-        1 => name().prop_map(|name| Call::Unpop { name }),
-        3 => (name(), hold(), length())
-            .prop_map(|(name, hold, result)| Call::Finish { name, hold, result }),
+            .prop_map(|(topic, ttr, is_named)| Step::Pop { topic, ttr, is_named }),
+        1 => name().prop_map(Step::Unpop),
+        3 => (name(), hold(), length()).prop_map(|(name, hold, result)| Step::Finish(name, hold, result)),
         3 => (name(), hold(), option_of(delay()), any::<bool>(), length()).prop_map(
             |(name, hold, delay, is_uncounted, body)| {
-                Call::Release { name, hold, delay, is_uncounted, body }
+                Step::Release(name, hold, ReleaseRules { delay, is_uncounted, body })
             }
         ),
-        2 => (name(), hold(), ttr()).prop_map(|(name, hold, ttr)| Call::Touch { name, hold, ttr }),
-        1 => (name(), hold()).prop_map(|(name, hold)| Call::Bury { name, hold }),
-        1 => name().prop_map(|name| Call::Kick { name }),
+        2 => (name(), hold(), ttr()).prop_map(|(name, hold, ttr)| Step::Touch(name, hold, ttr)),
+        1 => (name(), hold()).prop_map(|(name, hold)| Step::Bury(name, hold)),
+        1 => name().prop_map(Step::Kick),
         1 => (name(), option_of(1..32_u8), option_of(span(1..80)))
-            .prop_map(|(name, only, remember)| Call::Delete { name, only, remember }),
-        2 => (name(), change())
-            .prop_map(|(name, change)| Call::Reschedule { name, change: Box::new(change) }),
-        4 => span(0..50).prop_map(|millis| Call::Pass { millis }),
-        5 => Just(Call::Promote),
+            .prop_map(|(name, only, remember)| Step::Delete(name, only, remember)),
+        2 => (name(), change()).prop_map(|(name, change)| Step::Reschedule(name, Box::new(change))),
+        4 => span(0..50).prop_map(Step::Pass),
+        5 => Just(Step::Promote),
         1 => (topic(), state(), 1..3_usize)
-            .prop_map(|(topic, state, limit)| Call::Purge { topic, state, limit }),
-        1 => topic().prop_map(|topic| Call::KickDead { topic, limit: 1 }),
+            .prop_map(|(topic, state, limit)| Step::Purge(topic, state, limit)),
+        1 => topic().prop_map(|topic| Step::KickDead(topic, 1)),
         1 => (topic(), any::<bool>(), 0..FILTERS).prop_map(|(topic, is_dead, filter)| {
             let state = if is_dead { State::Dead } else { State::Delayed };
-            Call::KickMatching { topic, state, filter, limit: 1 }
+            Step::KickMatching { topic, state, filter, limit: 1 }
         }),
         1 => (topic(), state(), 0..FILTERS, 1..3_usize).prop_map(
-            |(topic, state, filter, limit)| Call::PurgeMatching { topic, state, filter, limit }
+            |(topic, state, filter, limit)| Step::PurgeMatching { topic, state, filter, limit }
         ),
         1 => (name(), topic(), state(), 0..3_u32)
-            .prop_map(|(name, topic, state, attempt)| Call::Restore { name, topic, state, attempt }),
-        1 => Just(Call::Reopen),
+            .prop_map(|(name, topic, state, attempt)| Step::Restore { name, topic, state, attempt }),
+        1 => Just(Step::Reopen),
     ]
 }
 
@@ -202,7 +177,7 @@ fn some_backoff() -> impl Strategy<Value = Option<Backoff>> {
 fn put(
     name: impl Strategy<Value = u8>,
     topic: impl Strategy<Value = u8> + Clone,
-) -> impl Strategy<Value = Call> {
+) -> impl Strategy<Value = Step> {
     let retention = prop_oneof![1 => Just(0), 2 => span(1..80)].prop_map(Millis::new);
     let conflicts = [OnConflict::Reject, OnConflict::Keep, OnConflict::Replace];
     let place = (name, topic.clone(), delay(), (0..3_usize).prop_map(move |n| conflicts[n]));
@@ -224,7 +199,7 @@ fn put(
         };
         let job = job(numbered(name).as_str(), topic_of(topic).as_str());
         let schedule = Schedule::In(Millis::new(delay));
-        Call::Put(Box::new(NewJob { schedule, policy, on_conflict, ..job }))
+        Step::Puts(vec![NewJob { schedule, policy, on_conflict, ..job }])
     })
 }
 
@@ -241,8 +216,8 @@ fn change() -> impl Strategy<Value = Change> {
 }
 
 /// Returns a job that another store may have exported.
-pub fn stored(call: &Call, now: UnixMillis) -> Job {
-    let &Call::Restore { name, topic, state, attempt } = call else {
+pub fn stored(call: &Step, now: UnixMillis) -> Job {
+    let &Step::Restore { name, topic, state, attempt } = call else {
         unreachable!("called only with restores")
     };
     let (name, topic) = (numbered(name), topic_of(topic));
@@ -278,21 +253,20 @@ pub fn filter(choice: u8, state: State, now: UnixMillis) -> JobFilter {
 }
 
 /// Returns a release that counts the attempt and keeps the body.
-pub fn released(name: u8, hold: ReservationChoice, delay: Option<u64>) -> Call {
-    Call::Release { name, hold, delay, is_uncounted: false, body: None }
+pub fn released(name: u8, hold: ReservationChoice, delay: Option<u64>) -> Step {
+    Step::Release(name, hold, ReleaseRules { delay, is_uncounted: false, body: None })
 }
 
-/// Returns the release of a call, with this reservation.
-pub fn release(call: &Call, held: JobRef) -> Release {
-    let Call::Release { delay, is_uncounted, body, .. } = call else {
-        unreachable!("called only with releases")
-    };
-    Release {
-        held,
-        delay: delay.map(Millis::new),
-        error: Some("released".to_owned()),
-        is_uncounted: *is_uncounted,
-        body: result(*body),
+impl ReleaseRules {
+    /// Returns the release of this job.
+    pub fn release(self, held: JobRef) -> Release {
+        Release {
+            held,
+            delay: self.delay.map(Millis::new),
+            error: Some("released".to_owned()),
+            is_uncounted: self.is_uncounted,
+            body: result(self.body),
+        }
     }
 }
 

@@ -4,6 +4,7 @@
 use sha1_smol::Sha1;
 
 use crate::store::prelude::*;
+use crate::store::redis_only::ConnectedBench;
 
 const WRONG: [&str; 7] = ["", "x", "99999999999999999999999", "99999999999999", "-1", "nan", "inf"];
 
@@ -64,28 +65,21 @@ const ACTIONS: [&str; 19] = [
 ];
 
 struct Case {
-    bench: Bench,
-    connection: Connection,
+    redis: ConnectedBench,
     tag: String,
 }
 
 impl Case {
     async fn new() -> Self {
-        let bench = Bench::one_bucket_redis().await;
-        let Backend::Redis(redis) = &bench.backend else { unreachable!("this store is on Redis") };
-        let mut connection = Connection::to(redis.port()).expect("a Redis that runs");
-        let keys = connection.ask(&["KEYS", "{fresh:*}:incarnation"]).expect("an answer").texts();
+        let mut redis = ConnectedBench::new().await;
+        let keys = redis.ask(&["KEYS", "{fresh:*}:incarnation"]).texts();
         let tag = keys[0].trim_end_matches(":incarnation").to_owned();
-        Self { bench, connection, tag }
-    }
-
-    fn ask(&mut self, words: &[&str]) -> Reply {
-        self.connection.ask(words).expect("an answer")
+        Self { redis, tag }
     }
 
     /// Puts and pops these jobs and brings them into this state. Returns their last reservations.
     async fn arrange(&self, names: &[&str], state: State, retention: Millis) -> Vec<Reservation> {
-        let bench = &self.bench;
+        let bench = &self.redis.bench;
         for name in names {
             let new = with(job(name, "t"), |policy| {
                 let waits = state == State::Delayed;
@@ -113,7 +107,7 @@ impl Case {
 
     /// Makes a call. A store may refuse jobs, and answers each call.
     async fn action(&self, action: &str, names: &[&str], reservations: &[Reservation]) {
-        let bench = &self.bench;
+        let bench = &self.redis.bench;
         let (store, bucket) = (&bench.store, bench.bucket(&id("a")));
         let ids: Vec<JobId> = names.iter().map(|name| id(name)).collect();
         let held = ids.iter().zip(reservations).map(|(id, one)| job_ref(id, Some(*one)));
@@ -216,7 +210,7 @@ impl Case {
     fn record(&mut self, key: &str) -> Vec<u8> {
         let script = "return (string.gsub(redis.call('HGET', KEYS[1], 'a'), '.', function(byte) \
                       return string.format('%02x', string.byte(byte)) end))";
-        let digits = self.ask(&["EVAL", script, "1", key]).text().to_owned();
+        let digits = self.redis.ask(&["EVAL", script, "1", key]).text().to_owned();
         let byte = |pair: &[u8]| u8::from_str_radix(str::from_utf8(pair).ok()?, 16).ok();
         digits.as_bytes().chunks(2).map(|pair| byte(pair).expect("two digits")).collect()
     }
@@ -225,14 +219,11 @@ impl Case {
         let script = "for _, key in ipairs(redis.call('KEYS', ARGV[1] .. ':*')) do \
                       if key ~= ARGV[1] .. ':incarnation' then redis.call('DEL', key) end end return 0";
         let tag = self.tag.clone();
-        assert_eq!(self.ask(&["EVAL", script, "0", &tag]), Reply::Number(0));
+        assert_eq!(self.redis.ask(&["EVAL", script, "0", &tag]), Reply::Number(0));
     }
 
     fn problems(&mut self) -> Vec<String> {
-        let tag = self.tag.clone();
-        let answer = self.ask(&["EVAL", INVARIANTS, "0", &tag]);
-        assert!(matches!(answer, Reply::Many(_)), "{answer:?}");
-        answer.texts()
+        self.redis.problems(&self.tag)
     }
 }
 
@@ -345,23 +336,25 @@ async fn check_every_damage(hash: &str, state: State, retention: Millis) {
         case.clear();
         let reservations = case.arrange(&names, state, retention).await;
         case.action(action, &names, &reservations).await;
-        let expected = [case.bench.state(&id("b")).await, case.bench.state(&id("c")).await];
+        let expected =
+            [case.redis.bench.state(&id("b")).await, case.redis.bench.state(&id("c")).await];
         for text in all.iter().skip(number % 3).step_by(3) {
             case.clear();
             let reservations = case.arrange(&names, state, retention).await;
             let words = ["HSET".as_bytes(), key.as_bytes(), b"a", text];
-            case.connection.ask(&words).expect("an answer");
+            case.redis.ask(&words);
             case.action(action, &names, &reservations).await;
             let name = format!("{action} of {state:?} with {hash} {}", text.escape_ascii());
-            assert_eq!(case.problems(), Vec::<String>::new(), "{name}");
-            let others = [case.bench.state(&id("b")).await, case.bench.state(&id("c")).await];
+            assert_eq!(case.problems(), [""; 0], "{name}");
+            let others =
+                [case.redis.bench.state(&id("b")).await, case.redis.bench.state(&id("c")).await];
             assert_eq!(others, expected, "{name}");
             // A pop may quarantine the job. A delete must remove it.
             case.action("pop", &names, &[]).await;
-            assert_eq!(case.problems(), Vec::<String>::new(), "{name}, then popped");
-            let _ = case.bench.delete(&id("a")).await;
-            assert_eq!(case.problems(), Vec::<String>::new(), "{name}, then deleted");
-            case.bench.put(job("a", "u")).await.unwrap_or_else(|r| panic!("{name}: {r:?}"));
+            assert_eq!(case.problems(), [""; 0], "{name}, then popped");
+            let _ = case.redis.bench.delete(&id("a")).await;
+            assert_eq!(case.problems(), [""; 0], "{name}, then deleted");
+            case.redis.bench.put(job("a", "u")).await.unwrap_or_else(|r| panic!("{name}: {r:?}"));
         }
     }
 }
@@ -393,22 +386,22 @@ damages! {
 async fn a_key_of_another_type_does_not_stop_other_topics() {
     for broken in ["ready:t", "delayed:t", "reserved:t", "dead:t", "finished:t"] {
         let mut case = Case::new().await;
-        case.bench.put(delayed("a", "t", SECOND)).await.expect("put");
-        case.bench.put(delayed("b", "u", SECOND)).await.expect("put");
+        case.redis.bench.put(delayed("a", "t", SECOND)).await.expect("put");
+        case.redis.bench.put(delayed("b", "u", SECOND)).await.expect("put");
         let key = format!("{}:{broken}", case.tag);
-        let there = case.ask(&["DUMP", &key]);
+        let there = case.redis.ask(&["DUMP", &key]);
         if there != Reply::Nothing {
-            case.ask(&["RENAME", &key, "elsewhere"]);
+            case.redis.ask(&["RENAME", &key, "elsewhere"]);
         }
-        case.ask(&["SET", &key, "x"]);
-        case.bench.promote_after(SECOND).await;
-        assert_eq!(case.bench.pop_one("u").await.id, id("b"), "{broken}");
-        case.ask(&["DEL", &key]);
+        case.redis.ask(&["SET", &key, "x"]);
+        case.redis.bench.promote_after(SECOND).await;
+        assert_eq!(case.redis.bench.pop_one("u").await.id, id("b"), "{broken}");
+        case.redis.ask(&["DEL", &key]);
         if there != Reply::Nothing {
-            case.ask(&["RENAME", "elsewhere", &key]);
+            case.redis.ask(&["RENAME", "elsewhere", &key]);
         }
-        case.bench.promote_after(MINUTE).await;
-        assert_eq!(case.bench.pop_one("t").await.id, id("a"), "{broken}");
-        assert_eq!(case.problems(), Vec::<String>::new(), "{broken}");
+        case.redis.bench.promote_after(MINUTE).await;
+        assert_eq!(case.redis.bench.pop_one("t").await.id, id("a"), "{broken}");
+        assert_eq!(case.problems(), [""; 0], "{broken}");
     }
 }

@@ -31,27 +31,16 @@ pub async fn a_finished_job_has_an_ending_and_no_body_while_kept(bench: Bench) {
         consumer: None,
     };
     let expected = Job {
-        id: id("a"),
-        topic: topic("t"),
-        body: Bytes::new(),
         state: State::Finished,
+        body: Bytes::new(),
         attempt: 2,
-        is_snoozed: false,
-        due_at,
-        created_at,
-        ttr: new.policy.ttr,
-        policy: new.policy,
         reservation: hold,
-        reserved_until: None,
-        died_at: None,
-        error: None,
         ending: Some(Ending { at: bench.now(), outcome: Outcome::Finished, result }),
-        consumer: None,
-        started_at: None,
         history: vec![
             past(1, due_at, AttemptOutcome::Released, Some("released")),
             past(2, bench.now(), AttemptOutcome::Finished, None),
         ],
+        ..created(new, created_at, due_at)
     };
     assert_eq!(bench.job("a").await, expected);
     let bench = bench.reopen().await;

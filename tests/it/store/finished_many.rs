@@ -64,25 +64,6 @@ pub async fn finished_jobs_are_listed_by_the_end_of_their_retention(bench: Bench
     assert_eq!((purged, bench.records().await), (1, 0));
 }
 
-pub async fn finished_jobs_are_forgotten_after_everything_else(bench: Bench) {
-    let (bucket, ids) = bench.ids(4);
-    let [finished, dead, reserved, later] = &ids[..] else { unreachable!("four ids") };
-    bench.finished(kept(job(finished.as_str(), "a"), SECOND), None).await;
-    let dying = with(job(dead.as_str(), "b"), |policy| policy.dead_retention = MINUTE);
-    bench.buried(dying).await;
-    bench.popped(job(reserved.as_str(), "c")).await;
-    bench.put(delayed(later.as_str(), "d", MINUTE)).await.expect("put");
-    bench.advance(HOUR);
-    let mut steps = 0;
-    while bench.state(finished).await.is_some() {
-        promote_in(&*bench.store, bucket, 1).await.expect("promoted");
-        steps += 1;
-        assert!(steps < 20, "the finished job is not forgotten after 20 steps");
-    }
-    let found = bench.states([dead, reserved, later]).await;
-    assert_eq!(found, [None, Some(State::Ready), Some(State::Ready)], "after {steps} steps");
-}
-
 /// Promotes after the TTRs of the finished jobs have ended. Until then, each promote reads the
 /// reserved sets of their topics.
 async fn forget_ended_reservations(bench: &Bench) {

@@ -63,24 +63,6 @@ pub async fn each_end_of_an_attempt_is_in_the_history(bench: Bench) {
     assert_eq!(history(&bench, "a").await, expected);
 }
 
-pub async fn an_expired_ttr_is_in_the_history_after_a_restart_too(bench: Bench) {
-    for (name, attempts) in [("retried", 0), ("dead", 1)] {
-        bench.put(with(retried(name), |policy| policy.max_attempts = attempts)).await.expect("put");
-    }
-    assert_eq!(bench.pop_as("t", 2, None, Some("w:1")).await.len(), 2);
-    bench.promote_after(HOUR).await;
-    let consumer = Some("w:1".parse().expect("a name"));
-    let expected = [PastAttempt { consumer, ..past(1, [0, 60], Expired) }];
-    let both =
-        async |bench: &Bench| [history(bench, "retried").await, history(bench, "dead").await];
-    assert_eq!(both(&bench).await, [&expected[..]; 2]);
-    let bench = bench.reopen().await;
-    bench.promote().await;
-    assert_eq!(both(&bench).await, [&expected[..]; 2]);
-    bench.pop_one("t").await;
-    assert_eq!(both(&bench).await, [&expected[..]; 2], "the next attempt has changed the history");
-}
-
 pub async fn a_late_end_replaces_the_entry_of_the_expired_ttr(bench: Bench) {
     let ends = [Released, Buried, Finished];
     for (end, is_kicked) in ends.iter().flat_map(|end| [(*end, false), (*end, true)]) {

@@ -54,7 +54,6 @@ on_each_store! {
         reservations:
             actions_by_id_alone_need_a_popped_job,
             a_second_pop_ends_the_first_reservation,
-            a_reservation_survives_its_ttr_until_another_consumer_pops,
             an_expired_reservation_cannot_be_touched,
             a_reservation_of_another_or_an_earlier_job_is_refused,
             a_release_ends_the_reservation,
@@ -84,7 +83,6 @@ on_each_store! {
             a_living_id_is_refused_kept_or_replaced,
             only_a_job_of_the_same_topic_is_kept_or_replaced,
             a_release_by_id_alone_needs_a_reserved_job,
-            a_get_shows_everything_that_was_put,
             bodies_are_kept_byte_for_byte,
             several_pop_requests_in_one_call_get_different_jobs,
             a_reschedule_changes_only_the_given_fields,
@@ -98,19 +96,15 @@ on_each_store! {
             a_batch_finishes_jobs_with_and_without_retention,
             finished_jobs_count_in_the_store_and_not_in_their_topic,
             finished_jobs_are_listed_by_the_end_of_their_retention,
-            finished_jobs_are_forgotten_after_everything_else,
             finished_jobs_of_many_topics_do_not_delay_other_jobs,
             forgetting_takes_no_budget_from_delayed_jobs,
             restored_finished_jobs_keep_their_endings;
         remembered:
-            a_finished_id_is_refused_kept_or_replaced,
             a_put_retried_after_the_finish_creates_no_job,
             a_remembered_delete_takes_the_id_in_every_state,
-            a_remembered_id_is_free_after_its_time,
-            a_finished_job_can_be_deleted_and_remembered;
+            a_remembered_id_is_free_after_its_time;
         history:
             each_end_of_an_attempt_is_in_the_history,
-            an_expired_ttr_is_in_the_history_after_a_restart_too,
             a_late_end_replaces_the_entry_of_the_expired_ttr,
             an_end_by_id_alone_leaves_the_entry_of_an_attempt_that_ended,
             a_pop_that_is_given_back_leaves_no_entry,
@@ -148,8 +142,7 @@ on_each_store! {
             topic_settings_are_kept_and_have_a_version,
             a_change_of_settings_names_exactly_its_topics,
             a_push_is_kept_like_other_settings,
-            a_pause_ends_at_its_time_without_ending_others,
-            each_dead_job_is_kept_for_its_own_retention;
+            a_pause_ends_at_its_time_without_ending_others;
         schedules:
             a_schedule_changes_only_if_it_has_the_expected_text,
             changes_of_one_call_follow_each_other,

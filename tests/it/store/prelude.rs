@@ -5,17 +5,17 @@ pub use crate::{
     store::{
         bench::{
             Backend, Bench, HOUR, LOST, MINUTE, RETENTION, SECOND, START, backoff, changing,
-            delayed, deletion, due_in, finishing, held, id, job, job_ref, kept, nonce, one,
-            peek_in, promote_in, promote_together, redis_options, states, target, topic, verb,
+            created, delayed, deletion, due_in, finishing, held, id, job, job_ref, kept, nonce,
+            one, peek_in, promote_in, promote_together, redis_options, states, target, topic, verb,
             want, whole_policy, with,
         },
-        calls::{Call, ReservationChoice, STEP, released},
+        calls::{ReservationChoice, STEP, Step, released},
         damage::INVARIANTS,
         equivalence::StoreUnderTest,
         finished::text,
         redis_only::command,
         restore::stored,
-        workload::{Found, Step, World, long, run_step, settle},
+        workload::{Found, World, long, run_step, settle},
     },
     support::resp::Connection,
 };

@@ -33,10 +33,8 @@ async fn many_expired_ttrs_do_not_delay_other_due_jobs() {
         let buckets: Vec<Bucket> = bench.store.buckets().all().collect();
         let mut promoted = promote_together(&*bench.store, buckets.clone(), 500).await;
         let first = promoted.remove(0).expect("promoted").total();
-        assert!(
-            (1..=125).contains(&first.expired),
-            "expired TTRs used more than half of the budget: {first:?}"
-        );
+        // Expired TTRs use half of the budget at most.
+        assert!((1..=125).contains(&first.expired), "{first:?}");
         let last = promoted.pop().expect("one").expect("promoted");
         let other = last.topics.iter().find(|(topic, _)| topic.as_str() == "other");
         assert_eq!(other.map(|(_, moves)| moves.ready.count), Some(1), "{last:?}");

@@ -18,29 +18,51 @@ pub fn key(bench: &Bench, name: &str, kind: &str) -> String {
     holding.next().expect("a key that contains the job").to_owned()
 }
 
-#[tokio::test]
-async fn flushed_scripts_are_sent_again() {
-    let bench = Bench::redis().await;
-    bench.put(job("a", "t")).await.expect("put");
-    assert_eq!(command(&bench, "SCRIPT FLUSH"), "+OK\r\n");
-    let popped = bench.pop_one("t").await;
-    assert_eq!(command(&bench, "SCRIPT FLUSH"), "+OK\r\n");
-    assert_eq!(bench.finish(&popped.id, Some(popped.reservation)).await, Ok(()));
+/// A store in one bucket on its own Redis, and a connection to it.
+pub struct ConnectedBench {
+    pub bench: Bench,
+    pub connection: Connection,
 }
 
-#[tokio::test]
-async fn a_damaged_job_is_quarantined_and_the_others_stay_usable() {
-    let bench = Bench::one_bucket_redis().await;
-    for name in ["a", "b", "c"] {
-        bench.put(job(name, "t")).await.expect("put");
+impl ConnectedBench {
+    pub async fn new() -> Self {
+        let bench = Bench::one_bucket_redis().await;
+        let connection = Connection::to(bench.redis_server().port()).expect("a Redis that runs");
+        Self { bench, connection }
     }
-    let pool = key(&bench, "a", "pool");
-    assert_eq!(command(&bench, &format!("HSET {pool} a nonsense")), ":0\r\n");
-    assert_eq!(bench.pop_ids("t", 3).await, ["b", "c"].map(id));
-    bench.promote_after(MINUTE).await;
-    assert_eq!(bench.pop("t", 3).await.len(), 2, "the quarantined job was delivered");
-    assert_eq!(bench.damaged("t", State::Dead).await, [id("a")]);
-    assert_eq!(bench.delete(&id("a")).await, Ok(State::Dead));
+
+    pub fn ask(&mut self, words: &[impl AsRef<[u8]>]) -> Reply {
+        self.connection.ask(words).expect("an answer")
+    }
+
+    /// Gives rights to all clients, or takes them away.
+    pub fn set_rights(&mut self, rules: &[impl AsRef<str>]) {
+        let rules = rules.iter().map(|rule| rule.as_ref());
+        let words: Vec<&str> = ["ACL", "SETUSER", "default"].into_iter().chain(rules).collect();
+        assert_eq!(self.ask(&words), Reply::Text("OK".to_owned()));
+    }
+
+    /// Returns every key with a hash of its contents.
+    pub fn contents(&mut self) -> Vec<String> {
+        let script = "local all = {} for _, key in ipairs(redis.call('KEYS', '*')) do \
+                      all[#all + 1] = key .. ' ' .. redis.sha1hex(redis.call('DUMP', key)) end \
+                      table.sort(all) return all";
+        self.ask(&["EVAL", script, "0"]).texts()
+    }
+
+    /// Returns the problems in the buckets whose tags match this pattern.
+    pub fn problems(&mut self, tags: &str) -> Vec<String> {
+        let keys = self.ask(&["KEYS", &format!("{tags}:incarnation")]).texts();
+        assert!(!keys.is_empty(), "no bucket {tags}");
+        let mut problems = Vec::new();
+        for key in keys {
+            let tag = key.trim_end_matches(":incarnation");
+            let answer = self.ask(&["EVAL", INVARIANTS, "0", tag]);
+            assert!(matches!(answer, Reply::Many(_)), "{answer:?}");
+            problems.extend(answer.texts());
+        }
+        problems
+    }
 }
 
 #[tokio::test]
@@ -100,10 +122,8 @@ async fn a_job_whose_record_names_another_topic_stays_in_one_set() {
     assert!(bench.pop("t", 1).await.is_empty(), "the damaged job was delivered");
     assert_eq!(bench.damaged("t", State::Dead).await, [id("a")]);
     let count = |set: &str| command(&bench, &format!("ZCARD {}", pool.replace(":pool", set)));
-    assert_eq!(
-        [":reserved:t", ":dead:t", ":ready:u", ":dead:u"].map(count),
-        [":0\r\n", ":1\r\n", ":0\r\n", ":0\r\n"]
-    );
+    let counts = [":reserved:t", ":dead:t", ":ready:u", ":dead:u"].map(count);
+    assert_eq!(counts, [":0\r\n", ":1\r\n", ":0\r\n", ":0\r\n"]);
 }
 
 #[tokio::test]

@@ -16,11 +16,10 @@ use delay_queue::{
 };
 use futures::FutureExt as _;
 
+use crate::store::calls::ReleaseRules;
 use crate::store::prelude::*;
-use crate::store::workload::{
-    bury, creation, delete, finish, kick, pass, pop, promote, purge, put, reschedule, restore,
-    revocation, touch, unpop,
-};
+use crate::store::redis_only::ConnectedBench;
+use crate::store::workload::{creation, finish, pass, pop, put, restore, revocation};
 
 /// A call that the test makes twice and cuts off.
 #[derive(Debug, Clone)]
@@ -33,10 +32,9 @@ enum TestedCall {
 /// Returns the cases: preparing steps, and the calls that are tested after them.
 fn cases() -> Vec<(Vec<Step>, TestedCall)> {
     use ReservationChoice::{ById, Last};
-    let call = Step::Call;
     let one = || Step::Puts(vec![put(0, "t0", 0)]);
     let held = || vec![one(), pop(0)];
-    let dead = || vec![one(), pop(0), bury(0, Last)];
+    let dead = || vec![one(), pop(0), Step::Bury(0, Last)];
     let again =
         |on_conflict| Step::Puts(vec![NewJob { on_conflict, body: "1".into(), ..put(0, "t0", 5) }]);
     let long_put = |delay| NewJob { body: long('a'), ..put(0, "t0", delay) };
@@ -51,7 +49,7 @@ fn cases() -> Vec<(Vec<Step>, TestedCall)> {
         let put = Step::Puts(vec![kept(put(0, "t0", 0), retention)]);
         vec![put, pop(0), finish(0, None), pass(steps)]
     };
-    let release = || call(released(0, Last, Some(5 * STEP)));
+    let release = || released(0, Last, Some(5 * STEP));
     // Two jobs with a priority, an expiry, and a long body.
     let expiring = |delay: u64| {
         let rules = |policy: &mut Policy| {
@@ -69,92 +67,83 @@ fn cases() -> Vec<(Vec<Step>, TestedCall)> {
         vec![Step::Puts(vec![with(long_put(0), rules), with(put(1, "t0", 5), rules)])]
     };
     let moving_held = || [moving(), vec![pop(0)]].concat();
-    let moved = || [moving_held(), vec![bury(0, Last)]].concat();
+    let moved = || [moving_held(), vec![Step::Bury(0, Last)]].concat();
     let expiring_held = || [expiring(0), vec![pop(0)]].concat();
-    let expired = || [expiring(0), vec![pass(70), promote()]].concat();
+    let expired = || [expiring(0), vec![pass(70), Step::Promote]].concat();
     let snooze = |delay| {
         let (delay, body) = (Some(delay * STEP), Some(5_000));
-        call(Call::Release { name: 0, hold: Last, delay, is_uncounted: true, body })
+        Step::Release(0, Last, ReleaseRules { delay, is_uncounted: true, body })
     };
-    let kick_dead = || call(Call::KickDead { topic: 0, limit: 9 });
-    let kick_matching =
-        |state, filter| call(Call::KickMatching { topic: 0, state, filter, limit: 9 });
-    let purge_matching =
-        |state, filter| call(Call::PurgeMatching { topic: 0, state, filter, limit: 9 });
+    let kick_dead = || Step::KickDead(0, 9);
+    let kick_matching = |state, filter| Step::KickMatching { topic: 0, state, filter, limit: 9 };
+    let purge_matching = |state, filter| Step::PurgeMatching { topic: 0, state, filter, limit: 9 };
     let fields = changing(|policy| policy.ttr = Some(Millis::new(40 * STEP)));
     let schedule = Some(Schedule::In(Millis::new(9 * STEP)));
     let change = Change { schedule, body: Some(long('b')), ..fields };
     let no_expiry = changing(|policy| policy.expires_after = Some(None));
     let lowest = changing(|policy| policy.priority = Some(Priority::MIN));
-    let remember = |only| delete(0, only, Some(50 * STEP));
+    let delete = || Step::Delete(0, None, None);
+    let remember = |only| Step::Delete(0, only, Some(50 * STEP));
     let [keep, replace] = [OnConflict::Keep, OnConflict::Replace].map(again);
 
     // Each call is the only one after its preparation.
     let calls: Vec<(Vec<Step>, Vec<Step>)> = vec![
-        (
-            vec![],
-            vec![
-                two(),
-                expiring(5).remove(0),
-                restore(3, 0, State::Reserved, 2),
-                restore(3, 0, State::Finished, 2),
-                Step::Pause("t0", true),
-                Step::PauseFor("t0", 5 * STEP),
-                Step::Defaults("t0", Some(7_000)),
-                creation("alice"),
-            ],
-        ),
-        (vec![one()], vec![keep, replace.clone(), pop(0), reschedule(0, change)]),
-        (vec![two()], vec![pop(0), delete(0, None, None), delete(0, Some(15), None)]),
+        (vec![], vec![two(), expiring(5).remove(0), creation("alice")]),
+        (vec![], vec![restore(3, 0, State::Reserved, 2), restore(3, 0, State::Finished, 2)]),
+        (vec![], vec![Step::Pause(0, true), Step::PauseFor(0, 5 * STEP)]),
+        (vec![], vec![Step::Defaults(0, Some(7_000))]),
+        (vec![one()], vec![keep, replace.clone(), pop(0), Step::Reschedule(0, Box::new(change))]),
+        (vec![two()], vec![pop(0), delete(), Step::Delete(0, Some(15), None)]),
         (vec![two()], vec![remember(Some(15))]),
         (vec![two(), pop(0)], vec![finish(0, None)]),
-        (vec![two(), pass(4)], vec![promote()]),
-        (vec![two(), pop(0), pass(40)], vec![promote()]),
-        (vec![two(), pass(4), promote(), pop(1), pass(40)], vec![promote()]),
-        (held(), vec![unpop(0), finish(0, None), release(), call(released(0, ById, None))]),
-        (held(), vec![touch(0, 50), bury(0, Last), bury(0, ById)]),
+        (vec![two(), pass(4)], vec![Step::Promote]),
+        (vec![two(), pop(0), pass(40)], vec![Step::Promote]),
+        (vec![two(), pass(4), Step::Promote, pop(1), pass(40)], vec![Step::Promote]),
+        (held(), vec![Step::Unpop(0), finish(0, None), release(), released(0, ById, None)]),
+        (held(), vec![Step::Touch(0, Last, Some(50 * STEP))]),
+        (held(), vec![Step::Bury(0, Last), Step::Bury(0, ById)]),
         (held_kept(), vec![finish(0, None), finish(0, Some(20)), finish(0, Some(5_000))]),
         (held_kept(), vec![remember(None)]),
-        ([held_kept(), vec![pass(40), promote()]].concat(), vec![finish(0, Some(20))]),
-        (finished(), vec![finish(0, Some(20)), delete(0, None, None), remember(None), replace]),
-        (finished(), vec![purge(0, State::Finished), purge_matching(State::Finished, 5)]),
-        (finished_after(300), vec![promote()]),
-        (expiring(0), vec![delete(0, None, None), remember(None), purge(0, State::Ready)]),
+        ([held_kept(), vec![pass(40), Step::Promote]].concat(), vec![finish(0, Some(20))]),
+        (finished(), vec![finish(0, Some(20)), delete(), remember(None), replace]),
+        (finished(), vec![Step::Purge(0, State::Finished, 9), purge_matching(State::Finished, 5)]),
+        (finished_after(300), vec![Step::Promote]),
+        (expiring(0), vec![delete(), remember(None), Step::Purge(0, State::Ready, 9)]),
         (expiring(5), vec![kick_matching(State::Delayed, 3)]),
-        (expiring(5), vec![reschedule(0, no_expiry), reschedule(0, lowest)]),
-        ([expiring(0), vec![pass(70)]].concat(), vec![pop(0), promote()]),
-        ([expiring(5), vec![pass(70)]].concat(), vec![promote()]),
-        (expiring_held(), vec![pop(0), finish(0, None), bury(0, Last), unpop(0), release()]),
+        (expiring(5), vec![Step::Reschedule(0, Box::new(no_expiry))]),
+        (expiring(5), vec![Step::Reschedule(0, Box::new(lowest))]),
+        ([expiring(0), vec![pass(70)]].concat(), vec![pop(0), Step::Promote]),
+        ([expiring(5), vec![pass(70)]].concat(), vec![Step::Promote]),
+        (expiring_held(), vec![pop(0), finish(0, None), Step::Bury(0, Last)]),
+        (expiring_held(), vec![Step::Unpop(0), release()]),
         (expiring_held(), vec![snooze(0), snooze(90)]),
         ([expiring_held(), vec![snooze(0), pop(0), pop(0)]].concat(), vec![release()]),
-        ([expiring_held(), vec![pass(40)]].concat(), vec![promote()]),
-        (expired(), vec![kick(0), kick_dead(), kick_matching(State::Dead, 2), finish(0, None)]),
-        (expired(), vec![purge_matching(State::Dead, 2)]),
-        (moving_held(), vec![bury(0, Last), release()]),
-        ([moving_held(), vec![pass(40)]].concat(), vec![promote()]),
-        ([moving(), vec![pass(70)]].concat(), vec![promote(), pop(0)]),
-        (moved(), vec![pop(1), delete(0, None, None)]),
-        ([moved(), vec![pop(1)]].concat(), vec![unpop(0)]),
-        (dead(), vec![kick(0), kick_dead(), purge(0, State::Dead)]),
-        ([dead(), vec![pass(300)]].concat(), vec![promote()]),
-        (vec![Step::Pause("t0", true)], vec![Step::Pause("t0", false)]),
-        (vec![Step::PauseFor("t0", 5 * STEP), pass(6)], vec![Step::EndPause("t0")]),
+        ([expiring_held(), vec![pass(40)]].concat(), vec![Step::Promote]),
+        (expired(), vec![Step::Kick(0), kick_dead(), finish(0, None)]),
+        (expired(), vec![kick_matching(State::Dead, 2), purge_matching(State::Dead, 2)]),
+        (moving_held(), vec![Step::Bury(0, Last), release()]),
+        ([moving_held(), vec![pass(40)]].concat(), vec![Step::Promote]),
+        ([moving(), vec![pass(70)]].concat(), vec![Step::Promote, pop(0)]),
+        (moved(), vec![pop(1), delete()]),
+        ([moved(), vec![pop(1)]].concat(), vec![Step::Unpop(0)]),
+        (dead(), vec![Step::Kick(0), kick_dead(), Step::Purge(0, State::Dead, 9)]),
+        ([dead(), vec![pass(300)]].concat(), vec![Step::Promote]),
+        (vec![Step::Pause(0, true)], vec![Step::Pause(0, false)]),
+        (vec![Step::PauseFor(0, 5 * STEP), pass(6)], vec![Step::EndPause(0)]),
         (vec![creation("alice")], vec![Step::Used("alice", 5), revocation("alice")]),
     ];
     let each = |(before, calls): (Vec<Step>, Vec<Step>)| {
         calls.into_iter().map(move |step| (before.clone(), TestedCall::Step(step)))
     };
-    let limited = [(held(), finish(0, None)), (vec![one()], delete(0, None, None))];
+    let limited = [(held(), finish(0, None)), (vec![one()], delete())];
     let limited = limited.map(|(before, step)| (before, TestedCall::Limited(step)));
     calls.into_iter().flat_map(each).chain(limited).collect()
 }
 
 /// A Redis with MONITOR, which shows all its commands.
 struct WatchedRedis {
-    bench: Bench,
-    port: u16,
+    connected: ConnectedBench,
     monitor: Connection,
-    connection: Connection,
     markers: u64,
 }
 
@@ -164,17 +153,19 @@ type Command = (bool, Vec<String>);
 
 impl WatchedRedis {
     async fn new() -> Self {
-        let bench = Bench::one_bucket_redis().await;
-        let Backend::Redis(redis) = &bench.backend else { unreachable!("this store is on Redis") };
-        let port = redis.port();
-        let to = || Connection::to(port).expect("a Redis that runs");
-        let (mut monitor, connection) = (to(), to());
+        let connected = ConnectedBench::new().await;
+        let port = connected.bench.redis_server().port();
+        let mut monitor = Connection::to(port).expect("a Redis that runs");
         monitor.ask(&["MONITOR"]).expect("an answer");
-        Self { bench, port, monitor, connection, markers: 0 }
+        Self { connected, monitor, markers: 0 }
+    }
+
+    async fn fresh(&self) -> Bench {
+        self.connected.bench.fresh().await
     }
 
     fn ask(&mut self, words: &[&str]) -> Reply {
-        self.connection.ask(words).expect("an answer")
+        self.connected.ask(words)
     }
 
     /// Returns the commands that Redis has received since the last call.
@@ -199,7 +190,7 @@ impl WatchedRedis {
     }
 
     fn set_rights(&mut self, rule: &str) {
-        assert_eq!(self.ask(&["ACL", "SETUSER", "default", rule]), Reply::Text("OK".to_owned()));
+        self.connected.set_rights(&[rule]);
     }
 
     /// Does the work without the right to write, and checks that it changes nothing. Returns its
@@ -230,17 +221,13 @@ impl WatchedRedis {
         files
     }
 
-    /// Returns every key with a hash of its contents.
     fn contents(&mut self) -> Vec<String> {
-        let script = "local all = {} for _, key in ipairs(redis.call('KEYS', '*')) do \
-                      all[#all + 1] = key .. ' ' .. redis.sha1hex(redis.call('DUMP', key)) end \
-                      table.sort(all) return all";
-        self.ask(&["EVAL", script, "0"]).texts()
+        self.connected.contents()
     }
 
     fn ask_again(&mut self, command: &[String]) -> Reply {
         let words: Vec<Vec<u8>> = command.iter().map(|word| bytes_of(word)).collect();
-        self.connection.ask(&words).expect("an answer")
+        self.connected.ask(&words)
     }
 
     /// Sends a command again, with the same arguments.
@@ -383,12 +370,12 @@ async fn run_limited_step(tested: &mut StoreUnderTest, number: u64, step: &Step)
     let bucket = tested.bench.bucket(&id("job:0"));
     let topics = Topics::of(vec!["t*".parse().expect("a pattern")]);
     match step {
-        Step::Call(Call::Finish { .. }) => {
+        Step::Finish(..) => {
             let reservation = Some(tested.given[0].1);
             let job = JobRef { id: id("job:0"), reservation, topics };
             tested.bench.call::<verb::Finish>(bucket, vec![finishing(job)]).await;
         }
-        Step::Call(Call::Delete { .. }) => {
+        Step::Delete(..) => {
             let target = Target { id: id("job:0"), topics };
             let delete = Delete { job: target, states: None, remember: None };
             tested.bench.call::<verb::Delete>(bucket, vec![delete]).await;
@@ -415,24 +402,23 @@ async fn check_repeated_and_cut_off(
     let name = format!("{name} after {} steps", before.len());
     let (TestedCall::Step(step) | TestedCall::Limited(step)) = &call;
     let worlds = World::all(&[before.clone(), vec![step.clone()]].concat());
-    let mut tested = StoreUnderTest::new(redis.bench.fresh().await);
+    let mut tested = StoreUnderTest::new(redis.fresh().await);
     for (number, step) in before.iter().enumerate() {
         run_step(&mut tested, number as u64, step).await;
     }
     let untouched = redis.contents();
     let [.., last, world] = &worlds[..] else { unreachable!("two worlds at least") };
     let found = |world: &World| world.found(world.now(), Reservation::from_bits);
-    let is_repeated =
-        matches!(step, Step::Call(Call::Finish { .. })) && found(last) == found(world);
+    let is_repeated = matches!(step, Step::Finish(..)) && found(last) == found(world);
     let is_kept = is_repeated || world.answer().contains("Kept");
     let command = cut_off(redis, &mut tested, before.len() as u64, &call, !is_kept).await;
     redis.send_again(&command);
     // Puts and promotes need no check: a put removes the jobs that it has created if it fails at
     // such a key, and a promote checks each set before it writes there.
     let commands = redis.received_commands();
-    assert_eq!(undeclared_keys(&commands), Vec::<String>::new(), "{name}");
-    if !matches!(step, Step::Puts(_) | Step::Call(Call::Promote)) {
-        assert_eq!(unchecked_keys(&commands), Vec::<String>::new(), "{name}");
+    assert_eq!(undeclared_keys(&commands), [""; 0], "{name}");
+    if !matches!(step, Step::Puts(_) | Step::Promote) {
+        assert_eq!(unchecked_keys(&commands), [""; 0], "{name}");
     }
     let verbs =
         commands.iter().filter(|command| command.0).map(|(_, words)| words[0].to_lowercase());
@@ -457,7 +443,7 @@ async fn check_without_each_right(
     used: &BTreeSet<String>,
     expected: Found,
 ) {
-    let mut tested = StoreUnderTest::new(redis.bench.fresh().await);
+    let mut tested = StoreUnderTest::new(redis.fresh().await);
     for (number, step) in before.iter().enumerate() {
         run_step(&mut tested, number as u64, step).await;
     }
@@ -480,10 +466,10 @@ async fn check_without_each_right(
         if let Some(tag) = &tag {
             assert!(format!("{reply:?}").contains("NOPERM"), "{name}: {reply:?}");
             let wrong = redis.ask(&["EVAL", INVARIANTS, "0", tag]);
-            assert_eq!(wrong.texts(), Vec::<String>::new(), "{name}");
+            assert_eq!(wrong.texts(), [""; 0], "{name}");
         }
         // A promote completes one set after another, so its writes to the first sets are correct.
-        if !matches!(call, TestedCall::Step(Step::Call(Call::Promote))) {
+        if !matches!(call, TestedCall::Step(Step::Promote)) {
             let mut left = redis.contents();
             left.retain(&matters);
             assert_eq!(left, untouched, "{name}");
@@ -530,7 +516,7 @@ async fn cut_off(
 
 /// Checks that scripts that only read need no right to write. Returns their files.
 async fn check_reading_scripts(redis: &mut WatchedRedis) -> Vec<String> {
-    let bench = redis.bench.fresh().await;
+    let bench = redis.fresh().await;
     bench.put(job("a", "t")).await.expect("put");
     let reads = async {
         let (store, bucket, state) = (&bench.store, bench.bucket(&id("a")), State::Ready);
@@ -557,7 +543,7 @@ async fn check_reading_scripts(redis: &mut WatchedRedis) -> Vec<String> {
 
 /// Checks that a second repair by the doctor changes nothing. Returns the files of its scripts.
 async fn check_repairs(redis: &mut WatchedRedis) -> Vec<String> {
-    let bench = redis.bench.fresh().await;
+    let bench = redis.fresh().await;
     for name in ["lost", "unnamed"] {
         bench.put(job(name, name)).await.expect("put");
     }
@@ -567,7 +553,7 @@ async fn check_repairs(redis: &mut WatchedRedis) -> Vec<String> {
     redis.ask(&["ZREM", &format!("{tag}topics"), "unnamed"]);
     let prefix = tag.trim_start_matches('{').rsplit_once(':').expect("a tag").0;
     let prefix = prefix.rsplit_once(':').expect("a prefix").0.to_owned();
-    let doctor = redis_options(&format!("redis://127.0.0.1:{}/", redis.port), &prefix);
+    let doctor = redis_options(&bench.redis_server().url(), &prefix);
     let options = || Options::new(None, bench.clock.clone());
     redis.ask(&["ZADD", &format!("{{{prefix}:schedules}}:names"), "0", "gone"]);
     let (cut_off, _) = redis.without_writes(doctor.examine(options(), true, deadline_of)).await;
@@ -577,7 +563,7 @@ async fn check_repairs(redis: &mut WatchedRedis) -> Vec<String> {
     redis.ask(&["SCRIPT", "FLUSH"]);
     redis.received_commands();
     let report = doctor.examine(options(), true, deadline_of).await.expect("mended");
-    assert_eq!(report.problems, Vec::<String>::new(), "{}", report.text);
+    assert_eq!(report.problems, [""; 0], "{}", report.text);
     let commands = redis.received_commands();
     assert_ne!(redis.contents(), untouched);
     redis.repeat(&commands)
@@ -586,7 +572,7 @@ async fn check_repairs(redis: &mut WatchedRedis) -> Vec<String> {
 /// Checks that a change and a firing of a schedule are made completely or not at all, and that a
 /// repeated one changes nothing. Returns the files of their scripts.
 async fn check_schedules(redis: &mut WatchedRedis) -> Vec<String> {
-    let bench = redis.bench.fresh().await;
+    let bench = redis.fresh().await;
     let new = |text: &str| NewSchedule { text: text.to_owned(), next_at: Some(bench.now()) };
     let name = || "s".parse::<ScheduleName>().expect("a name");
     let change = || vec![ScheduleChange { name: name(), old: None, new: Some(new("one")) }];
@@ -629,7 +615,7 @@ async fn check_schedules(redis: &mut WatchedRedis) -> Vec<String> {
 /// Checks that a server without the right to write gets no lease. Returns the files of the script
 /// that writes leases.
 async fn check_refused_lease(redis: &mut WatchedRedis) -> Vec<String> {
-    let bench = redis.bench.fresh().await;
+    let bench = redis.fresh().await;
     let shared = bench.store.shared().expect("servers share this store");
     let join = async {
         let heard = shared.join().await.expect("the first call");
@@ -645,7 +631,7 @@ async fn check_refused_lease(redis: &mut WatchedRedis) -> Vec<String> {
 /// Checks that a loss is accepted once, either completely or not at all. Returns the files of its
 /// scripts.
 async fn check_accepted_loss(redis: &mut WatchedRedis) -> Vec<String> {
-    let bench = redis.bench.fresh().await;
+    let bench = redis.fresh().await;
     bench.put(job("a", "accepted")).await.expect("put");
     let keys = redis.ask(&["KEYS", "*ready:accepted"]).texts();
     let tag = keys[0].strip_suffix("ready:accepted").expect("the bucket's tag");
@@ -678,7 +664,7 @@ async fn check_accepted_loss(redis: &mut WatchedRedis) -> Vec<String> {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_right_missing_after_the_writes_denies_no_call() {
     let mut redis = WatchedRedis::new().await;
-    let bench = redis.bench.fresh().await;
+    let bench = redis.fresh().await;
     for name in ["finished", "deleted"] {
         bench.put(job(name, "t")).await.expect("put");
     }

@@ -8,33 +8,6 @@ fn exists<T>() -> Result<T, Refusal> {
     Err(Refusal::Exists(Some(Living { state: State::Finished, topic: topic("t") })))
 }
 
-pub async fn a_finished_id_is_refused_kept_or_replaced(bench: Bench) {
-    let again =
-        |on_conflict| NewJob { on_conflict, body: text(5_000), ..delayed("a", "t", MINUTE) };
-    let due_at = bench.now();
-    let old = bench.finished(kept(job("a", "t"), HOUR), Some(text(6_000))).await;
-    bench.advance(SECOND);
-    let before = bench.job("a").await;
-    assert_eq!(bench.put(again(OnConflict::Reject)).await, exists());
-    let placed = |how, state, due_at| Ok(Placed { how, state, due_at, moved_to: None });
-    let expected = placed(PutOutcome::Kept, State::Finished, due_at);
-    assert_eq!(bench.put(again(OnConflict::Keep)).await, expected);
-    assert_eq!(bench.job("a").await, before);
-
-    let expected = placed(PutOutcome::Created, State::Delayed, bench.now().after(MINUTE));
-    assert_eq!(bench.put(again(OnConflict::Replace)).await, expected);
-    let after = bench.job("a").await;
-    assert_eq!((after.attempt, after.reservation, after.ending), (0, None, None));
-    assert_eq!((after.body, after.created_at), (text(5_000), bench.now()));
-    assert_eq!(bench.finish(&id("a"), Some(old)).await, Err(LOST));
-    assert_eq!(bench.counts("t").await, Counts { delayed: 1, ..Counts::default() });
-    bench.promote_after(HOUR).await;
-    let popped = bench.pop_one("t").await;
-    assert_eq!((popped.attempt, popped.body), (1, text(5_000)));
-    assert_eq!(bench.finish(&id("a"), Some(popped.reservation)).await, Ok(()));
-    assert_eq!(bench.records().await, 0);
-}
-
 pub async fn a_put_retried_after_the_finish_creates_no_job(bench: Bench) {
     let put = || NewJob { on_conflict: OnConflict::Reject, ..kept(job("a", "t"), HOUR) };
     bench.finished(put(), None).await;
@@ -114,18 +87,4 @@ pub async fn a_remembered_id_is_free_after_its_time(bench: Bench) {
     let missing = bench.delete_remembered(&id("a"), HOUR).await;
     assert_eq!(missing, Err(Refusal::NotFound), "an unknown id is not remembered");
     bench.put(job("a", "t")).await.expect("the id is free");
-}
-
-pub async fn a_finished_job_can_be_deleted_and_remembered(bench: Bench) {
-    let reservation = bench.finished(kept(job("a", "t"), MINUTE), Some(text(5_000))).await;
-    assert_eq!(bench.delete_remembered(&id("a"), HOUR).await, Ok(State::Finished));
-    let refused = bench.finish(&id("a"), Some(reservation)).await;
-    assert_eq!(refused, Err(Refusal::Finished), "the deleted job was deleted again");
-    let ending = bench.get(&id("a")).await.and_then(|job| job.ending).expect("the job is kept");
-    assert_eq!((ending.outcome, ending.result), (Outcome::Deleted, None));
-    bench.promote_after(MINUTE).await;
-    assert_eq!(bench.put(job("a", "t")).await, exists(), "the new time has not passed");
-    let replace = NewJob { on_conflict: OnConflict::Replace, ..job("a", "t") };
-    assert_eq!(bench.put(replace).await.map(|placed| placed.how), Ok(PutOutcome::Created));
-    assert_eq!(bench.pop_one("t").await.attempt, 1);
 }

@@ -37,15 +37,6 @@ pub async fn a_second_pop_ends_the_first_reservation(bench: Bench) {
     assert_eq!(bench.finish(&first.id, Some(second.reservation)).await, Ok(()));
 }
 
-pub async fn a_reservation_survives_its_ttr_until_another_consumer_pops(bench: Bench) {
-    let popped = bench.popped(job("a", "t")).await;
-    bench.promote_after(MINUTE).await;
-    let job = bench.job("a").await;
-    assert_eq!((job.state, job.error.as_deref()), (State::Ready, Some("ttr expired")));
-    assert_eq!(bench.finish(&popped.id, Some(popped.reservation)).await, Ok(()));
-    assert!(bench.pop("t", 1).await.is_empty());
-}
-
 pub async fn an_expired_reservation_cannot_be_touched(bench: Bench) {
     let popped = bench.popped(job("a", "t")).await;
     bench.advance(MINUTE);

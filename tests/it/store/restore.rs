@@ -14,39 +14,37 @@ pub fn stored(bench: &Bench, name: &str, topic: &str, state: State) -> Job {
 
 /// Returns such a job at this time, without a store.
 pub fn stored_at(now: UnixMillis, name: &str, topic: &str, state: State) -> Job {
-    let popped = matches!(state, State::Reserved | State::Dead | State::Finished);
-    let is_finished = state == State::Finished;
-    let body = format!("{{ \"job\":\n\"{name}\" }}");
+    let is = |other| state == other;
+    let popped = is(State::Reserved) || is(State::Dead) || is(State::Finished);
+    let result = Some(format!("[\n\"{name}\" ]").into());
+    let body = format!("{{ \"job\":\n\"{name}\" }}").into();
+    let policy = Policy {
+        ttr: MINUTE,
+        max_attempts: 3,
+        dead_retention: RETENTION,
+        finished_retention: if is(State::Finished) { HOUR } else { Millis::ZERO },
+        dead_to: None,
+        ..whole_policy()
+    };
+    let new = NewJob {
+        body: if is(State::Finished) { Bytes::new() } else { body },
+        policy,
+        ..job(name, topic)
+    };
+    let due_at = if is(State::Delayed) { now.after(HOUR) } else { now };
     Job {
-        id: id(name),
-        topic: topic.parse().expect("a topic"),
-        body: if is_finished { Bytes::new() } else { body.into() },
         state,
         attempt: u32::from(popped),
-        is_snoozed: false,
-        due_at: if state == State::Delayed { now.after(HOUR) } else { now },
-        created_at: now,
-        ttr: MINUTE,
-        policy: Policy {
-            ttr: MINUTE,
-            max_attempts: 3,
-            dead_retention: RETENTION,
-            finished_retention: if is_finished { HOUR } else { Millis::ZERO },
-            dead_to: None,
-            ..whole_policy()
-        },
         reservation: popped.then(|| RESERVATION.parse().expect("a reservation")),
-        reserved_until: (state == State::Reserved).then(|| now.after(MINUTE)),
-        died_at: (state == State::Dead).then_some(now),
-        error: (state == State::Dead).then(|| "it broke".to_owned()),
-        ending: is_finished.then(|| Ending {
+        reserved_until: is(State::Reserved).then(|| now.after(MINUTE)),
+        died_at: is(State::Dead).then_some(now),
+        error: is(State::Dead).then(|| "it broke".to_owned()),
+        ending: is(State::Finished).then_some(Ending {
             at: now,
             outcome: Outcome::Finished,
-            result: Some(format!("[\n\"{name}\" ]").into()),
+            result,
         }),
-        consumer: None,
-        started_at: None,
-        history: Vec::new(),
+        ..created(new, now, due_at)
     }
 }
 

@@ -113,16 +113,28 @@ pub async fn attempts_are_counted_and_spent(bench: Bench) {
 }
 
 pub async fn dead_jobs_are_kept_for_their_retention(bench: Bench) {
-    let popped = bench.buried(job("a", "t")).await;
-    let dead = bench.job("a").await;
+    let long = bench.buried(job("long", "t")).await.id;
+    let short = with(job("short", "t"), |policy| {
+        (policy.dead_retention, policy.max_attempts) = (SECOND, 1);
+    });
+    let short = bench.popped(short).await.id;
+    let dead = bench.job("long").await;
     assert_eq!((dead.died_at, dead.error.as_deref()), (Some(START), Some("buried")));
-    bench.promote_after(Millis::new(RETENTION.get() - 1)).await;
-    assert_eq!(bench.state(&popped.id).await, Some(State::Dead));
-    bench.advance(Millis::new(1));
-    let gone: u64 = bench.promote().await.iter().map(|promoted| promoted.total().gone).sum();
-    assert_eq!(gone, 1);
-    assert_eq!(bench.get(&popped.id).await, None);
-    bench.put(job("a", "t")).await.expect("the id is free again");
+    let bench = bench.reopen().await;
+    let dead = Some(State::Dead);
+    // The second job dies after a minute.
+    let steps = [
+        (MINUTE, [dead, dead], 0),
+        (SECOND, [dead, None], 1),
+        (Millis::new(RETENTION.get() - 61_001), [dead, None], 0),
+        (Millis::new(1), [None, None], 1),
+    ];
+    for (span, states, expected) in steps {
+        bench.advance(span);
+        let gone: u64 = bench.promote().await.iter().map(|promoted| promoted.total().gone).sum();
+        assert_eq!((bench.states([&long, &short]).await, gone), (states.to_vec(), expected));
+    }
+    bench.put(job("long", "t")).await.expect("the id is free again");
 }
 
 pub async fn a_touch_moves_the_deadline(bench: Bench) {

@@ -312,31 +312,6 @@ pub async fn a_change_of_settings_names_exactly_its_topics(bench: Bench) {
     assert_eq!(changes_since(&bench, known).await.paused.len(), 600);
 }
 
-pub async fn each_dead_job_is_kept_for_its_own_retention(bench: Bench) {
-    for (name, retention) in [("short", SECOND), ("long", HOUR)] {
-        let new = with(job(name, "t"), |policy| {
-            (policy.dead_retention, policy.max_attempts) = (retention, 1);
-        });
-        bench.put(new).await.expect("put");
-    }
-    bench.pop("t", 2).await;
-    let bench = bench.reopen().await;
-    let [short, long] = ["short", "long"].map(id);
-    let dead = Some(State::Dead);
-    // Both die after a minute.
-    let hour_later = HOUR.get() - SECOND.get();
-    let steps = [
-        (MINUTE, [dead, dead]),
-        (SECOND, [None, dead]),
-        (Millis::new(hour_later - 1), [None, dead]),
-        (Millis::new(1), [None, None]),
-    ];
-    for (span, expected) in steps {
-        bench.promote_after(span).await;
-        assert_eq!(bench.states([&short, &long]).await, expected, "after {span:?} more");
-    }
-}
-
 pub async fn a_push_is_kept_like_other_settings(bench: Bench) {
     let text = |concurrency: u16| {
         format!(r#"{{"url":"http://a.example/","concurrency":{concurrency},"timeout_ms":1000}}"#)

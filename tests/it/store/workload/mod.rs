@@ -11,23 +11,9 @@ use crate::store::prelude::*;
 pub use self::{
     found::{Found, settle},
     runs::{Random, ballast, folder, on_all_cores, open},
-    world::{World, run_step},
+    world::{World, defaults},
 };
-
-/// One step: a call, or a change of the time.
-#[derive(Debug, Clone)]
-pub enum Step {
-    Call(Call),
-    Puts(Vec<NewJob>),
-    Pause(&'static str, bool),
-    PauseFor(&'static str, u64),
-    EndPause(&'static str),
-    Defaults(&'static str, Option<u64>),
-    Token(TokenChange),
-    Used(&'static str, u64),
-    /// Changes no job. The store checkpoints its log into its file.
-    Checkpoint,
-}
+pub use super::{calls::Step, equivalence::run_step};
 
 pub fn put(name: u8, topic: &str, delay: u64) -> NewJob {
     NewJob {
@@ -48,53 +34,20 @@ fn once(name: u8) -> NewJob {
 }
 
 pub fn pop(topic: u8) -> Step {
-    Step::Call(Call::Pop { topic, ttr: None, is_named: false })
+    Step::Pop { topic, ttr: None, is_named: false }
 }
 
 pub fn pass(steps: u64) -> Step {
-    Step::Call(Call::Pass { millis: steps * STEP })
-}
-
-pub fn promote() -> Step {
-    Step::Call(Call::Promote)
-}
-
-pub fn unpop(name: u8) -> Step {
-    Step::Call(Call::Unpop { name })
-}
-
-pub fn touch(name: u8, steps: u64) -> Step {
-    let hold = ReservationChoice::Last;
-    Step::Call(Call::Touch { name, hold, ttr: Some(steps * STEP) })
+    Step::Pass(steps * STEP)
 }
 
 /// Finishes a job with a result of this length.
 pub fn finish(name: u8, result: Option<usize>) -> Step {
-    Step::Call(Call::Finish { name, hold: ReservationChoice::Last, result })
-}
-
-pub fn bury(name: u8, hold: ReservationChoice) -> Step {
-    Step::Call(Call::Bury { name, hold })
-}
-
-pub fn kick(name: u8) -> Step {
-    Step::Call(Call::Kick { name })
-}
-
-pub fn delete(name: u8, only: Option<u8>, remember: Option<u64>) -> Step {
-    Step::Call(Call::Delete { name, only, remember })
-}
-
-pub fn reschedule(name: u8, change: Change) -> Step {
-    Step::Call(Call::Reschedule { name, change: Box::new(change) })
-}
-
-pub fn purge(topic: u8, state: State) -> Step {
-    Step::Call(Call::Purge { topic, state, limit: 9 })
+    Step::Finish(name, ReservationChoice::Last, result)
 }
 
 pub fn restore(name: u8, topic: u8, state: State, attempt: u32) -> Step {
-    Step::Call(Call::Restore { name, topic, state, attempt })
+    Step::Restore { name, topic, state, attempt }
 }
 
 pub fn creation(name: &str) -> Step {
@@ -118,7 +71,6 @@ pub fn steps() -> Vec<Step> {
             policy.backoff = Some(Some(backoff("exp:128:2:4096:0")));
         })
     };
-    let call = Step::Call;
     let retention = Millis::new(100 * STEP);
     vec![
         Step::Puts(vec![put(0, "t0", 0)]),
@@ -131,74 +83,74 @@ pub fn steps() -> Vec<Step> {
         Step::Puts(vec![keep]),
         Step::Puts(vec![replace]),
         pop(0),
-        touch(0, 40),
+        Step::Touch(0, Last, Some(40 * STEP)),
         finish(0, None),
         pop(1),
-        call(released(3, Last, Some(5 * STEP))),
+        released(3, Last, Some(5 * STEP)),
         pass(8),
-        promote(),
+        Step::Promote,
         pop(1),
-        bury(4, Last),
-        kick(4),
-        call(Call::Pop { topic: 1, ttr: Some(16 * STEP), is_named: true }),
+        Step::Bury(4, Last),
+        Step::Kick(4),
+        Step::Pop { topic: 1, ttr: Some(16 * STEP), is_named: true },
         pass(20),
-        promote(),
+        Step::Promote,
         pop(1),
-        unpop(4),
+        Step::Unpop(4),
         creation("alice"),
         creation("bob"),
         Step::Used("alice", 1_800_000_000_123),
         revocation("bob"),
-        Step::Pause("t0", true),
-        Step::Pause("t0", false),
-        Step::PauseFor("t1", 30 * STEP),
-        Step::Defaults("t0", Some(7_000)),
-        Step::Defaults("t1", Some(8_000)),
-        Step::Defaults("t1", None),
+        Step::Pause(0, true),
+        Step::Pause(0, false),
+        Step::PauseFor(1, 30 * STEP),
+        Step::Defaults(0, Some(7_000)),
+        Step::Defaults(1, Some(8_000)),
+        Step::Defaults(1, None),
         pass(40),
-        Step::EndPause("t1"),
-        reschedule(2, change),
-        reschedule(2, Change { body: Some(long('b')), ..Change::default() }),
-        delete(1, Some(15), None),
+        Step::EndPause(1),
+        Step::Reschedule(2, Box::new(change)),
+        Step::Reschedule(2, Box::new(Change { body: Some(long('b')), ..Change::default() })),
+        Step::Delete(1, Some(15), None),
         Step::Puts(vec![once(5), once(6), put(7, "t0", 0)]),
         pop(0),
         pop(0),
         pass(40),
-        promote(),
-        call(Call::KickDead { topic: 0, limit: 1 }),
-        purge(0, State::Dead),
+        Step::Promote,
+        Step::KickDead(0, 1),
+        Step::Purge(0, State::Dead, 9),
         restore(8, 1, State::Delayed, 2),
         restore(9, 1, State::Reserved, 1),
         Step::Checkpoint,
         Step::Puts(vec![put(10, "t0", 0), put(11, "t0", 5)]),
         pop(0),
-        call(released(7, Last, None)),
-        call(Call::Reopen),
+        released(7, Last, None),
+        Step::Reopen,
         pop(0),
-        call(released(5, ById, Some(0))),
+        released(5, ById, Some(0)),
         Step::Puts(vec![waits(12)]),
         pop(1),
-        bury(4, ById),
+        Step::Bury(4, ById),
         pass(300),
-        promote(),
+        Step::Promote,
         pop(0),
         Step::Puts(vec![
             NewJob { on_conflict: OnConflict::Replace, ..put(12, "t0", 9) },
             put(13, "t1", 3),
         ]),
-        Step::Defaults("t0", Some(9_000)),
-        kick(13),
-        delete(12, None, None),
+        Step::Defaults(0, Some(9_000)),
+        Step::Kick(13),
+        Step::Delete(12, None, None),
         Step::Puts((14..18).map(|name| kept(put(name, "t2", 0), retention)).collect()),
         pop(2),
         finish(14, Some(20)),
         pop(2),
         finish(15, Some(5_000)),
-        delete(16, None, Some(200 * STEP)),
+        Step::Delete(16, None, Some(200 * STEP)),
         Step::Puts(vec![NewJob { on_conflict: OnConflict::Replace, ..put(14, "t2", 0) }]),
         restore(18, 2, State::Finished, 0),
         pass(100),
-        promote(),
+        Step::Promote,
     ]
 }
 
@@ -215,14 +167,14 @@ fn every_step_of_the_workload_changes_something() {
         let found = |world: &World| world.found(world.now(), Reservation::from_bits);
         let only_time = matches!(
             steps[number],
-            Step::Checkpoint | Step::Call(Call::Promote | Call::Reopen | Call::Pass { .. })
+            Step::Checkpoint | Step::Promote | Step::Reopen | Step::Pass(_)
         );
         let kept = after.answer().contains("Kept");
         let same = Found { ..found(before) } == Found { ..found(after) };
         assert!(only_time || kept || !same, "{said}");
     }
     let promotes = worlds[1..].iter().zip(&steps);
-    let promotes = promotes.filter(|(_, step)| matches!(step, Step::Call(Call::Promote)));
+    let promotes = promotes.filter(|(_, step)| matches!(step, Step::Promote));
     let promoted: Vec<&str> = promotes.map(|(world, _)| world.answer()).collect();
     // Jobs that became ready, expired and died, dead jobs that were removed, and jobs that moved.
     let expected = [
