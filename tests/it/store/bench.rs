@@ -182,7 +182,6 @@ impl Bench {
         self.reopen_by(clock).await
     }
 
-    /// Closes the store and opens its data again with another clock.
     pub async fn reopen_by(self, clock: Clock) -> Self {
         self.store.close().await;
         let Self { store, backend, layout, .. } = self;
@@ -191,7 +190,6 @@ impl Bench {
         Self { store, clock, backend, layout }
     }
 
-    /// Returns the path of the database of a store in a directory.
     pub fn database(&self) -> PathBuf {
         let Backend::Dir(dir) = &self.backend else { unreachable!("this store is in a directory") };
         dir.path().join("jobs.db")
@@ -265,7 +263,6 @@ impl Bench {
         self.pop_as(topic, count, ttr, None).await
     }
 
-    /// Pops jobs for a consumer with this name.
     pub async fn pop_as(
         &self,
         topic: &str,
@@ -289,7 +286,6 @@ impl Bench {
         self.call::<verb::Pop>(bucket, (nonce(), wants)).await
     }
 
-    /// Pops jobs and returns their ids.
     pub async fn pop_ids(&self, topic: &str, count: u16) -> Vec<JobId> {
         self.pop(topic, count).await.into_iter().map(|job| job.id).collect()
     }
@@ -340,7 +336,6 @@ impl Bench {
         popped
     }
 
-    /// Puts, pops and buries a job.
     pub async fn buried(&self, job: NewJob) -> PoppedJob {
         let popped = self.popped(job).await;
         self.bury(&popped.id, Some(popped.reservation)).await.expect("buried");
@@ -408,15 +403,9 @@ impl Bench {
     }
 
     pub async fn delete(&self, id: &JobId) -> Reply<State> {
-        self.delete_in(id, None).await
+        self.delete_by(deletion(id)).await
     }
 
-    /// Deletes a job if it is in one of these states.
-    pub async fn delete_in(&self, id: &JobId, states: Option<States>) -> Reply<State> {
-        self.delete_by(Delete { states, ..deletion(id) }).await
-    }
-
-    /// Deletes a job and remembers its id for this time.
     pub async fn delete_remembered(&self, id: &JobId, remember: Millis) -> Reply<State> {
         self.delete_by(Delete { remember: Some(remember), ..deletion(id) }).await
     }
@@ -444,7 +433,6 @@ impl Bench {
         job
     }
 
-    /// Returns an existing job.
     pub async fn job(&self, name: &str) -> Job {
         self.get(&id(name)).await.expect("the job exists")
     }
@@ -502,7 +490,6 @@ impl Bench {
         all
     }
 
-    /// Returns the counts of a topic in all buckets.
     pub async fn counts(&self, name: &str) -> Counts {
         let mut sum = Counts::default();
         for bucket in self.store.buckets().all() {
@@ -515,7 +502,6 @@ impl Bench {
         self.get(id).await.map(|job| job.state)
     }
 
-    /// Returns the states of these jobs.
     pub async fn states<'a>(&self, ids: impl IntoIterator<Item = &'a JobId>) -> Vec<Option<State>> {
         let mut all = Vec::new();
         for id in ids {

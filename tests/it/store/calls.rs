@@ -270,6 +270,11 @@ impl ReleaseRules {
     }
 }
 
+/// Returns an answer as text, by which the stores are compared with the model.
+pub fn said(answer: impl std::fmt::Debug) -> String {
+    format!("{answer:?}")
+}
+
 /// Returns a result or a body of this length.
 pub fn result(length: Option<usize>) -> Option<Bytes> {
     length.map(|length| "1".repeat(length).into())

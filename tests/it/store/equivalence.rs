@@ -8,7 +8,7 @@ use proptest_state_machine::{ReferenceStateMachine, StateMachineTest, prop_state
 use crate::store::calls;
 use crate::store::prelude::*;
 use crate::store::{
-    calls::{numbered, result, step, stored, topic_of},
+    calls::{numbered, result, said, step, stored, topic_of},
     workload::defaults,
 };
 
@@ -41,41 +41,39 @@ impl StoreUnderTest {
         };
         let store = &bench.store;
         match step {
-            Step::Puts(jobs) => {
-                format!("{:?}", bench.call::<verb::Put>(bucket, jobs.clone()).await)
-            }
+            Step::Puts(jobs) => said(bench.call::<verb::Put>(bucket, jobs.clone()).await),
             Step::Pop { topic, ttr, is_named } => {
                 let (topic, consumer) = (topic_of(*topic), is_named.then_some(CONSUMER));
                 let mut jobs = bench.pop_as(topic.as_str(), 1, millis(ttr), consumer).await;
                 self.given.extend(jobs.iter().map(|job| (job.id.clone(), job.reservation)));
                 // Reservations are random, so only the other fields of the jobs must be equal.
                 jobs.iter_mut().for_each(|job| job.reservation = Reservation::NONE);
-                format!("{jobs:?}")
+                said(jobs)
             }
             Step::Unpop(name) => {
                 let reservation = hold.expect("a reservation");
-                format!("{:?}", bench.unpop(&numbered(*name), reservation).await)
+                said(bench.unpop(&numbered(*name), reservation).await)
             }
             Step::Finish(name, _, length) => {
-                format!("{:?}", bench.finish_with(&numbered(*name), hold, result(*length)).await)
+                said(bench.finish_with(&numbered(*name), hold, result(*length)).await)
             }
             Step::Release(name, _, rules) => {
                 let release = rules.release(job_ref(&numbered(*name), hold));
-                format!("{:?}", bench.release_by(release).await)
+                said(bench.release_by(release).await)
             }
             Step::Touch(name, _, ttr) => {
-                format!("{:?}", bench.touch(&numbered(*name), hold, millis(ttr)).await)
+                said(bench.touch(&numbered(*name), hold, millis(ttr)).await)
             }
-            Step::Bury(name, _) => format!("{:?}", bench.bury(&numbered(*name), hold).await),
-            Step::Kick(name) => format!("{:?}", bench.kick(&numbered(*name)).await),
+            Step::Bury(name, _) => said(bench.bury(&numbered(*name), hold).await),
+            Step::Kick(name) => said(bench.kick(&numbered(*name)).await),
             Step::Delete(name, only, remember) => {
                 let job = target(&numbered(*name));
                 let (states, remember) = (only.map(states), millis(remember));
-                format!("{:?}", bench.delete_by(Delete { job, states, remember }).await)
+                said(bench.delete_by(Delete { job, states, remember }).await)
             }
             Step::Reschedule(name, change) => {
                 let changed = bench.reschedule(&numbered(*name), Change::clone(change)).await;
-                format!("{:?}", changed.map(without_reservation))
+                said(changed.map(without_reservation))
             }
             Step::Pass(millis) => {
                 bench.advance(Millis::new(*millis));
@@ -88,7 +86,7 @@ impl StoreUnderTest {
                     let (a, b, c, d, e) = sum;
                     (a + ready.count, b + expired, c + dead, d + gone, e + moved)
                 });
-                format!("{sums:?}")
+                said(sums)
             }
             Step::Purge(topic, state, limit) => {
                 let mut all = 0;
@@ -97,18 +95,18 @@ impl StoreUnderTest {
                     let (topic, state) = (topic_of(*topic), *state);
                     let purge = Purge { topic, state, limit: *limit };
                     match bench.call::<verb::Purge>(bucket, purge).await {
-                        0 => break format!("{all:?}"),
+                        0 => break said(all),
                         purged => all += purged,
                     }
                 }
             }
             Step::KickDead(topic, limit) => {
                 let kick = KickDead { topic: topic_of(*topic), limit: *limit };
-                format!("{:?}", bench.call::<verb::KickDead>(bucket, kick).await)
+                said(bench.call::<verb::KickDead>(bucket, kick).await)
             }
             Step::KickMatching { topic, state, filter, limit } => {
                 let step = selection(*topic, *state, *filter, *limit);
-                format!("{:?}", bench.call::<verb::KickMatching>(bucket, step).await.done)
+                said(bench.call::<verb::KickMatching>(bucket, step).await.done)
             }
             Step::PurgeMatching { topic, state, filter, limit } => {
                 let step = selection(*topic, *state, *filter, *limit);
@@ -119,9 +117,9 @@ impl StoreUnderTest {
                         bench.call::<verb::PurgeMatching>(bucket, step).await;
                     (purged, after) = (purged + done, next.map(Some));
                 }
-                format!("{purged:?}")
+                said(purged)
             }
-            Step::Restore { .. } => format!("{:?}", bench.restore(stored(step, bench.now())).await),
+            Step::Restore { .. } => said(bench.restore(stored(step, bench.now())).await),
             Step::Reopen => {
                 self.bench.promote().await;
                 self.bench = self.bench.clone().reopen().await;
@@ -136,7 +134,7 @@ impl StoreUnderTest {
             }
             Step::PauseFor(name, span) => {
                 let end = Schedule::In(Millis::new(*span));
-                format!("{:?}", store.pause_until(topic_of(*name), end).await.expect("paused"))
+                said(store.pause_until(topic_of(*name), end).await.expect("paused"))
             }
             Step::EndPause(name) => {
                 let Some(SettingsChanges::All(settings)) =
@@ -145,15 +143,13 @@ impl StoreUnderTest {
                     panic!("all settings are new to version 0")
                 };
                 let until = settings.paused[&topic_of(*name)].until.expect("an end");
-                format!("{:?}", store.end_pause(topic_of(*name), until).await.expect("ended"))
+                said(store.end_pause(topic_of(*name), until).await.expect("ended"))
             }
             Step::Defaults(name, ttr) => {
                 store.set_defaults(topic_of(*name), ttr.map(defaults)).await.expect("set");
                 String::new()
             }
-            Step::Token(change) => {
-                format!("{:?}", store.change_token(change.clone()).await.expect("changed"))
-            }
+            Step::Token(change) => said(store.change_token(change.clone()).await.expect("changed")),
             Step::Used(name, at) => {
                 let uses = vec![((*name).to_owned(), UnixMillis::new(*at))];
                 store.note_token_uses(uses).await.expect("noted");

@@ -250,35 +250,31 @@ pub async fn a_named_consumer_is_shown_while_it_holds_the_job(mut bench: Bench) 
     }
 }
 
-/// Returns a job in this state that has a history.
-fn with_history(name: &str, state: State) -> Job {
-    let job = crate::store::restore::stored_at(START, name, "t", state);
-    let reserved = state == State::Reserved;
-    let before = |millis: u64| UnixMillis::new(START.get() - millis);
-    Job {
-        consumer: reserved.then(|| "w/1".parse().expect("a name")),
-        started_at: reserved.then(|| before(5)),
-        history: vec![PastAttempt {
-            attempt: 7,
-            started_at: before(20),
-            ended_at: before(10),
-            outcome: Released,
-            error: Some("é\n".to_owned()),
-            consumer: Some("w/2".parse().expect("a name")),
-        }],
-        ..job
-    }
-}
-
 pub async fn a_restored_job_has_the_history_that_it_had(bench: Bench) {
-    let jobs: Vec<Job> =
-        State::ALL.into_iter().map(|state| with_history(state.name(), state)).collect();
+    let before = |millis: u64| UnixMillis::new(START.get() - millis);
+    let past = PastAttempt {
+        attempt: 7,
+        started_at: before(20),
+        ended_at: before(10),
+        outcome: Released,
+        error: Some("é\n".to_owned()),
+        consumer: Some("w/2".parse().expect("a name")),
+    };
+    let jobs = State::ALL.map(|state| {
+        let reserved = state == State::Reserved;
+        Job {
+            consumer: reserved.then(|| "w/1".parse().expect("a name")),
+            started_at: reserved.then(|| before(5)),
+            history: vec![past.clone()],
+            ..stored(&bench, state.name(), "t", state)
+        }
+    });
     for job in &jobs {
         bench.restore(job.clone()).await.expect("restored");
     }
     let bench = bench.reopen().await;
-    for job in &jobs {
-        assert_eq!(bench.get(&job.id).await.as_ref(), Some(job), "{:?}", job.state);
+    for job in jobs {
+        assert_eq!(bench.job(job.id.as_str()).await, job);
     }
     // A job with a history and no attempt was kicked.
     let popped = bench.pop_one("t").await;

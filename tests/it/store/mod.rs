@@ -101,7 +101,6 @@ on_each_store! {
             restored_finished_jobs_keep_their_endings;
         remembered:
             a_put_retried_after_the_finish_creates_no_job,
-            a_remembered_delete_takes_the_id_in_every_state,
             a_remembered_id_is_free_after_its_time;
         history:
             each_end_of_an_attempt_is_in_the_history,
@@ -134,7 +133,7 @@ on_each_store! {
             a_topic_exists_from_its_first_to_its_last_job,
             counts_are_exact_in_every_state,
             a_delayed_job_that_should_be_ready_is_reported_with_its_age,
-            delayed_jobs_are_listed_and_counted_by_due_time,
+            delayed_jobs_are_counted_by_due_time,
             topics_come_in_the_order_of_their_names_page_by_page,
             pages_neither_skip_nor_repeat_remaining_jobs,
             a_purge_removes_one_state_in_bounded_steps,

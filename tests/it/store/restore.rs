@@ -205,12 +205,9 @@ async fn a_full_redis_restores_nothing() {
 /// Calls on a job before it is restored in the other store.
 #[derive(Debug, Clone)]
 struct Past {
-    body: Vec<u8>,
-    delay: u64,
-    max_attempts: u32,
-    backoff: Option<&'static str>,
-    retention: u64,
-    finished_retention: u64,
+    body: Bytes,
+    delay: Millis,
+    policy: Policy,
     /// For each pop, the call after it, and the time until the next pop.
     attempts: Vec<(u8, u64)>,
 }
@@ -220,14 +217,15 @@ fn past() -> impl Strategy<Value = Past> {
     let attempts = proptest::collection::vec((0..6_u8, 0..100_000_u64), 0..4);
     let body = any::<String>().prop_map(|text| serde_json::to_vec(&text).expect("JSON"));
     (body, 0..3_u64, 0..4_u32, proptest::option::of(backoff), attempts).prop_map(
-        |(body, delay, max_attempts, backoff, attempts)| Past {
-            body,
-            delay: delay * 60_000,
-            max_attempts,
-            backoff,
-            retention: delay * 70_000 + 1,
-            finished_retention: delay * 50_000,
-            attempts,
+        |(body, minutes, max_attempts, backoff, attempts)| {
+            let policy = Policy {
+                max_attempts,
+                backoff: backoff.map(self::backoff),
+                dead_retention: Millis::new(minutes * 70_000 + 1),
+                finished_retention: Millis::new(minutes * 50_000),
+                ..job("any", "any").policy
+            };
+            Past { body: body.into(), delay: Millis::new(minutes * 60_000), policy, attempts }
         },
     )
 }
@@ -235,18 +233,9 @@ fn past() -> impl Strategy<Value = Past> {
 async fn make_calls(bench: &Bench, pasts: &[Past]) {
     for (number, past) in pasts.iter().enumerate() {
         let topic = format!("t{number}");
-        let new = job(&format!("job:{number}"), &topic);
-        let put = bench.put(NewJob {
-            body: past.body.clone().into(),
-            schedule: Schedule::In(Millis::new(past.delay)),
-            ..with(new, |policy| {
-                policy.max_attempts = past.max_attempts;
-                policy.backoff = past.backoff.map(|text| text.parse().expect("a backoff"));
-                policy.dead_retention = Millis::new(past.retention);
-                policy.finished_retention = Millis::new(past.finished_retention);
-            })
-        });
-        put.await.expect("a free id");
+        let new = delayed(&format!("job:{number}"), &topic, past.delay);
+        let (body, policy) = (past.body.clone(), past.policy.clone());
+        bench.put(NewJob { body, policy, ..new }).await.expect("a free id");
         for &(act, wait) in &past.attempts {
             for popped in bench.pop_with(&topic, 1, (act == 3).then_some(HOUR)).await {
                 let hold = Some(popped.reservation);
@@ -254,8 +243,8 @@ async fn make_calls(bench: &Bench, pasts: &[Past]) {
                     0 => drop(bench.release(&popped.id, hold, None).await),
                     1 => drop(bench.bury(&popped.id, hold).await),
                     4 => {
-                        let is_kept = past.finished_retention > 0;
-                        let result = is_kept.then(|| past.body.clone().into());
+                        let is_kept = past.policy.finished_retention > Millis::ZERO;
+                        let result = is_kept.then(|| past.body.clone());
                         bench.finish_with(&popped.id, hold, result).await.expect("finished");
                     }
                     5 => drop(bench.delete_remembered(&popped.id, MINUTE).await),

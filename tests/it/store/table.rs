@@ -39,8 +39,15 @@ pub async fn a_delete_leaves_a_job_in_a_state_that_it_excludes(bench: Bench) {
             let left = bench.get(&name).await;
             if states.has(state) {
                 assert_eq!(deleted, Ok(state), "{states:?} {remember:?}");
-                let expected = remember.map(|_| State::Finished);
-                assert_eq!(left.map(|job| job.state), expected, "{states:?} {remember:?}");
+                let ending = left.and_then(|job| job.ending).map(|ending| ending.outcome);
+                assert_eq!(ending, remember.map(|_| Outcome::Deleted), "{states:?} {remember:?}");
+                // No consumer can pop or finish the deleted job.
+                let refusal =
+                    if remember.is_some() { Refusal::Finished } else { Refusal::NotFound };
+                assert_eq!(bench.finish(&name, before.reservation).await, Err(refusal));
+                assert_eq!(bench.pop(TOPIC, 1).await, []);
+                let put = bench.put(job("job", TOPIC)).await;
+                assert_eq!(put.is_err(), remember.is_some(), "{state:?} {remember:?}: {put:?}");
             } else {
                 assert_eq!(deleted, Err(Refusal::WrongState(state)), "{states:?} {remember:?}");
                 assert_eq!(left, Some(before), "{states:?} {remember:?}");
@@ -48,7 +55,8 @@ pub async fn a_delete_leaves_a_job_in_a_state_that_it_excludes(bench: Bench) {
             let _ = bench.delete(&name).await;
         }
     }
-    assert_eq!(bench.delete_in(&name, Some(states(31))).await, Err(Refusal::NotFound));
+    let delete = Delete { states: Some(states(31)), ..deletion(&name) };
+    assert_eq!(bench.delete_by(delete).await, Err(Refusal::NotFound));
     assert_eq!(bench.records().await, 0);
 }
 
@@ -83,7 +91,7 @@ async fn arrange(bench: &Bench, state: State, event: Event) -> Reservation {
     );
     let lapses_later = state == State::Reserved && event == Event::Promote(After::Later);
     let waits = state == State::Delayed || lapses_later;
-    let mut new = job("job", TOPIC);
+    let mut new = NewJob { body: text(5_000), ..job("job", TOPIC) };
     let wait = if expires { "list:30000" } else { "list:3600000" };
     new.policy.backoff = waits.then(|| backoff(wait));
     if state == State::Dead || (spent && state == State::Reserved) {

@@ -1,7 +1,7 @@
 //! The state of the model after some steps.
 
 use crate::store::{
-    calls::{filter, numbered, result, stored, topic_of},
+    calls::{filter, numbered, result, said, stored, topic_of},
     equivalence::{CONSUMER, aligned},
     model::Model,
     prelude::*,
@@ -87,7 +87,7 @@ impl World {
         self.answer = match step {
             Step::Puts(jobs) => {
                 let answers: Vec<_> = jobs.iter().map(|job| model.put(job.clone())).collect();
-                format!("{answers:?}")
+                said(answers)
             }
             Step::Pop { topic, ttr, is_named } => {
                 let consumer = is_named.then(|| CONSUMER.parse().expect("a name"));
@@ -95,52 +95,46 @@ impl World {
                 let given = popped.iter().map(|(job, reservation)| (job.id.clone(), *reservation));
                 self.given.extend(given);
                 let jobs: Vec<_> = popped.into_iter().map(|(job, _)| job).collect();
-                format!("{jobs:?}")
+                said(jobs)
             }
-            Step::Unpop(name) => format!("{:?}", model.unpop(&numbered(*name), hold)),
+            Step::Unpop(name) => said(model.unpop(&numbered(*name), hold)),
             Step::Finish(name, _, length) => {
-                format!("{:?}", model.finish(&numbered(*name), hold, result(*length)))
+                said(model.finish(&numbered(*name), hold, result(*length)))
             }
             Step::Release(name, _, rules) => {
                 let name = numbered(*name);
                 let release = rules.release(job_ref(&name, None));
-                format!("{:?}", model.release(&name, hold, release))
+                said(model.release(&name, hold, release))
             }
-            Step::Touch(name, _, ttr) => {
-                format!("{:?}", model.touch(&numbered(*name), hold, millis(ttr)))
-            }
-            Step::Bury(name, _) => format!("{:?}", model.bury(&numbered(*name), hold)),
-            Step::Kick(name) => format!("{:?}", model.kick(&numbered(*name))),
+            Step::Touch(name, _, ttr) => said(model.touch(&numbered(*name), hold, millis(ttr))),
+            Step::Bury(name, _) => said(model.bury(&numbered(*name), hold)),
+            Step::Kick(name) => said(model.kick(&numbered(*name))),
             Step::Delete(name, only, remember) => {
                 let (only, remember) = (only.map(states), millis(remember));
-                format!("{:?}", model.delete(&numbered(*name), only, remember))
+                said(model.delete(&numbered(*name), only, remember))
             }
             Step::Reschedule(name, change) => {
-                format!("{:?}", model.reschedule(&numbered(*name), Change::clone(change)))
+                said(model.reschedule(&numbered(*name), Change::clone(change)))
             }
             Step::Pass(millis) => {
                 model.now = now.after(Millis::new(*millis));
                 String::new()
             }
-            Step::Promote => format!("{:?}", model.promote()),
-            Step::Purge(topic, state, _) => {
-                format!("{:?}", model.purge(&topic_of(*topic), *state))
-            }
-            Step::KickDead(topic, limit) => {
-                format!("{:?}", model.kick_dead(&topic_of(*topic), *limit))
-            }
+            Step::Promote => said(model.promote()),
+            Step::Purge(topic, state, _) => said(model.purge(&topic_of(*topic), *state)),
+            Step::KickDead(topic, limit) => said(model.kick_dead(&topic_of(*topic), *limit)),
             Step::KickMatching { topic, state, filter, limit } => {
                 let filter = self::filter(*filter, *state, now);
                 let kicked = model.kick_matching(&topic_of(*topic), *state, &filter, *limit);
-                format!("{kicked:?}")
+                said(kicked)
             }
             Step::PurgeMatching { topic, state, filter, .. } => {
                 let filter = self::filter(*filter, *state, now);
-                format!("{:?}", model.purge_matching(&topic_of(*topic), *state, &filter))
+                said(model.purge_matching(&topic_of(*topic), *state, &filter))
             }
             // No later call uses the restored reservation, because no pop of the model has
             // returned it.
-            Step::Restore { .. } => format!("{:?}", model.restore(stored(step, now))),
+            Step::Restore { .. } => said(model.restore(stored(step, now))),
             // Opening a store promotes due jobs.
             Step::Reopen => {
                 model.promote();
@@ -154,21 +148,21 @@ impl World {
             Step::PauseFor(name, span) => {
                 let until = now.after(Millis::new(*span));
                 self.settings.paused.insert(topic_of(*name), Pause { until: Some(until) });
-                format!("{until:?}")
+                said(until)
             }
             Step::EndPause(name) => {
                 let left = self.settings.paused[&topic_of(*name)].until.expect("an end").since(now);
                 if left == Millis::ZERO {
                     self.settings.paused.remove(&topic_of(*name));
                 }
-                format!("{left:?}")
+                said(left)
             }
             Step::Defaults(name, ttr) => {
                 self.settings.defaults.remove(&topic_of(*name));
                 self.settings.defaults.extend(ttr.map(|ttr| (topic_of(*name), defaults(ttr))));
                 String::new()
             }
-            Step::Token(change) => format!("{:?}", self.token(change)),
+            Step::Token(change) => said(self.token(change)),
             Step::Used(name, at) => {
                 if let Some(token) = self.tokens.get_mut(*name) {
                     token.used_at = Some(UnixMillis::new(*at));
