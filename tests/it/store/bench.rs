@@ -4,7 +4,7 @@
 use std::sync::atomic::AtomicU64;
 
 use delay_queue::{
-    job::{Job, Nonce},
+    job::Nonce,
     store::{Peek, Promote, Reply, StoreResults, Transition, redis::RedisOptions},
 };
 
@@ -13,6 +13,9 @@ use crate::support::resp;
 
 /// Transitions for calls on one bucket.
 pub use delay_queue::store::verb;
+
+/// Reservation that a call uses. Calls without one act by the id alone.
+pub type Hold = Option<Reservation>;
 
 /// Time at which every case begins.
 pub const START: UnixMillis = UnixMillis::new(1_800_000_000_000);
@@ -24,6 +27,24 @@ pub const RETENTION: Millis = Millis::new(14 * 24 * 3_600_000);
 /// Peeks at one bucket, including its deadline.
 pub async fn peek_in(store: &dyn Store, bucket: Bucket, topics: Vec<Topic>) -> StoreResult<Peek> {
     one(store.peek(vec![(bucket, topics)], true).await)
+}
+
+pub fn topic(name: &str) -> Topic {
+    name.parse().expect("a topic")
+}
+
+/// Returns a request for jobs with their own TTR, by a consumer without a name.
+pub fn want(name: &str, count: u16) -> PopRequest {
+    PopRequest { topic: topic(name), count, ttr: None, consumer: None }
+}
+
+/// Returns a reference to a job by a caller who may use every topic.
+pub fn job_ref(id: &JobId, hold: Hold) -> JobRef {
+    JobRef { id: id.clone(), reservation: hold, topics: Topics::ALL }
+}
+
+pub fn held(popped: &PoppedJob) -> JobRef {
+    job_ref(&popped.id, Some(popped.reservation))
 }
 
 /// Returns the target of a call whose caller may use every topic.
@@ -161,7 +182,6 @@ impl Bench {
         self.reopen_by(clock).await
     }
 
-    /// Closes the store and opens its data again with another clock.
     pub async fn reopen_by(self, clock: Clock) -> Self {
         self.store.close().await;
         let Self { store, backend, layout, .. } = self;
@@ -170,16 +190,45 @@ impl Bench {
         Self { store, clock, backend, layout }
     }
 
+    pub fn database(&self) -> PathBuf {
+        let Backend::Dir(dir) = &self.backend else { unreachable!("this store is in a directory") };
+        dir.path().join("jobs.db")
+    }
+
+    pub fn redis_server(&self) -> &Redis {
+        let Backend::Redis(redis) = &self.backend else { unreachable!("this store is on Redis") };
+        redis
+    }
+
     /// Closes the store, which locks its file, edits the file, and opens the store again.
     pub async fn edited(self, edit: impl FnOnce(&rusqlite::Connection)) -> Self {
         self.store.close().await;
-        let Backend::Dir(dir) = &self.backend else { unreachable!("this store is in a directory") };
-        edit(&rusqlite::Connection::open(dir.path().join("jobs.db")).expect("opened"));
+        edit(&rusqlite::Connection::open(self.database()).expect("opened"));
         self.reopen().await
     }
 
     pub fn bucket(&self, id: &JobId) -> Bucket {
         self.store.buckets().of(id)
+    }
+
+    /// Returns a bucket and this number of ids that belong to it.
+    pub fn ids(&self, count: usize) -> (Bucket, Vec<JobId>) {
+        let bucket = self.bucket(&id("0"));
+        let all = (0..).map(|number: u32| id(&number.to_string()));
+        (bucket, all.filter(|name| self.bucket(name) == bucket).take(count).collect())
+    }
+
+    /// Returns the parts of a call on these jobs, grouped by their buckets.
+    pub fn parts<'a, T>(
+        &self,
+        ids: impl IntoIterator<Item = &'a JobId>,
+        part: impl Fn(&JobId) -> T,
+    ) -> Vec<(Bucket, Vec<T>)> {
+        let mut parts = BTreeMap::<Bucket, Vec<T>>::new();
+        for id in ids {
+            parts.entry(self.bucket(id)).or_default().push(part(id));
+        }
+        parts.into_iter().collect()
     }
 
     pub fn advance(&self, span: Millis) {
@@ -214,7 +263,6 @@ impl Bench {
         self.pop_as(topic, count, ttr, None).await
     }
 
-    /// Pops jobs for a consumer with this name.
     pub async fn pop_as(
         &self,
         topic: &str,
@@ -227,17 +275,19 @@ impl Bench {
         for bucket in self.store.buckets().all() {
             let left = count - u16::try_from(jobs.len()).expect("at most count");
             if left > 0 {
-                let wants = vec![PopRequest {
-                    topic: topic.parse().expect("topic"),
-                    count: left,
-                    ttr,
-                    consumer: Option::clone(&consumer),
-                }];
-                let popped = self.call::<verb::Pop>(bucket, (nonce(), wants)).await;
-                jobs.extend(popped.into_iter().flat_map(|Popped { jobs, .. }| jobs));
+                let want = PopRequest { ttr, consumer: consumer.clone(), ..want(topic, left) };
+                jobs.extend(self.pop_in(bucket, vec![want]).await.remove(0).jobs);
             }
         }
         jobs
+    }
+
+    pub async fn pop_in(&self, bucket: Bucket, wants: Vec<PopRequest>) -> Vec<Popped> {
+        self.call::<verb::Pop>(bucket, (nonce(), wants)).await
+    }
+
+    pub async fn pop_ids(&self, topic: &str, count: u16) -> Vec<JobId> {
+        self.pop(topic, count).await.into_iter().map(|job| job.id).collect()
     }
 
     /// Pops the only ready job. Panics if there are none or several.
@@ -261,39 +311,68 @@ impl Bench {
         all
     }
 
-    pub async fn finish(&self, id: &JobId, reservation: Option<Reservation>) -> Reply<()> {
-        self.finish_with(id, reservation, None).await
+    /// Advances the clock, and promotes every bucket until no job is due.
+    pub async fn promote_after(&self, span: Millis) {
+        self.advance(span);
+        self.promote().await;
     }
 
-    pub async fn finish_with(
-        &self,
-        id: &JobId,
-        reservation: Option<Reservation>,
-        result: Option<Bytes>,
-    ) -> Reply<()> {
-        let held = JobRef { id: id.clone(), reservation, topics: Topics::ALL };
+    pub async fn finish(&self, id: &JobId, hold: Hold) -> Reply<()> {
+        self.finish_with(id, hold, None).await
+    }
+
+    pub async fn finish_with(&self, id: &JobId, hold: Hold, result: Option<Bytes>) -> Reply<()> {
+        let held = job_ref(id, hold);
         let finish = vec![Finish { held, result }];
         one(self.call::<verb::Finish>(self.bucket(id), finish).await).map(drop)
     }
 
-    /// Puts, pops and finishes a job that has a retention. Returns its last reservation.
-    pub async fn finished(&self, job: NewJob, result: Option<Bytes>) -> Reservation {
+    /// Puts and pops a job. Panics if its topic has another ready job.
+    pub async fn popped(&self, job: NewJob) -> PoppedJob {
         let (name, topic) = (job.id.clone(), job.topic.clone());
         self.put(job).await.expect("put");
         let popped = self.pop_one(topic.as_str()).await;
         assert_eq!(popped.id, name, "the topic has another ready job");
-        let finished = self.finish_with(&name, Some(popped.reservation), result).await;
-        finished.expect("finished");
+        popped
+    }
+
+    pub async fn buried(&self, job: NewJob) -> PoppedJob {
+        let popped = self.popped(job).await;
+        self.bury(&popped.id, Some(popped.reservation)).await.expect("buried");
+        popped
+    }
+
+    /// Puts and pops a job with rules by which it is in this state after its TTR.
+    pub async fn popped_for(&self, state: State, job: NewJob) -> PoppedJob {
+        let new = with(job, |policy| {
+            let is = |other| state == other;
+            policy.ttr = if is(State::Reserved) { HOUR } else { policy.ttr };
+            policy.max_attempts = u32::from(is(State::Dead));
+            policy.backoff = is(State::Delayed).then(|| backoff("list:3600000"));
+            policy.finished_retention = if is(State::Finished) { HOUR } else { Millis::ZERO };
+        });
+        let popped = self.popped(new).await;
+        if state == State::Finished {
+            self.finish(&popped.id, Some(popped.reservation)).await.expect("finished");
+        }
+        popped
+    }
+
+    /// Puts, pops and finishes a job that has a retention. Returns its last reservation.
+    pub async fn finished(&self, job: NewJob, result: Option<Bytes>) -> Reservation {
+        let popped = self.popped(job).await;
+        let hold = Some(popped.reservation);
+        self.finish_with(&popped.id, hold, result).await.expect("finished");
         popped.reservation
     }
 
     pub async fn release(
         &self,
         id: &JobId,
-        reservation: Option<Reservation>,
+        hold: Hold,
         delay: Option<Millis>,
     ) -> Reply<Transitioned> {
-        let held = JobRef { id: id.clone(), reservation, topics: Topics::ALL };
+        let held = job_ref(id, hold);
         let error = Some("released".to_owned());
         self.release_by(Release { delay, error, ..Release::of(held) }).await
     }
@@ -303,25 +382,19 @@ impl Bench {
         one(self.call::<verb::Release>(self.bucket(id), vec![release]).await)
     }
 
-    pub async fn touch(
-        &self,
-        id: &JobId,
-        reservation: Option<Reservation>,
-        ttr: Option<Millis>,
-    ) -> Reply<UnixMillis> {
-        let touch =
-            Touch { held: JobRef { id: id.clone(), reservation, topics: Topics::ALL }, ttr };
+    pub async fn touch(&self, id: &JobId, hold: Hold, ttr: Option<Millis>) -> Reply<UnixMillis> {
+        let touch = Touch { held: job_ref(id, hold), ttr };
         one(self.call::<verb::Touch>(self.bucket(id), vec![touch]).await)
     }
 
-    pub async fn bury(&self, id: &JobId, reservation: Option<Reservation>) -> Reply<()> {
-        let held = JobRef { id: id.clone(), reservation, topics: Topics::ALL };
+    pub async fn bury(&self, id: &JobId, hold: Hold) -> Reply<()> {
+        let held = job_ref(id, hold);
         let bury = Bury { held, error: Some("buried".to_owned()) };
         one(self.call::<verb::Bury>(self.bucket(id), vec![bury]).await).map(drop)
     }
 
     pub async fn unpop(&self, id: &JobId, reservation: Reservation) -> Reply<Readied> {
-        let held = JobRef { id: id.clone(), reservation: Some(reservation), topics: Topics::ALL };
+        let held = job_ref(id, Some(reservation));
         one(self.call::<verb::Unpop>(self.bucket(id), vec![held]).await)
     }
 
@@ -330,15 +403,9 @@ impl Bench {
     }
 
     pub async fn delete(&self, id: &JobId) -> Reply<State> {
-        self.delete_in(id, None).await
+        self.delete_by(deletion(id)).await
     }
 
-    /// Deletes a job if it is in one of these states.
-    pub async fn delete_in(&self, id: &JobId, states: Option<States>) -> Reply<State> {
-        self.delete_by(Delete { states, ..deletion(id) }).await
-    }
-
-    /// Deletes a job and remembers its id for this time.
     pub async fn delete_remembered(&self, id: &JobId, remember: Millis) -> Reply<State> {
         self.delete_by(Delete { remember: Some(remember), ..deletion(id) }).await
     }
@@ -366,33 +433,89 @@ impl Bench {
         job
     }
 
-    /// Returns the ids of jobs that a list reports as damaged. Each must have a reason.
-    pub async fn damaged(&self, topic: &str, state: State) -> Vec<JobId> {
-        let topic: Topic = topic.parse().expect("topic");
-        let mut ids = Vec::new();
+    pub async fn job(&self, name: &str) -> Job {
+        self.get(&id(name)).await.expect("the job exists")
+    }
+
+    pub async fn list(&self, bucket: Bucket, name: &str, state: State, range: JobRange) -> JobPage {
+        self.store.list(bucket, topic(name), state, range).await.expect("a page")
+    }
+
+    /// Lists the jobs of one state in every bucket, in pages of this size. Calls `meanwhile` after
+    /// each page.
+    pub async fn list_all(
+        &self,
+        name: &str,
+        state: State,
+        range: JobRange,
+        mut meanwhile: impl AsyncFnMut(&JobPage),
+    ) -> Vec<Job> {
+        let mut jobs = Vec::new();
         for bucket in self.store.buckets().all() {
-            let page = self
-                .store
-                .list(bucket, topic.clone(), state, JobRange { limit: 100, ..JobRange::default() })
-                .await;
-            for damaged in page.expect("list").damaged {
-                assert!(!damaged.reason.is_empty());
-                ids.push(damaged.id);
+            let mut range = range.clone();
+            loop {
+                let page = self.list(bucket, name, state, range.clone()).await;
+                assert!(page.jobs.len() <= range.limit);
+                meanwhile(&page).await;
+                jobs.extend(page.jobs);
+                match page.next {
+                    Some(place) => range.after = Some(place),
+                    None => break,
+                }
             }
         }
+        jobs
+    }
+
+    /// Returns the ids of jobs that a list reports as damaged. Each must have a reason.
+    pub async fn damaged(&self, name: &str, state: State) -> Vec<JobId> {
+        let mut ids = Vec::new();
+        let all = JobRange { limit: 100, ..JobRange::default() };
+        self.list_all(name, state, all, async |page: &JobPage| {
+            assert!(page.damaged.iter().all(|damaged| !damaged.reason.is_empty()));
+            ids.extend(page.damaged.iter().map(|damaged| damaged.id.clone()));
+        })
+        .await;
         ids
+    }
+
+    /// Returns the counts of each topic in each bucket.
+    pub async fn topics(&self) -> Vec<(Bucket, Topic, Counts)> {
+        let mut all = Vec::new();
+        for bucket in self.store.buckets().all() {
+            let page = TopicPage { limit: 1_000, ..TopicPage::default() };
+            let topics = self.store.topics(bucket, page).await.expect("topics");
+            all.extend(topics.into_iter().map(|(topic, peek)| (bucket, topic, peek.counts)));
+        }
+        all
+    }
+
+    pub async fn counts(&self, name: &str) -> Counts {
+        let mut sum = Counts::default();
+        for bucket in self.store.buckets().all() {
+            sum = sum.plus(self.store.topic(bucket, topic(name)).await.expect("a topic").counts);
+        }
+        sum
     }
 
     pub async fn state(&self, id: &JobId) -> Option<State> {
         self.get(id).await.map(|job| job.state)
     }
 
+    pub async fn states<'a>(&self, ids: impl IntoIterator<Item = &'a JobId>) -> Vec<Option<State>> {
+        let mut all = Vec::new();
+        for id in ids {
+            all.push(self.state(id).await);
+        }
+        all
+    }
+
     /// Counts the records without using the store. Closes a file store before.
     pub async fn records(&self) -> usize {
         match &self.backend {
-            Backend::Dir(dir) => {
+            Backend::Dir(_) => {
                 self.store.close().await;
-                let file = rusqlite::Connection::open(dir.path().join("jobs.db")).expect("opened");
+                let file = rusqlite::Connection::open(self.database()).expect("opened");
                 let count = "SELECT count(*) FROM pool";
                 file.query_row(count, (), |row| row.get(0)).expect("counted")
             }
@@ -417,13 +540,12 @@ impl Bench {
         }
     }
 
-    /// Counts the ready jobs of a topic in all buckets.
-    pub async fn ready(&self, topic: &str) -> u64 {
-        let topic: Topic = topic.parse().expect("topic");
+    /// Counts the ready jobs of a topic in all buckets, as the peeks of pops do.
+    pub async fn ready(&self, name: &str) -> u64 {
         let mut sum = 0;
         for bucket in self.store.buckets().all() {
-            sum += peek_in(&*self.store, bucket, vec![topic.clone()]).await.expect("look").ready[0]
-                .count;
+            let peek = peek_in(&*self.store, bucket, vec![topic(name)]).await.expect("a look");
+            sum += peek.ready[0].count;
         }
         sum
     }
@@ -473,7 +595,7 @@ pub fn id(text: &str) -> JobId {
 pub fn job(name: &str, topic: &str) -> NewJob {
     NewJob {
         id: id(name),
-        topic: topic.parse().expect("a topic"),
+        topic: self::topic(topic),
         body: format!("{{\"job\": \"{name}\"}}").into(),
         schedule: Schedule::In(Millis::ZERO),
         policy: Policy { ttr: MINUTE, dead_retention: RETENTION, ..Policy::STANDARD },
@@ -481,10 +603,43 @@ pub fn job(name: &str, topic: &str) -> NewJob {
     }
 }
 
+/// Returns the job that a put creates at this time, without its expiry.
+pub fn created(new: NewJob, now: UnixMillis, due_at: UnixMillis) -> Job {
+    Job {
+        id: new.id,
+        topic: new.topic,
+        body: new.body,
+        state: if due_at <= now { State::Ready } else { State::Delayed },
+        attempt: 0,
+        is_snoozed: false,
+        due_at,
+        created_at: now,
+        ttr: new.policy.ttr,
+        policy: new.policy,
+        reservation: None,
+        reserved_until: None,
+        died_at: None,
+        error: None,
+        ending: None,
+        consumer: None,
+        started_at: None,
+        history: Vec::new(),
+    }
+}
+
 pub fn with(job: NewJob, set: impl FnOnce(&mut Policy)) -> NewJob {
     let mut policy = job.policy.clone();
     set(&mut policy);
     NewJob { policy, ..job }
+}
+
+pub fn backoff(text: &str) -> Backoff {
+    text.parse().expect("a backoff")
+}
+
+/// Returns the change of a due time, counted from now.
+pub fn due_in(delay: Millis) -> Change {
+    Change { schedule: Some(Schedule::In(delay)), ..Change::default() }
 }
 
 pub fn changing(set: impl FnOnce(&mut PolicyFields)) -> Change {

@@ -1,7 +1,5 @@
 //! Concurrent calls.
 
-use delay_queue::store::verb;
-
 use crate::store::prelude::*;
 
 pub async fn one_of_many_concurrent_pops_gets_the_only_job(bench: Bench) {
@@ -57,22 +55,17 @@ pub async fn one_of_many_puts_of_the_same_id_wins(bench: Bench) {
     }
     let created = putters.join_all().await.into_iter().filter(Result::is_ok).count();
     assert_eq!(created, 1);
-    assert_eq!(
-        bench.put(job("a", "t")).await.map(|placed| placed.how == PutOutcome::Created).ok(),
-        None
-    );
     assert_eq!(bench.pop("t", 10).await.len(), 1);
 }
 
 pub async fn one_of_two_ends_of_an_attempt_counts(bench: Bench) {
     for round in 0..20 {
-        bench.put(job(&format!("job:{round}"), "t")).await.expect("put");
-        let popped = bench.pop_one("t").await;
+        let popped = bench.popped(job(&format!("job:{round}"), "t")).await;
         let (id, reservation) = (&popped.id, Some(popped.reservation));
-        let (released, buried) =
-            tokio::join!(bench.release(id, reservation, Some(HOUR)), bench.bury(id, reservation),);
+        let release = bench.release(id, reservation, Some(HOUR));
+        let (released, buried) = tokio::join!(release, bench.bury(id, reservation));
         assert_ne!(released.is_ok(), buried.is_ok(), "round {round}: {released:?}, {buried:?}");
-        let left = bench.get(id).await.expect("a job");
+        let left = bench.job(id.as_str()).await;
         let expected = if released.is_ok() { State::Delayed } else { State::Dead };
         assert_eq!((left.state, left.history.len()), (expected, 1), "round {round}");
     }
@@ -80,16 +73,13 @@ pub async fn one_of_two_ends_of_an_attempt_counts(bench: Bench) {
 
 pub async fn a_touch_beside_a_release_neither_stops_nor_undoes_it(bench: Bench) {
     for round in 0..20 {
-        bench.put(job(&format!("job:{round}"), "t")).await.expect("put");
-        let popped = bench.pop_one("t").await;
+        let popped = bench.popped(job(&format!("job:{round}"), "t")).await;
         let (id, reservation) = (&popped.id, Some(popped.reservation));
-        let (released, touched) = tokio::join!(
-            bench.release(id, reservation, Some(HOUR)),
-            bench.touch(id, reservation, Some(HOUR)),
-        );
+        let release = bench.release(id, reservation, Some(HOUR));
+        let (released, touched) = tokio::join!(release, bench.touch(id, reservation, Some(HOUR)));
         let released = released.expect("the reservation is valid until the release");
         assert!(matches!(touched, Ok(_) | Err(Refusal::ReservationLost)), "{touched:?}");
-        let left = bench.get(id).await.expect("a job");
+        let left = bench.job(id.as_str()).await;
         assert_eq!((left.state, left.due_at), (State::Delayed, released.due_at), "round {round}");
         assert_eq!(left.history.len(), 1, "round {round}");
     }
@@ -113,30 +103,22 @@ async fn random_call(bench: &Bench, held: &mut Vec<(JobId, Reservation)>) {
             let popped = bench.pop(&topic, 2).await;
             held.extend(popped.into_iter().map(|job| (job.id, job.reservation)));
         }
-        11..13 => {
-            if let Some((id, reservation)) = hold() {
-                let _ = bench.finish(&id, Some(reservation)).await;
-            }
-        }
-        13 => {
-            if let Some((id, reservation)) = hold() {
-                drop(bench.release(&id, Some(reservation), None).await);
-            }
-        }
-        14 => {
-            if let Some((id, reservation)) = hold() {
-                let _ = bench.bury(&id, Some(reservation)).await;
+        act @ 11..15 => {
+            let Some((id, reservation)) = hold() else { return };
+            match act {
+                13 => drop(bench.release(&id, Some(reservation), None).await),
+                14 => drop(bench.bury(&id, Some(reservation)).await),
+                _ => drop(bench.finish(&id, Some(reservation)).await),
             }
         }
         15 => drop(bench.delete(&id(&name)).await),
         16 => {
-            let schedule = Some(Schedule::In(Millis::new(rand::random_range(0..3_000))));
-            drop(bench.reschedule(&id(&name), Change { schedule, ..Change::default() }).await);
+            let change = due_in(Millis::new(rand::random_range(0..3_000)));
+            drop(bench.reschedule(&id(&name), change).await);
         }
         17 => drop(bench.kick(&id(&name)).await),
         18 => {
-            let topic: Topic = topic.parse().expect("a topic");
-            let state = State::ALL[rand::random_range(0..4)];
+            let (topic, state) = (self::topic(&topic), State::ALL[rand::random_range(0..4)]);
             let bucket = bench.bucket(&id(&name));
             bench.call::<verb::Purge>(bucket, Purge { topic, state, limit: 3 }).await;
         }
@@ -160,46 +142,6 @@ pub async fn counts_equal_a_scan_after_a_hundred_thousand_random_calls(bench: Be
     }
     clients.join_all().await;
 
-    let mut all = 0;
-    for bucket in bench.store.buckets().all() {
-        let page = TopicPage { limit: 100, ..TopicPage::default() };
-        for (topic, peek) in bench.store.topics(bucket, page).await.expect("topics") {
-            for state in State::ALL {
-                let list = bench
-                    .store
-                    .list(
-                        bucket,
-                        topic.clone(),
-                        state,
-                        JobRange { limit: 5_000, ..JobRange::default() },
-                    )
-                    .await;
-                let jobs = list.expect("list").jobs;
-                assert_eq!(jobs.len() as u64, peek.counts.of(state), "{topic} {state:?}");
-                for listed in &jobs {
-                    assert_eq!(bench.get(&listed.id).await.as_ref(), Some(listed));
-                }
-                all += jobs.len();
-            }
-        }
-    }
-    assert_eq!(
-        all,
-        bench.records().await,
-        "a record is in no set or in several, or a set has an id without a record"
-    );
-}
-
-pub async fn a_job_that_is_deleted_and_put_again_is_delivered_once(bench: Bench) {
-    for round in 0..20 {
-        bench.put(job("a", "t")).await.expect("put");
-        bench.delete(&id("a")).await.expect("delete");
-        bench.put(delayed("a", "t", SECOND)).await.expect("put again");
-        bench.advance(SECOND);
-        bench.promote().await;
-        let popped = bench.pop("t", 10).await;
-        assert_eq!(popped.len(), 1, "round {round}");
-        bench.finish(&id("a"), Some(popped[0].reservation)).await.expect("finish");
-        assert!(bench.pop("t", 10).await.is_empty());
-    }
+    let found = Found::of(&*bench.store).await;
+    assert_eq!((found.jobs.len(), found.damaged.len()), (bench.records().await, 0));
 }

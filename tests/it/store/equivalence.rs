@@ -2,29 +2,22 @@
 //! same answers and leave the same jobs. proptest writes the seeds of failures to
 //! `tests/proptest-regressions/store/equivalence.txt`. Commit that file.
 
-use delay_queue::{job::Job, store::verb};
 use proptest::prelude::*;
 use proptest_state_machine::{ReferenceStateMachine, StateMachineTest, prop_state_machine};
 
 use crate::store::calls;
 use crate::store::prelude::*;
 use crate::store::{
-    calls::{call, change, new_job, release, result, stored},
-    model::Model,
+    calls::{numbered, result, said, step, stored, topic_of},
+    workload::defaults,
 };
 
-const CONSUMER: &str = "worker:1";
+pub const CONSUMER: &str = "worker:1";
 
 /// A store, and the reservations that its pops have returned.
 pub struct StoreUnderTest {
     pub bench: Bench,
     pub given: Vec<(JobId, Reservation)>,
-}
-
-fn selection(bench: &Bench, topic: u8, state: State, filter: u8, limit: usize) -> Selection {
-    let filter = calls::filter(filter, state, bench.now());
-    let topic = format!("t{topic}").parse().expect("a topic");
-    Selection { topic, state, filter, after: None, limit }
 }
 
 impl StoreUnderTest {
@@ -37,288 +30,156 @@ impl StoreUnderTest {
         self.bench.advance(aligned(self.bench.now(), call).since(self.bench.now()));
     }
 
-    fn reservation(&self, name: &JobId, hold: ReservationChoice) -> Option<Reservation> {
-        let mut mine = self
-            .given
-            .iter()
-            .rev()
-            .filter(|(id, _)| id == name)
-            .map(|(_, reservation)| *reservation);
-        match hold {
-            ReservationChoice::ById => None,
-            ReservationChoice::Last => mine.next().or(Some(Reservation::NONE)),
-            ReservationChoice::Earlier => mine.nth(1).or(Some(Reservation::NONE)),
-        }
-    }
-
-    /// Makes a call. Returns the answer as text, which must equal the model's.
-    pub async fn call(&mut self, call: &Call) -> String {
-        let name = |name: &u8| id(&format!("job:{name}"));
+    /// Returns the answer as text, which must equal the model's.
+    async fn run_step(&mut self, step: &Step) -> String {
         let millis = |span: &Option<u64>| span.map(Millis::new);
-        let bench = &self.bench;
-        match call {
-            Call::Put { .. } => {
-                format!("{:?}", bench.put(new_job(call)).await)
-            }
-            Call::Pop { topic, ttr, is_named } => {
-                let (topic, consumer) = (format!("t{topic}"), is_named.then_some(CONSUMER));
-                let mut jobs = bench.pop_as(&topic, 1, millis(ttr), consumer).await;
+        let (bench, bucket) = (&self.bench, self.bench.bucket(&id("any")));
+        let hold = step.reservation(&self.given, Reservation::NONE);
+        let selection = |topic: u8, state, filter, limit| {
+            let filter = calls::filter(filter, state, bench.now());
+            Selection { topic: topic_of(topic), state, filter, after: None, limit }
+        };
+        let store = &bench.store;
+        match step {
+            Step::Puts(jobs) => said(bench.call::<verb::Put>(bucket, jobs.clone()).await),
+            Step::Pop { topic, ttr, is_named } => {
+                let (topic, consumer) = (topic_of(*topic), is_named.then_some(CONSUMER));
+                let mut jobs = bench.pop_as(topic.as_str(), 1, millis(ttr), consumer).await;
                 self.given.extend(jobs.iter().map(|job| (job.id.clone(), job.reservation)));
                 // Reservations are random, so only the other fields of the jobs must be equal.
-                for job in &mut jobs {
-                    job.reservation = Reservation::NONE;
-                }
-                format!("{jobs:?}")
+                jobs.iter_mut().for_each(|job| job.reservation = Reservation::NONE);
+                said(jobs)
             }
-            Call::Unpop { name: number } => {
-                let name = name(number);
-                let reservation =
-                    self.reservation(&name, ReservationChoice::Last).unwrap_or(Reservation::NONE);
-                format!("{:?}", bench.unpop(&name, reservation).await)
+            Step::Unpop(name) => {
+                let reservation = hold.expect("a reservation");
+                said(bench.unpop(&numbered(*name), reservation).await)
             }
-            Call::Finish { name: number, hold, result: length } => {
-                let name = name(number);
-                let reservation = self.reservation(&name, *hold);
-                format!("{:?}", bench.finish_with(&name, reservation, result(*length)).await)
+            Step::Finish(name, _, length) => {
+                said(bench.finish_with(&numbered(*name), hold, result(*length)).await)
             }
-            Call::Release { name: number, hold, .. } => {
-                let id = name(number);
-                let reservation = self.reservation(&id, *hold);
-                let held = JobRef { id, reservation, topics: Topics::ALL };
-                format!("{:?}", bench.release_by(release(call, held)).await)
+            Step::Release(name, _, rules) => {
+                let release = rules.release(job_ref(&numbered(*name), hold));
+                said(bench.release_by(release).await)
             }
-            Call::Touch { name: number, hold, ttr } => {
-                let name = name(number);
-                format!(
-                    "{:?}",
-                    bench.touch(&name, self.reservation(&name, *hold), millis(ttr)).await
-                )
+            Step::Touch(name, _, ttr) => {
+                said(bench.touch(&numbered(*name), hold, millis(ttr)).await)
             }
-            Call::Bury { name: number, hold } => {
-                let name = name(number);
-                format!("{:?}", bench.bury(&name, self.reservation(&name, *hold)).await)
-            }
-            Call::Kick { name: number } => format!("{:?}", bench.kick(&name(number)).await),
-            Call::Delete { name: number, only, remember } => {
-                let job = target(&name(number));
+            Step::Bury(name, _) => said(bench.bury(&numbered(*name), hold).await),
+            Step::Kick(name) => said(bench.kick(&numbered(*name)).await),
+            Step::Delete(name, only, remember) => {
+                let job = target(&numbered(*name));
                 let (states, remember) = (only.map(states), millis(remember));
-                format!("{:?}", bench.delete_by(Delete { job, states, remember }).await)
+                said(bench.delete_by(Delete { job, states, remember }).await)
             }
-            Call::Reschedule { name: number, .. } => {
-                format!(
-                    "{:?}",
-                    bench.reschedule(&name(number), change(call)).await.map(without_reservation)
-                )
+            Step::Reschedule(name, change) => {
+                let changed = bench.reschedule(&numbered(*name), Change::clone(change)).await;
+                said(changed.map(without_reservation))
             }
-            Call::Pass { millis } => {
+            Step::Pass(millis) => {
                 bench.advance(Millis::new(*millis));
                 String::new()
             }
-            Call::Promote => {
+            Step::Promote => {
                 let all = bench.promote().await;
                 let sums = all.iter().map(Promoted::total).fold((0, 0, 0, 0, 0), |sum, counts| {
                     let PromoteCounts { ready, expired, dead, moved, gone } = counts;
                     let (a, b, c, d, e) = sum;
                     (a + ready.count, b + expired, c + dead, d + gone, e + moved)
                 });
-                format!("{sums:?}")
+                said(sums)
             }
-            Call::Purge { topic, state, limit } => {
-                let topic: Topic = format!("t{topic}").parse().expect("a topic");
-                let bucket = bench.bucket(&id("any"));
+            Step::Purge(topic, state, limit) => {
                 let mut all = 0;
                 // Which jobs a purge deletes first is up to the store.
                 loop {
-                    let (topic, state) = (topic.clone(), State::ALL[*state]);
+                    let (topic, state) = (topic_of(*topic), *state);
                     let purge = Purge { topic, state, limit: *limit };
-                    let purged = bench.store.call_in::<verb::Purge>(bucket, purge).await;
-                    match purged.expect("purge") {
-                        0 => break format!("{all:?}"),
+                    match bench.call::<verb::Purge>(bucket, purge).await {
+                        0 => break said(all),
                         purged => all += purged,
                     }
                 }
             }
-            Call::KickDead { topic, limit } => {
-                let topic = format!("t{topic}").parse().expect("a topic");
-                let kicked = bench.store.call_in::<verb::KickDead>(
-                    bench.bucket(&id("any")),
-                    KickDead { topic, limit: *limit },
-                );
-                format!("{:?}", kicked.await.expect("kick"))
+            Step::KickDead(topic, limit) => {
+                let kick = KickDead { topic: topic_of(*topic), limit: *limit };
+                said(bench.call::<verb::KickDead>(bucket, kick).await)
             }
-            Call::KickMatching { topic, is_dead, filter, limit } => {
-                let state = if *is_dead { State::Dead } else { State::Delayed };
-                let step = selection(bench, *topic, state, *filter, *limit);
-                let bucket = bench.bucket(&id("any"));
-                let call = bench.store.call_in::<verb::KickMatching>(bucket, step).await;
-                let kicked = call.expect("kick").done;
-                format!("{kicked:?}")
+            Step::KickMatching { topic, state, filter, limit } => {
+                let step = selection(*topic, *state, *filter, *limit);
+                said(bench.call::<verb::KickMatching>(bucket, step).await.done)
             }
-            Call::PurgeMatching { topic, state, filter, limit } => {
-                let step = selection(bench, *topic, State::ALL[*state], *filter, *limit);
-                let (mut purged, bucket) = (0, bench.bucket(&id("any")));
-                let mut after = Some(None);
+            Step::PurgeMatching { topic, state, filter, limit } => {
+                let step = selection(*topic, *state, *filter, *limit);
+                let (mut purged, mut after) = (0, Some(None));
                 while let Some(place) = after {
                     let step = Selection { after: place, ..step.clone() };
-                    let call = bench.store.call_in::<verb::PurgeMatching>(bucket, step).await;
-                    let Matched { done, next } = call.expect("purge");
+                    let Matched { done, next } =
+                        bench.call::<verb::PurgeMatching>(bucket, step).await;
                     (purged, after) = (purged + done, next.map(Some));
                 }
-                format!("{purged:?}")
+                said(purged)
             }
-            Call::Restore { .. } => format!("{:?}", bench.restore(stored(call, bench.now())).await),
-            Call::Reopen => {
+            Step::Restore { .. } => said(bench.restore(stored(step, bench.now())).await),
+            Step::Reopen => {
+                self.bench.promote().await;
                 self.bench = self.bench.clone().reopen().await;
                 // Opening a store promotes due jobs. The model does the same, so the numbers of
                 // promoted jobs are not compared.
                 self.bench.promote().await;
                 String::new()
             }
+            Step::Pause(name, on) => {
+                store.set_paused(topic_of(*name), *on).await.expect("paused");
+                String::new()
+            }
+            Step::PauseFor(name, span) => {
+                let end = Schedule::In(Millis::new(*span));
+                said(store.pause_until(topic_of(*name), end).await.expect("paused"))
+            }
+            Step::EndPause(name) => {
+                let Some(SettingsChanges::All(settings)) =
+                    store.settings(0).await.expect("settings")
+                else {
+                    panic!("all settings are new to version 0")
+                };
+                let until = settings.paused[&topic_of(*name)].until.expect("an end");
+                said(store.end_pause(topic_of(*name), until).await.expect("ended"))
+            }
+            Step::Defaults(name, ttr) => {
+                store.set_defaults(topic_of(*name), ttr.map(defaults)).await.expect("set");
+                String::new()
+            }
+            Step::Token(change) => said(store.change_token(change.clone()).await.expect("changed")),
+            Step::Used(name, at) => {
+                let uses = vec![((*name).to_owned(), UnixMillis::new(*at))];
+                store.note_token_uses(uses).await.expect("noted");
+                String::new()
+            }
+            // Waits until the writer has checkpointed the log. With each read, the writer checks
+            // whether a checkpoint is due.
+            Step::Checkpoint => {
+                store.usage().await.expect("usage");
+                String::new()
+            }
         }
     }
 
-    /// Reads all jobs and topics. The counts of each topic must match its jobs.
+    /// Reads all jobs and topics.
     async fn everything(&self) -> (Vec<Option<Job>>, Vec<(Topic, Counts)>) {
         let mut jobs = Vec::new();
         for number in 0..5 {
-            jobs.push(self.bench.get(&id(&format!("job:{number}"))).await.map(without_reservation));
+            jobs.push(self.bench.get(&numbered(number)).await.map(without_reservation));
         }
-        let bucket = self.bench.bucket(&id("any"));
-        let page = TopicPage { limit: 9, ..TopicPage::default() };
-        let topics = self.bench.store.topics(bucket, page).await.expect("topics");
-        for (topic, peek) in &topics {
-            for state in State::ALL {
-                let is = |job: &&Job| job.topic == *topic && job.state == state;
-                let scanned = jobs.iter().flatten().filter(is).count() as u64;
-                assert_eq!(peek.counts.of(state), scanned, "{topic} {state:?}");
-            }
-        }
-        let known = |job: &Job| topics.iter().any(|(topic, _)| *topic == job.topic);
-        assert!(jobs.iter().flatten().all(known), "the topic of a job is not listed");
-        (jobs, topics.into_iter().map(|(topic, peek)| (topic, peek.counts)).collect())
+        let topics = self.bench.topics().await.into_iter();
+        (jobs, topics.map(|(_, topic, counts)| (topic, counts)).collect())
     }
 }
 
-/// The model, its last answer, and the reservations that its pops have returned.
-#[derive(Debug, Clone)]
-pub struct Reference {
-    pub model: Model,
-    calls: u64,
-    given: Vec<(JobId, u64)>,
-    pub answer: String,
-}
-
-impl Reference {
-    pub fn new() -> Self {
-        Self { model: Model::new(START), calls: 0, given: vec![], answer: String::new() }
-    }
-
-    /// Advances the model's clock to the time of the next call.
-    pub fn advance_to_call(&mut self) {
-        self.model.now = aligned(self.model.now, self.calls);
-        self.calls += 1;
-    }
-
-    fn reservation(&self, name: &JobId, hold: ReservationChoice) -> Option<u64> {
-        let mut mine = self
-            .given
-            .iter()
-            .rev()
-            .filter(|(id, _)| id == name)
-            .map(|(_, reservation)| *reservation);
-        match hold {
-            ReservationChoice::ById => None,
-            ReservationChoice::Last => mine.next().or(Some(0)),
-            ReservationChoice::Earlier => mine.nth(1).or(Some(0)),
-        }
-    }
-
-    /// Advances the clock to the time of this call, and makes the call.
-    pub fn call(&mut self, call: &Call) {
-        self.advance_to_call();
-        let name = |name: &u8| id(&format!("job:{name}"));
-        let topic = |topic: &u8| format!("t{topic}").parse::<Topic>().expect("a topic");
-        let millis = |span: &Option<u64>| span.map(Millis::new);
-        self.answer = match call {
-            Call::Put { .. } => format!("{:?}", self.model.put(new_job(call))),
-            Call::Pop { topic: number, ttr, is_named } => {
-                let consumer = is_named.then(|| CONSUMER.parse().expect("a name"));
-                let popped = self.model.pop(&topic(number), millis(ttr), consumer);
-                let given = popped.iter().map(|(job, reservation)| (job.id.clone(), *reservation));
-                self.given.extend(given);
-                let jobs: Vec<_> = popped.into_iter().map(|(job, _)| job).collect();
-                format!("{jobs:?}")
-            }
-            Call::Unpop { name: number } => {
-                let reservation = self.reservation(&name(number), ReservationChoice::Last);
-                format!("{:?}", self.model.unpop(&name(number), reservation))
-            }
-            Call::Finish { name: number, hold, result: length } => {
-                let reservation = self.reservation(&name(number), *hold);
-                format!("{:?}", self.model.finish(&name(number), reservation, result(*length)))
-            }
-            Call::Release { name: number, hold, .. } => {
-                let id = name(number);
-                let reservation = self.reservation(&id, *hold);
-                let held = JobRef { id: id.clone(), reservation: None, topics: Topics::ALL };
-                format!("{:?}", self.model.release(&id, reservation, release(call, held)))
-            }
-            Call::Touch { name: number, hold, ttr } => {
-                let reservation = self.reservation(&name(number), *hold);
-                format!("{:?}", self.model.touch(&name(number), reservation, millis(ttr)))
-            }
-            Call::Bury { name: number, hold } => {
-                let reservation = self.reservation(&name(number), *hold);
-                format!("{:?}", self.model.bury(&name(number), reservation))
-            }
-            Call::Kick { name: number } => format!("{:?}", self.model.kick(&name(number))),
-            Call::Delete { name: number, only, remember } => {
-                let (only, remember) = (only.map(states), millis(remember));
-                format!("{:?}", self.model.delete(&name(number), only, remember))
-            }
-            Call::Reschedule { name: number, .. } => {
-                format!("{:?}", self.model.reschedule(&name(number), change(call)))
-            }
-            Call::Pass { millis } => {
-                self.model.now = self.model.now.after(Millis::new(*millis));
-                String::new()
-            }
-            Call::Promote => format!("{:?}", self.model.promote()),
-            Call::Purge { topic: number, state, .. } => {
-                format!("{:?}", self.model.purge(&topic(number), State::ALL[*state]))
-            }
-            Call::KickDead { topic: number, limit } => {
-                format!("{:?}", self.model.kick_dead(&topic(number), *limit))
-            }
-            Call::KickMatching { topic: number, is_dead, filter, limit } => {
-                let state = if *is_dead { State::Dead } else { State::Delayed };
-                let filter = calls::filter(*filter, state, self.model.now);
-                let kicked = self.model.kick_matching(&topic(number), state, &filter, *limit);
-                format!("{kicked:?}")
-            }
-            Call::PurgeMatching { topic: number, state, filter, .. } => {
-                let state = State::ALL[*state];
-                let filter = calls::filter(*filter, state, self.model.now);
-                format!("{:?}", self.model.purge_matching(&topic(number), state, &filter))
-            }
-            Call::Restore { .. } => {
-                let job = stored(call, self.model.now);
-                // No later call uses the restored reservation, because no pop of the model has
-                // returned it.
-                format!("{:?}", self.model.restore(job))
-            }
-            // Opening a store promotes due jobs.
-            Call::Reopen => {
-                self.model.promote();
-                String::new()
-            }
-        };
-    }
-
-    fn everything(&self) -> (Vec<Option<Job>>, Vec<(Topic, Counts)>) {
-        let jobs = (0..5).map(|number| self.model.get(&id(&format!("job:{number}"))));
-        (jobs.collect(), self.model.topics())
-    }
+/// Makes the step with this number on a store. Returns the answer as text, which must equal the
+/// model's.
+pub async fn run_step(tested: &mut StoreUnderTest, number: u64, step: &Step) -> String {
+    tested.advance_to_call(number);
+    tested.run_step(step).await
 }
 
 /// Replaces a random reservation by a fixed one, so that jobs can be compared.
@@ -327,27 +188,27 @@ fn without_reservation(job: Job) -> Job {
 }
 
 /// Returns the next time whose remainder by [`STEP`] is the number of the call.
-fn aligned(now: UnixMillis, call: u64) -> UnixMillis {
+pub fn aligned(now: UnixMillis, call: u64) -> UnixMillis {
     now.after(Millis::new((call % STEP + STEP - now.get() % STEP) % STEP))
 }
 
 struct ModelQueue;
 
 impl ReferenceStateMachine for ModelQueue {
-    type State = Reference;
-    type Transition = Call;
+    type State = World;
+    type Transition = Step;
 
-    fn init_state() -> BoxedStrategy<Reference> {
-        Just(Reference::new()).boxed()
+    fn init_state() -> BoxedStrategy<World> {
+        Just(World::new()).boxed()
     }
 
-    fn transitions(_: &Reference) -> BoxedStrategy<Call> {
-        call().boxed()
+    fn transitions(_: &World) -> BoxedStrategy<Step> {
+        step().boxed()
     }
 
-    fn apply(mut state: Reference, call: &Call) -> Reference {
-        state.call(call);
-        state
+    fn apply(mut world: World, step: &Step) -> World {
+        world.run_step(step);
+        world
     }
 }
 
@@ -356,7 +217,7 @@ struct BothStores;
 
 struct Stores {
     tested: [StoreUnderTest; 2],
-    calls: u64,
+    steps: u64,
 }
 
 static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| Runtime::new().expect("a runtime"));
@@ -370,24 +231,21 @@ impl StateMachineTest for BothStores {
     type SystemUnderTest = Stores;
     type Reference = ModelQueue;
 
-    fn init_test(_: &Reference) -> Stores {
+    fn init_test(_: &World) -> Stores {
         let redis = REDIS.with(Bench::clone);
         let (file, redis) = RUNTIME.block_on(async { (Bench::file().await, redis.fresh().await) });
-        Stores { tested: [file, redis].map(StoreUnderTest::new), calls: 0 }
+        Stores { tested: [file, redis].map(StoreUnderTest::new), steps: 0 }
     }
 
-    fn apply(mut stores: Stores, expected: &Reference, call: Call) -> Stores {
+    fn apply(mut stores: Stores, expected: &World, step: Step) -> Stores {
         for tested in &mut stores.tested {
-            tested.advance_to_call(stores.calls);
             RUNTIME.block_on(async {
-                if let Call::Reopen = call {
-                    tested.bench.promote().await;
-                }
-                assert_eq!(tested.call(&call).await, expected.answer, "{call:?}");
-                assert_eq!(tested.everything().await, expected.everything(), "after {call:?}");
+                let answer = run_step(tested, stores.steps, &step).await;
+                assert_eq!(answer, expected.answer(), "{step:?}");
+                assert_eq!(tested.everything().await, expected.everything(), "after {step:?}");
             });
         }
-        stores.calls += 1;
+        stores.steps += 1;
         stores
     }
 }

@@ -1,11 +1,6 @@
 //! Expiry of jobs: pops, releases and expired TTRs just before and at that millisecond.
 
-use delay_queue::{
-    job::{Backoff, Bucket, JobId, Millis, NewJob, Priority, State},
-    store::{JobRef, PopRequest, Release},
-};
-
-use super::bench::{Bench, HOUR, MINUTE, SECOND, id, job, nonce, verb, with};
+use crate::store::prelude::*;
 
 const TOPIC: &str = "t";
 const MILLISECOND: Millis = Millis::new(1);
@@ -15,7 +10,7 @@ fn expiring(name: &str, after: Millis) -> NewJob {
 }
 
 async fn state_of(bench: &Bench, id: &JobId) -> (State, Option<String>) {
-    let job = bench.get(id).await.expect("a job");
+    let job = bench.job(id.as_str()).await;
     (job.state, job.error)
 }
 
@@ -33,7 +28,7 @@ pub async fn a_pop_gets_a_job_until_the_millisecond_at_which_it_expires(bench: B
     let other = id(if first.as_str() == "early" { "late" } else { "early" });
     assert_eq!(state_of(&bench, &other).await, expired());
     assert_eq!(state_of(&bench, &first).await.0, State::Reserved);
-    let job = bench.get(&other).await.expect("a job");
+    let job = bench.job(other.as_str()).await;
     assert_eq!((job.attempt, job.died_at), (0, job.policy.expires_at));
 }
 
@@ -43,12 +38,9 @@ async fn a_pop_reports_the_jobs_that_it_found_dead() {
     bench.put(expiring("a", MINUTE)).await.expect("put");
     bench.put(expiring("b", MINUTE)).await.expect("put");
     bench.advance(MINUTE);
-    let want =
-        PopRequest { topic: TOPIC.parse().expect("a topic"), count: 2, ttr: None, consumer: None };
     let mut dead = 0;
     for bucket in bench.store.buckets().all() {
-        let call = bench.store.call_in::<verb::Pop>(bucket, (nonce(), vec![want.clone()])).await;
-        dead += call.expect("pop")[0].dead;
+        dead += bench.pop_in(bucket, vec![want(TOPIC, 2)]).await[0].dead;
     }
     assert_eq!(dead, 2);
     let died: u64 = bench.promote().await.iter().map(|one| one.total().dead).sum();
@@ -57,8 +49,7 @@ async fn a_pop_reports_the_jobs_that_it_found_dead() {
 
 pub async fn a_promote_ends_a_job_at_the_millisecond_at_which_it_expires(bench: Bench) {
     bench.put(expiring("a", MINUTE)).await.expect("put");
-    bench.advance(Millis::new(59_999));
-    bench.promote().await;
+    bench.promote_after(Millis::new(59_999)).await;
     assert_eq!(state_of(&bench, &id("a")).await.0, State::Ready);
     bench.advance(MILLISECOND);
     let died: u64 = bench.promote().await.iter().map(|one| one.total().dead).sum();
@@ -68,58 +59,42 @@ pub async fn a_promote_ends_a_job_at_the_millisecond_at_which_it_expires(bench: 
 pub async fn a_job_whose_next_attempt_would_be_too_late_is_dead(bench: Bench) {
     // The jobs expire an hour after the put. They are released after a second, or their TTR ends
     // after a minute.
-    for (name, delay, counts) in [("a", 3_599_000, true), ("b", 3_599_000, false)] {
-        bench.put(expiring(name, HOUR)).await.expect("put");
-        let popped = bench.pop_one(TOPIC).await;
-        bench.advance(SECOND);
-        let held = JobRef {
-            id: popped.id.clone(),
-            reservation: Some(popped.reservation),
-            topics: delay_queue::job::Topics::ALL,
-        };
-        let release = |delay| Release {
-            delay: Some(Millis::new(delay)),
-            error: Some("busy".to_owned()),
-            is_uncounted: !counts,
-            ..Release::of(held.clone())
-        };
-        let moved = bench.release_by(release(delay)).await.expect("released");
-        assert!(moved.died && moved.state == State::Dead, "{moved:?}");
-        assert_eq!(state_of(&bench, &id(name)).await, expired());
-
-        bench.kick(&id(name)).await.expect("kicked");
-        let popped = bench.pop_one(TOPIC).await;
-        bench.advance(SECOND);
-        let held = JobRef { reservation: Some(popped.reservation), ..held.clone() };
-        let in_time = Release { held, ..release(delay - 1) };
-        let moved = bench.release_by(in_time).await.expect("released");
-        assert!(!moved.died && moved.state == State::Delayed, "{moved:?}");
-        bench.delete(&id(name)).await.expect("deleted");
+    for is_uncounted in [false, true] {
+        bench.put(expiring("a", HOUR)).await.expect("put");
+        for (delay, dies) in [(3_599_000, true), (3_598_999, false)] {
+            let held = held(&bench.pop_one(TOPIC).await);
+            bench.advance(SECOND);
+            let (delay, error) = (Some(Millis::new(delay)), Some("busy".to_owned()));
+            let release = Release { delay, error, is_uncounted, ..Release::of(held) };
+            let moved = bench.release_by(release).await.expect("released");
+            let state = if dies { State::Dead } else { State::Delayed };
+            assert_eq!((moved.died, moved.state), (dies, state), "{moved:?}");
+            if dies {
+                assert_eq!(state_of(&bench, &id("a")).await, expired());
+                bench.kick(&id("a")).await.expect("kicked");
+            }
+        }
+        bench.delete(&id("a")).await.expect("deleted");
     }
     for (wait, state) in [(3_539_999, State::Delayed), (3_540_000, State::Dead)] {
-        let backoff: Backoff = format!("list:{wait}").parse().expect("a backoff");
-        let held = with(expiring("held", HOUR), |policy| policy.backoff = Some(backoff));
-        bench.put(held).await.expect("put");
-        bench.pop_one(TOPIC).await;
-        bench.advance(MINUTE);
-        bench.promote().await;
+        let backoff = Some(backoff(&format!("list:{wait}")));
+        let held = with(expiring("held", HOUR), |policy| policy.backoff = backoff);
+        bench.popped(held).await;
+        bench.promote_after(MINUTE).await;
         assert_eq!(state_of(&bench, &id("held")).await.0, state, "{wait}");
         bench.delete(&id("held")).await.expect("deleted");
     }
 }
 
 pub async fn a_pop_finds_a_job_behind_many_that_have_expired(bench: Bench) {
-    const EXPIRED: usize = 650;
-    let first = |name: &String| bench.bucket(&id(name)) == Bucket::FIRST;
-    let names: Vec<String> = (0..).map(|n| format!("{n}")).filter(first).take(EXPIRED).collect();
+    let (bucket, ids) = bench.ids(651);
+    let [expiries @ .., live] = &ids[..] else { unreachable!("651 ids") };
     let urgent =
-        |name: &String| with(expiring(name, SECOND), |policy| policy.priority = Priority::MAX);
-    for part in names.chunks(250) {
-        let jobs = part.iter().map(urgent).collect();
-        bench.call::<verb::Put>(Bucket::FIRST, jobs).await;
+        |id: &JobId| with(expiring(id.as_str(), SECOND), |policy| policy.priority = Priority::MAX);
+    for part in expiries.chunks(250) {
+        bench.call::<verb::Put>(bucket, part.iter().map(urgent).collect()).await;
     }
-    let live = (0..).map(|n| format!("live-{n}")).find(first).expect("one");
-    bench.put(job(&live, TOPIC)).await.expect("put");
+    bench.put(job(live.as_str(), TOPIC)).await.expect("put");
     bench.advance(SECOND);
     // Each pop ends only a bounded number of expired jobs, so several pops may be needed.
     let mut calls = 0;
@@ -132,9 +107,9 @@ pub async fn a_pop_finds_a_job_behind_many_that_have_expired(bench: Bench) {
         assert!(calls < 10, "ten pops have not found the job behind the expired ones");
     };
     assert!((4..=8).contains(&calls), "{calls} calls");
-    assert_eq!((popped.len(), popped[0].id.as_str()), (1, live.as_str()));
-    for name in &names {
-        assert_eq!(state_of(&bench, &id(name)).await, expired());
+    assert_eq!((popped.len(), &popped[0].id), (1, live));
+    for id in expiries {
+        assert_eq!(state_of(&bench, id).await, expired());
     }
     assert!(bench.pop(TOPIC, 100).await.is_empty());
 }

@@ -5,8 +5,6 @@
 
 use std::sync::Mutex;
 
-use delay_queue::job::Job;
-
 use crate::store::prelude::*;
 use crate::{
     store::workload::{Random, ballast, folder, on_all_cores, open, steps},
@@ -30,6 +28,9 @@ fn case_numbers(count: usize) -> Vec<usize> {
         None => (std::process::id() as usize % STRIDE..count).step_by(STRIDE).collect(),
     }
 }
+
+/// Contents of a store and the number of unreadable rows and pages, or the error message.
+type Contents = Result<(Found, u64), String>;
 
 /// Files of a store after the workload, copied before the store was closed, and their expected
 /// contents.
@@ -64,7 +65,7 @@ impl Files {
         let (mut ends, mut opened) = (Vec::new(), Vec::new());
         for (number, step) in steps.iter().enumerate() {
             run_step(&mut tested, number as u64, step).await;
-            if let Step::Call(Call::Reopen) = step {
+            if let Step::Reopen = step {
                 (ends, opened) = (Vec::new(), database());
             }
             ends.push((log().len(), number + 1));
@@ -95,14 +96,8 @@ impl Files {
         ends
     }
 
-    /// Opens a store with these files and reads all of it. Returns the contents and the number of
-    /// unreadable rows and pages, or the error message.
-    async fn read(
-        &self,
-        dir: &Path,
-        database: &[u8],
-        log: Option<&[u8]>,
-    ) -> Result<(Found, u64), String> {
+    /// Opens a store with these files and reads all of it.
+    async fn read(&self, dir: &Path, database: &[u8], log: Option<&[u8]>) -> Contents {
         fs::write(dir.join("jobs.db"), database).expect("written");
         match log {
             Some(log) => fs::write(dir.join("jobs.db-wal"), log).expect("written"),
@@ -132,10 +127,8 @@ impl Outcomes {
         *self.0.lock().expect("no panic holds it").entry(name).or_default() += 1;
     }
 
-    fn print(self, of: &str) -> BTreeMap<&'static str, usize> {
-        let outcomes = self.0.into_inner().expect("no panic holds it");
-        println!("{of}: {outcomes:?}");
-        outcomes
+    fn print(self, of: &str) {
+        println!("{of}: {:?}", self.0.into_inner().expect("no panic holds it"));
     }
 }
 
@@ -241,7 +234,7 @@ async fn a_flipped_byte_of_the_database_changes_no_job() {
 
 /// Names the outcome of a flipped byte. Panics if a job, setting or token differs from the expected
 /// one.
-fn outcome_of(expected: &Found, read: Result<(Found, u64), String>, at: usize) -> &'static str {
+fn outcome_of(expected: &Found, read: Contents, at: usize) -> &'static str {
     let (found, unreadable) = match read {
         Ok(read) => read,
         Err(error) => {
@@ -252,53 +245,31 @@ fn outcome_of(expected: &Found, read: Result<(Found, u64), String>, at: usize) -
     };
     let (mut lost_errors, mut lost_histories) = (0, 0);
     for (id, job) in &found.jobs {
-        let known = expected
-            .jobs
-            .get(id)
-            .unwrap_or_else(|| panic!("byte {at}: the store has the unknown job {id}"));
+        let known = expected.jobs.get(id).unwrap_or_else(|| panic!("byte {at}: unknown job {id}"));
         // The error text is lost if the damage hits the number in its row.
         let lost_error = job.error.is_none() && known.error.is_some();
         lost_errors += usize::from(lost_error);
-        let error = if lost_error { None } else { known.error.clone() };
+        let error = known.error.clone().filter(|_| !lost_error);
         // A damaged history counts as empty, and so do the start and the consumer of the attempt.
-        let ends = |job: &Job| {
-            let of = |past: &PastAttempt| (past.attempt, past.ended_at, past.outcome);
-            job.history.iter().map(of).collect::<Vec<_>>()
-        };
-        let known_ends = ends(known);
-        assert!(
-            ends(job).iter().all(|end| known_ends.contains(end)),
-            "byte {at}: the history has attempts that were never made"
-        );
-        let without_history = |job: &Job| Job {
-            history: Vec::new(),
-            consumer: None,
-            started_at: None,
-            ..job.clone()
-        };
-        let known_job = Job { error, ..without_history(known) };
-        assert_eq!(without_history(job), known_job, "byte {at} has changed {id}");
-        let past = |job: &Job| (job.history.clone(), job.consumer.clone(), job.started_at);
-        lost_histories += usize::from(past(job) != past(known));
+        let ends = |past: &PastAttempt| (past.attempt, past.ended_at, past.outcome);
+        let is_known = |end| known.history.iter().map(ends).any(|known| known == end);
+        assert!(job.history.iter().map(ends).all(is_known), "byte {at}: {:?}", job.history);
+        let (history, consumer) = (known.history.clone(), known.consumer.clone());
+        let whole = Job { history, consumer, started_at: known.started_at, ..job.clone() };
+        assert_eq!(whole, Job { error, ..known.clone() }, "byte {at} has changed {id}");
+        lost_histories += usize::from(whole != *job);
     }
-    let pauses = found.settings.paused.iter();
-    for (topic, pause) in pauses {
-        assert_eq!(
-            expected.settings.paused.get(topic),
-            Some(pause),
-            "byte {at} has changed {topic}"
-        );
+    for (topic, pause) in &found.settings.paused {
+        let known = expected.settings.paused.get(topic);
+        assert_eq!(known, Some(pause), "byte {at} has changed {topic}");
     }
     for (topic, defaults) in &found.settings.defaults {
         let known = expected.settings.defaults.get(topic);
         assert_eq!(known, Some(defaults), "byte {at} has changed {topic}");
     }
     for token in &found.tokens {
-        let same = |known: &&StoredToken| (&known.name, &known.text) == (&token.name, &token.text);
-        assert!(
-            expected.tokens.iter().any(|known| same(&known)),
-            "byte {at} has changed {token:?}"
-        );
+        let same = |known: &StoredToken| (&known.name, &known.text) == (&token.name, &token.text);
+        assert!(expected.tokens.iter().any(same), "byte {at} has changed {token:?}");
     }
     let missing = expected.jobs.len() - found.jobs.len();
     match (missing, found.damaged.len(), unreadable) {

@@ -5,24 +5,13 @@ use crate::store::prelude::*;
 
 const PAGE: usize = 4096;
 
-fn database(backend: &Backend) -> PathBuf {
-    match backend {
-        Backend::Dir(dir) => dir.path().join("jobs.db"),
-        Backend::Redis(_) | Backend::Cluster(_) => unreachable!("this store is in a directory"),
-    }
-}
-
 /// Closes the store, changes its file, and opens the store again.
 async fn damage(bench: Bench, change: impl FnOnce(&mut Vec<u8>)) -> Bench {
     bench.store.close().await;
-    change_file(&database(&bench.backend), change);
-    bench.reopen().await
-}
-
-fn change_file(file: &Path, change: impl FnOnce(&mut Vec<u8>)) {
-    let mut bytes = fs::read(file).expect("the file");
+    let mut bytes = fs::read(bench.database()).expect("the file");
     change(&mut bytes);
-    fs::write(file, bytes).expect("written");
+    fs::write(bench.database(), bytes).expect("written");
+    bench.reopen().await
 }
 
 /// Returns all offsets of `sought`. There may be several, since pages keep old copies of moved
@@ -65,17 +54,15 @@ fn lose_chain(bytes: &mut [u8], name: &str) {
     }
 }
 
+/// Returns the damaged jobs of a topic with their reasons.
 async fn damaged_ids(bench: &Bench, topic: &str, state: State) -> Vec<(String, String)> {
     let mut all = Vec::new();
-    for bucket in bench.store.buckets().all() {
-        let topic = topic.parse().expect("a topic");
-        let page = bench
-            .store
-            .list(bucket, topic, state, JobRange { limit: 1000, ..JobRange::default() })
-            .await
-            .expect("a list");
-        all.extend(page.damaged.into_iter().map(|job| (job.id.to_string(), job.reason)));
-    }
+    let range = JobRange { limit: 1_000, ..JobRange::default() };
+    bench
+        .list_all(topic, state, range, async |page: &JobPage| {
+            all.extend(page.damaged.iter().map(|job| (job.id.to_string(), job.reason.clone())));
+        })
+        .await;
     all
 }
 
@@ -90,16 +77,14 @@ async fn a_broken_overflow_chain_quarantines_only_its_job() {
     assert_eq!(damaged_ids(&bench, "t", State::Ready).await[0].0, "broken");
 
     // Puts to other topics share batches with the pops that read the damaged job.
-    let puts = (0..50).map(|n| {
+    let mut puts = JoinSet::new();
+    for n in 0..50 {
         let bench = bench.clone();
-        tokio::spawn(async move { bench.put(job(&format!("other:{n}"), "u")).await })
-    });
-    let puts: Vec<_> = puts.collect();
+        puts.spawn(async move { bench.put(job(&format!("other:{n}"), "u")).await });
+    }
     let popped = bench.pop("t", 100).await;
     assert_eq!(popped.len(), 99, "not exactly one of a hundred jobs is quarantined");
-    for put in puts {
-        put.await.expect("joined").expect("put");
-    }
+    assert!(puts.join_all().await.iter().all(Result::is_ok));
     assert_eq!(bench.pop("t", 100).await.len(), 1);
     let dead = damaged_ids(&bench, "t", State::Dead).await;
     assert_eq!(dead.len(), 1);
@@ -136,8 +121,8 @@ async fn a_damaged_job_is_refused_while_its_batch_succeeds() {
     assert_eq!(hidden.expect("nothing"), None);
     let change = changing(|policy| policy.max_attempts = Some(9));
     let refused = vec![(foreign.clone(), change)];
-    let refused = bench.store.call_in::<verb::Reschedule>(bench.bucket(&foreign.id), refused).await;
-    assert_eq!(refused.expect("done"), [Err(Refusal::NotFound)]);
+    let refused = bench.call::<verb::Reschedule>(bench.bucket(&foreign.id), refused).await;
+    assert_eq!(refused, [Err(Refusal::NotFound)]);
 }
 
 #[tokio::test]
@@ -147,8 +132,7 @@ async fn a_flipped_field_is_never_delivered() {
     for n in 0..3 {
         bench.put(due(n)).await.expect("put");
     }
-    bench.put(job("held", "held")).await.expect("put");
-    let held = bench.pop_one("held").await;
+    let held = bench.popped(job("held", "held")).await;
     // The flipped bits give another id, another topic, and another due time.
     let bench = damage(bench, |bytes| {
         flip(bytes, b"flip:0", 5, 8);
@@ -159,8 +143,7 @@ async fn a_flipped_field_is_never_delivered() {
         row.iter().for_each(|at| bytes[at + 8 + 2] ^= 1);
     })
     .await;
-    bench.advance(MINUTE);
-    bench.promote().await;
+    bench.promote_after(MINUTE).await;
     for topic in ["t", "u", "held"] {
         assert_eq!(bench.pop(topic, 9).await.len(), 0, "{topic}");
     }
@@ -199,11 +182,10 @@ async fn an_unreadable_page_does_not_stop_reads_of_others() {
         }
     })
     .await;
-    bench.advance(MINUTE);
-    bench.promote().await;
+    bench.promote_after(MINUTE).await;
     let mut popped: Vec<JobId> = Vec::new();
     for _ in 0..5 {
-        popped.extend(bench.pop("t", 100).await.into_iter().map(|job| job.id));
+        popped.extend(bench.pop_ids("t", 100).await);
     }
     assert!(popped.len() > 400 && popped.len() < 500, "{}", popped.len());
     assert!(!popped.contains(&id("job:250")));
@@ -219,23 +201,18 @@ async fn a_batch_deletes_its_jobs_if_one_cannot_be_deleted() {
     let mut ids: Vec<JobId> = names.filter(|id| bench.bucket(id) == bucket).collect();
     ids.insert(ids.len() / 2, id("broken"));
     for id in &ids {
-        let new = if id.as_str() == "broken" {
-            long_job("broken", "t", "MARK")
-        } else {
-            job(id.as_str(), "t")
-        };
-        bench.put(new).await.expect("put");
+        let body = if id.as_str() == "broken" { long('x') } else { text(10) };
+        bench.put(NewJob { body, ..job(id.as_str(), "t") }).await.expect("put");
     }
     let bench = damage(bench, |bytes| lose_chain(bytes, "broken")).await;
     let deleted = bench.call::<verb::Delete>(bucket, ids.iter().map(deletion).collect()).await;
     assert!(deleted.iter().all(|reply| *reply == Ok(State::Ready)), "{deleted:?}");
     // After the restart, jobs that are still on disk would return.
     let bench = bench.reopen().await;
-    let topics = bench.store.topics(bucket, TopicPage { limit: 9, ..TopicPage::default() });
-    assert_eq!(topics.await.expect("topics"), []);
+    assert_eq!(bench.topics().await, []);
     // Only the rows of the broken job remain. The store never uses them again.
     bench.store.close().await;
-    let connection = rusqlite::Connection::open(database(&bench.backend)).expect("the file");
+    let connection = rusqlite::Connection::open(bench.database()).expect("the file");
     let left = connection.query_row("SELECT group_concat(id) FROM pool", (), |row| row.get(0));
     assert_eq!(left, Ok("broken".to_owned()));
 }
@@ -261,22 +238,14 @@ async fn jobs_whose_attempts_are_lost_are_not_popped_again() {
     })
     .await;
     assert_eq!(bench.pop("t", 100).await.len(), 0, "a job was delivered a second time");
-    let peek =
-        bench.store.topics(bench.bucket(&id("a")), TopicPage { limit: 9, ..TopicPage::default() });
-    let peek = peek.await.expect("topics")[0].1;
-    assert_eq!(
-        (peek.counts.dead, peek.counts.delayed),
-        (200, 1),
-        "a job that was not due counts as popped"
-    );
+    let expected = Counts { dead: 200, delayed: 1, ..Counts::default() };
+    assert_eq!(bench.counts("t").await, expected, "a job that was not due counts as popped");
 }
 
 #[tokio::test]
 async fn a_damaged_job_that_would_move_stays_dead_in_its_topic() {
     let bench = Bench::file().await;
-    let new = with(long_job("a", "t", "mark"), |policy| {
-        policy.dead_to = Some("dead".parse().expect("a topic"));
-    });
+    let new = with(long_job("a", "t", "mark"), |rules| rules.dead_to = Some(topic("dead")));
     bench.put(new).await.expect("put");
     let bench = damage(bench, |bytes| flip(bytes, b"mark", 0, 1)).await;
     assert!(bench.pop("t", 1).await.is_empty());

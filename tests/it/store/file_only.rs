@@ -1,68 +1,18 @@
 //! Properties that only the file store has: a directory, a lock, a disk.
 
-use std::{fs, path::PathBuf, sync::Arc, time::Duration};
-
-use delay_queue::{
-    job::{Change, Millis, NewJob, Priority, Schedule, State, Topic, Topics, UnixMillis},
-    store::{
-        Applied, Clock, JobFilter, JobRef, OpenError, Options, Period, PopRequest, Promoted, Purge,
-        Selection, Steps, Store, StoreError, file::FileStore,
-    },
-};
 use rusqlite::Connection;
 
-use crate::store::bench::{
-    Backend, Bench, HOUR, MINUTE, SECOND, START, delayed, finishing, id, job, nonce, promote_in,
-    target, verb, with,
-};
-
-fn database(bench: &Bench) -> PathBuf {
-    match &bench.backend {
-        Backend::Dir(dir) => dir.path().join("jobs.db"),
-        Backend::Redis(_) | Backend::Cluster(_) => unreachable!("this store is in a directory"),
-    }
-}
-
-#[tokio::test]
-async fn all_contents_survive_a_restart() {
-    let bench = Bench::file().await;
-    bench.put(delayed("delayed", "t", MINUTE)).await.expect("put");
-    bench.put(delayed("due", "t", SECOND)).await.expect("put");
-    bench.put(with(job("dead", "dead"), |policy| policy.max_attempts = 1)).await.expect("put");
-    bench.put(job("held", "held")).await.expect("put");
-    let dead = bench.pop_one("dead").await;
-    bench.bury(&dead.id, Some(dead.reservation)).await.expect("bury");
-    let held = bench.pop_one("held").await;
-    bench.advance(SECOND);
-    bench.promote().await;
-    let names = ["delayed", "due", "dead", "held"];
-    let mut before = Vec::new();
-    for name in names {
-        before.push(bench.get(&id(name)).await);
-    }
-    let bench = bench.reopen().await;
-    for (name, before) in names.into_iter().zip(before) {
-        assert_eq!(bench.get(&id(name)).await, before, "{name}");
-    }
-    assert_eq!(
-        bench.state(&id("due")).await,
-        Some(State::Ready),
-        "the store has not promoted a due job when it was opened"
-    );
-    assert_eq!(bench.finish(&held.id, Some(held.reservation)).await, Ok(()));
-}
+use crate::store::prelude::*;
 
 #[tokio::test]
 async fn a_reservation_ends_in_time_after_a_start_in_the_past() {
     let bench = Bench::file().await;
-    bench.put(with(job("held", "t"), |policy| policy.ttr = SECOND)).await.expect("put");
-    bench.pop_one("t").await;
+    bench.popped(with(job("held", "t"), |policy| policy.ttr = SECOND)).await;
     let earlier = UnixMillis::new(START.get() - MINUTE.get());
     let bench = bench.reopen_by(Clock::set_at(earlier)).await;
-    let held = bench.get(&id("held")).await.expect("the job");
+    let held = bench.job("held").await;
     assert_eq!(held.reserved_until, Some(earlier.after(SECOND)));
-    bench.advance(SECOND);
-    bench.promote().await;
+    bench.promote_after(SECOND).await;
     assert_eq!(bench.state(&id("held")).await, Some(State::Ready));
 }
 
@@ -70,21 +20,16 @@ async fn a_reservation_ends_in_time_after_a_start_in_the_past() {
 async fn ready_jobs_are_ready_after_a_start_in_the_past() {
     let bench = Bench::file().await;
     bench.put(job("put", "t")).await.expect("put");
-    bench.put(job("released", "r")).await.expect("put");
-    let popped = bench.pop_one("r").await;
-    bench
-        .release(&popped.id, Some(popped.reservation), Some(Millis::ZERO))
-        .await
-        .expect("released");
+    let popped = bench.popped(job("released", "r")).await;
+    bench.release(&popped.id, None, Some(Millis::ZERO)).await.expect("released");
     let dying = with(job("moved", "m"), |policy| {
         policy.expires_after = Some(SECOND);
-        policy.dead_to = Some("t".parse().expect("a topic"));
+        policy.dead_to = Some(topic("t"));
     });
     bench.put(dying).await.expect("put");
     bench.put(delayed("delayed", "t", MINUTE)).await.expect("put");
     bench.put(job("changed", "t")).await.expect("put");
-    bench.advance(SECOND);
-    bench.promote().await;
+    bench.promote_after(SECOND).await;
     let earlier = UnixMillis::new(START.get() - HOUR.get());
     let bench = bench.reopen_by(Clock::set_at(earlier)).await;
     for name in ["put", "released", "moved", "changed"] {
@@ -93,8 +38,8 @@ async fn ready_jobs_are_ready_after_a_start_in_the_past() {
     assert_eq!(bench.state(&id("delayed")).await, Some(State::Delayed));
     assert_eq!(bench.store.condition().clock_jumps.count, 1);
     // By the corrected clock, this time is before the creation of the job.
-    let later = Schedule::At(earlier.after(MINUTE));
-    let change = Change { schedule: Some(later), ..Change::default() };
+    let schedule = Some(Schedule::At(earlier.after(MINUTE)));
+    let change = Change { schedule, ..Change::default() };
     bench.reschedule(&id("changed"), change).await.expect("changed");
     let bench = bench.reopen_by(Clock::set_at(earlier)).await;
     assert_eq!(bench.state(&id("changed")).await, Some(State::Delayed));
@@ -119,18 +64,17 @@ async fn deaths(bench: &Bench) -> (u64, u64) {
 
 /// Puts jobs that expire, that spend their attempts, and that wait after their TTR.
 async fn dying(bench: &Bench, name: &str) {
-    let expires = with(job(&format!("{name}:expires"), "e"), |policy| {
-        policy.expires_after = Some(SECOND);
-    });
-    bench.put(expires).await.expect("put");
-    let spent = with(job(&format!("{name}:spent"), "s"), |policy| policy.max_attempts = 1);
-    let waits = with(job(&format!("{name}:waits"), "w"), |policy| {
-        policy.backoff = Some("list:3600000".parse().expect("a backoff"));
-    });
-    for (job, topic) in [(spent, "s"), (waits, "w")] {
-        bench.put(job).await.expect("put");
-        assert_eq!(bench.pop_with(topic, 1, Some(SECOND)).await.len(), 1);
-    }
+    let dying = |way: &str| {
+        with(job(&format!("{name}:{way}"), way), |policy| {
+            policy.ttr = SECOND;
+            policy.max_attempts = if way == "spent" { 1 } else { 0 };
+            policy.expires_after = (way == "expires").then_some(SECOND);
+            policy.backoff = (way == "waits").then(|| backoff("list:3600000"));
+        })
+    };
+    bench.put(dying("expires")).await.expect("put");
+    bench.popped(dying("spent")).await;
+    bench.popped(dying("waits")).await;
 }
 
 #[tokio::test]
@@ -141,11 +85,8 @@ async fn deaths_are_counted_once_whatever_the_clock_shows() {
     assert_eq!(deaths(&bench).await, (2, 2));
     let bench = bench.reopen().await;
     assert_eq!(deaths(&bench).await, (0, 0), "after a restart");
-    for (name, state) in
-        [("expires", State::Dead), ("spent", State::Dead), ("waits", State::Delayed)]
-    {
-        assert_eq!(bench.state(&id(&format!("first:{name}"))).await, Some(state), "{name}");
-    }
+    let states = bench.states(&["first:expires", "first:spent", "first:waits"].map(id)).await;
+    assert_eq!(states, [State::Dead, State::Dead, State::Delayed].map(Some));
     dying(&bench, "second").await;
     // The store is closed while these jobs die.
     let later = Clock::set_at(bench.now().after(MINUTE));
@@ -163,10 +104,10 @@ async fn deaths_are_counted_once_whatever_the_clock_shows() {
 #[tokio::test]
 async fn deaths_that_a_limit_left_are_counted_after_a_restart() {
     let bench = Bench::file().await;
-    let bucket = bench.bucket(&id("any"));
-    let names = (0..).map(|n| format!("job:{n}")).filter(|name| bench.bucket(&id(name)) == bucket);
-    for (n, name) in (1..).zip(names.take(8)) {
-        let expires = with(job(&name, "t"), |policy| policy.expires_after = Some(Millis::new(n)));
+    let (bucket, ids) = bench.ids(8);
+    for (n, id) in (1..).zip(&ids) {
+        let expires =
+            with(job(id.as_str(), "t"), |policy| policy.expires_after = Some(Millis::new(n)));
         bench.put(expires).await.expect("put");
     }
     bench.advance(SECOND);
@@ -179,18 +120,16 @@ async fn deaths_that_a_limit_left_are_counted_after_a_restart() {
 #[tokio::test]
 async fn ends_of_retentions_do_not_delay_due_jobs() {
     let bench = Bench::file().await;
-    let bucket = bench.bucket(&id("late"));
-    let names = (0..).map(|n| format!("dead:{n}")).filter(|name| bench.bucket(&id(name)) == bucket);
-    for name in names.take(60) {
-        let dying = with(job(&name, "t"), |policy| policy.dead_retention = SECOND);
-        bench.put(dying).await.expect("put");
-        let popped = bench.pop_one("t").await;
-        bench.bury(&popped.id, Some(popped.reservation)).await.expect("buried");
+    let (bucket, ids) = bench.ids(61);
+    let (late, ids) = ids.split_first().expect("61 ids");
+    for id in ids {
+        let dying = with(job(id.as_str(), "t"), |policy| policy.dead_retention = SECOND);
+        bench.buried(dying).await;
     }
-    bench.put(delayed("late", "late", MINUTE)).await.expect("put");
+    bench.put(delayed(late.as_str(), "late", MINUTE)).await.expect("put");
     bench.advance(MINUTE);
     promote_in(&*bench.store, bucket, 20).await.expect("promoted");
-    assert_eq!(bench.state(&id("late")).await, Some(State::Ready));
+    assert_eq!(bench.state(late).await, Some(State::Ready));
     bench.promote().await;
     assert_eq!(bench.store.usage().await.expect("usage").jobs, 1);
 }
@@ -198,31 +137,24 @@ async fn ends_of_retentions_do_not_delay_due_jobs() {
 #[tokio::test]
 async fn a_purge_deletes_jobs_that_are_next_to_each_other() {
     let bench = Bench::file().await;
-    let bucket = bench.bucket(&id("any"));
-    let names = (0..).map(|n| format!("job:{n}")).filter(|name| bench.bucket(&id(name)) == bucket);
-    let names: Vec<String> = names.take(400).collect();
-    for (n, name) in (0..).zip(&names) {
+    let (bucket, mut ids) = bench.ids(400);
+    ids.sort();
+    for (n, id) in (0..).zip(&ids) {
         // Their order by due time is another one.
         let minutes = Millis::new(MINUTE.get() * (1 + n * 149 % 401));
-        bench.put(delayed(name, "t", minutes)).await.expect("put");
+        bench.put(delayed(id.as_str(), "t", minutes)).await.expect("put");
     }
     let mut left = 400;
     while left > 0 {
-        let purge =
-            Purge { topic: "t".parse().expect("a topic"), state: State::Delayed, limit: 20 };
-        let purged = bench.store.call_in::<verb::Purge>(bucket, purge).await.expect("purged");
+        let purge = Purge { topic: topic("t"), state: State::Delayed, limit: 20 };
+        let purged = bench.call::<verb::Purge>(bucket, purge).await;
         assert!((1..=20).contains(&purged), "{purged}");
         left -= purged;
         if left < 100 {
             continue;
         }
-        let mut gaps = 0;
-        let mut was_there = true;
-        for name in &names {
-            let is_there = bench.state(&id(name)).await.is_some();
-            gaps += u64::from(was_there && !is_there);
-            was_there = is_there;
-        }
+        let states = bench.states(&ids).await;
+        let gaps = states.chunk_by(|a, b| a == b).filter(|run| run[0].is_none()).count() as u64;
         // In the order of their due times, most jobs would leave gaps of their own.
         assert!(gaps <= 4 + (400 - left) / 4, "{gaps} gaps after {} jobs", 400 - left);
     }
@@ -231,14 +163,11 @@ async fn a_purge_deletes_jobs_that_are_next_to_each_other() {
 #[tokio::test]
 async fn thousands_of_jobs_survive_a_restart() {
     let bench = Bench::file().await;
-    let mut jobs = 0;
-    for bucket in bench.store.buckets().all() {
-        let new = (0..5_000).map(|n| job(&format!("job:{n}"), &format!("topic-{}", n % 3)));
-        let mut new: Vec<NewJob> = new.filter(|job| bench.bucket(&job.id) == bucket).collect();
-        jobs += new.len();
-        while !new.is_empty() {
-            let batch = new.split_off(new.len().saturating_sub(1_000));
-            bench.call::<verb::Put>(bucket, batch).await;
+    let names: Vec<JobId> = (0..5_000).map(|n| id(&format!("job:{n}"))).collect();
+    let topic = |id: &JobId| format!("topic-{}", id.as_str().bytes().last().expect("a digit") % 3);
+    for (bucket, jobs) in bench.parts(&names, |id| job(id.as_str(), &topic(id))) {
+        for batch in jobs.chunks(1_000) {
+            bench.call::<verb::Put>(bucket, batch.to_vec()).await;
         }
     }
     // A row with a much larger number must not distort the estimated number of jobs.
@@ -253,7 +182,7 @@ async fn thousands_of_jobs_survive_a_restart() {
     for topic in ["topic-0", "topic-1", "topic-2"] {
         ready += bench.ready(topic).await;
     }
-    assert_eq!((jobs, ready), (5_000, 5_000));
+    assert_eq!(ready, 5_000);
 }
 
 #[tokio::test]
@@ -273,19 +202,15 @@ async fn a_directory_has_one_open_store_at_a_time() {
 #[tokio::test]
 async fn another_process_can_neither_block_nor_open_a_used_store() {
     let bench = Bench::file().await;
-    let other = Connection::open(database(&bench)).expect("opened");
+    let other = Connection::open(bench.database()).expect("opened");
     other.busy_timeout(Duration::ZERO).expect("set");
     other.execute_batch("BEGIN IMMEDIATE").expect_err("the file is locked");
     bench.put(job("a", "t")).await.expect("put");
     bench.store.close().await;
     other.execute_batch("BEGIN IMMEDIATE").expect("the file is free");
     let Backend::Dir(dir) = &bench.backend else { unreachable!("this store is in a directory") };
-    let options = Options::new(None, Clock::Own);
-    let refused = FileStore::open(dir.path(), options);
-    assert!(
-        matches!(refused, Err(OpenError::InUse { .. })),
-        "the second open was not refused at once"
-    );
+    let refused = FileStore::open(dir.path(), Options::new(None, Clock::Own));
+    assert!(matches!(refused, Err(OpenError::InUse { .. })), "it was not refused at once");
 }
 
 #[tokio::test]
@@ -296,13 +221,10 @@ async fn a_damaged_job_is_quarantined_and_the_others_stay_usable() {
     }
     let damage = "UPDATE pool SET body = x'00' WHERE id = 'a'";
     let bench = bench.edited(|file| assert_eq!(file.execute(damage, ()), Ok(1))).await;
-    let popped: Vec<String> =
-        bench.pop("t", 3).await.iter().map(|job| job.id.to_string()).collect();
-    assert_eq!(popped, ["b", "c"]);
+    assert_eq!(bench.pop_ids("t", 3).await, ["b", "c"].map(id));
     let error = bench.store.get(bench.bucket(&id("a")), target(&id("a"))).await;
     assert!(matches!(error, Err(StoreError::Damaged { .. })), "{error:?}");
-    bench.advance(MINUTE);
-    bench.promote().await;
+    bench.promote_after(MINUTE).await;
     assert_eq!(bench.pop("t", 3).await.len(), 2, "the quarantined job was delivered");
     assert_eq!(bench.damaged("t", State::Dead).await, [id("a")]);
     assert_eq!(bench.delete(&id("a")).await, Ok(State::Dead));
@@ -319,27 +241,24 @@ async fn a_store_opens_with_an_unreadable_row() {
     assert_eq!(bench.get(&id("a")).await, None);
 }
 
+/// Makes each put of the job `poison` fail by a trigger.
+async fn with_poison(bench: Bench) -> Bench {
+    let trigger = "CREATE TRIGGER fail BEFORE INSERT ON pool WHEN NEW.id = 'poison'
+         BEGIN SELECT RAISE(FAIL, 'poisoned'); END";
+    bench.edited(|file| file.execute_batch(trigger).expect("created")).await
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_failed_batch_is_rolled_back_and_later_batches_succeed() {
     let bench = Bench::file().await;
     bench.put(job("a", "t")).await.expect("put");
-    // The trigger makes one row of a batch fail.
-    let trigger = "CREATE TRIGGER fail BEFORE INSERT ON pool WHEN NEW.id = 'poison'
-         BEGIN SELECT RAISE(FAIL, 'poisoned'); END";
-    let bench = bench.edited(|file| file.execute_batch(trigger).expect("created")).await;
+    let bench = with_poison(bench).await;
     let bucket = bench.bucket(&id("b"));
     let batch = vec![job("b", "t"), job("poison", "t"), job("c", "t")];
-    let failed =
-        bench.store.call_in::<verb::Put>(bucket, batch).await.expect_err("the batch fails");
-    assert_eq!(failed.applied(), Applied::No);
-    for name in ["b", "poison", "c"] {
-        assert_eq!(bench.get(&id(name)).await, None, "{name}");
-    }
-    assert_eq!(
-        bench.state(&id("a")).await,
-        Some(State::Ready),
-        "the failed batch has changed an older job"
-    );
+    let failed = bench.store.call_in::<verb::Put>(bucket, batch).await;
+    assert_eq!(failed.expect_err("the batch fails").applied(), Applied::No);
+    let states = bench.states(&["a", "b", "poison", "c"].map(id)).await;
+    assert_eq!(states, [Some(State::Ready), None, None, None]);
     bench.put(job("b", "t")).await.expect("the next batch succeeds");
     assert_eq!(bench.pop("t", 9).await.len(), 2);
     let bench = bench.reopen().await;
@@ -350,14 +269,13 @@ async fn a_failed_batch_is_rolled_back_and_later_batches_succeed() {
 #[tokio::test]
 async fn the_reserve_file_is_in_the_folder_of_the_jobs() {
     let bench = Bench::file().await;
-    let ballast = database(&bench).with_file_name("ballast");
+    let ballast = bench.database().with_file_name("ballast");
     assert_eq!(fs::metadata(ballast).expect("the reserve exists").len(), 8 << 20);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn sent_calls_are_carried_out_before_the_directory_is_free() {
     let bench = Bench::file().await;
-    let backend = bench.backend.clone();
     let mut puts = Vec::new();
     for number in 0..50 {
         let store = Arc::clone(&bench.store);
@@ -370,28 +288,23 @@ async fn sent_calls_are_carried_out_before_the_directory_is_free() {
         put.await.expect("joined").expect("put").remove(0).expect("placed");
     }
     bench.store.close().await;
-    let error =
-        bench.store.call_in::<verb::Put>(bench.bucket(&id("a")), vec![job("late", "t")]).await;
+    let late = vec![job("late", "t")];
+    let error = bench.store.call_in::<verb::Put>(bench.bucket(&id("a")), late).await;
     assert!(matches!(error, Err(StoreError::Unavailable { .. })), "{error:?}");
-    let Backend::Dir(dir) = &backend else { unreachable!("this store is in a directory") };
-    let options = Options::new(None, Clock::Own);
-    FileStore::open(dir.path(), options).expect("the directory is free");
+    bench.reopen().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_file_shrinks_after_jobs_were_removed() {
     let bench = Bench::file().await;
-    let large = |n: u32| NewJob {
-        body: format!("\"{}\"", "x".repeat(100_000)).into(),
-        ..job(&format!("{n}"), "t")
-    };
     for n in 0..400 {
-        bench.put(large(n)).await.expect("put");
+        let large = NewJob { body: text(100_000), ..job(&format!("{n}"), "t") };
+        bench.put(large).await.expect("put");
     }
     for n in 0..400 {
         bench.delete(&id(&format!("{n}"))).await.expect("delete");
     }
-    let bytes = || fs::metadata(database(&bench)).expect("the file").len();
+    let bytes = || fs::metadata(bench.database()).expect("the file").len();
     let full = bytes();
     assert!(full > 30 << 20, "the log was not checkpointed: the file has {full} bytes");
     eventually!(bytes() <= 20 << 20, "the file still has {} bytes", bytes());
@@ -405,18 +318,12 @@ async fn an_unwritable_put_fails_no_other_call_of_its_batch() {
     for n in 0..ROUNDS {
         bench.put(job(&format!("held:{n}"), "t")).await.expect("put");
     }
-    let trigger = "CREATE TRIGGER fail BEFORE INSERT ON pool WHEN NEW.id = 'poison'
-         BEGIN SELECT RAISE(FAIL, 'poisoned'); END";
-    let bench = bench.edited(|file| file.execute_batch(trigger).expect("created")).await;
+    let bench = with_poison(bench).await;
     let bucket = bench.bucket(&id("a"));
     for (n, popped) in bench.pop("t", 100).await.into_iter().enumerate() {
         // While the writer commits the first batch, the other calls wait and share the next one.
         let first = (0..1_000).map(|m| job(&format!("first:{n}:{m}"), "u")).collect();
-        let held = JobRef {
-            id: popped.id.clone(),
-            reservation: Some(popped.reservation),
-            topics: Topics::ALL,
-        };
+        let held = held(&popped);
         let (_, put, finished) = tokio::join!(
             bench.store.call_in::<verb::Put>(bucket, first),
             bench.store.call_in::<verb::Put>(bucket, vec![job("poison", "t")]),
@@ -426,66 +333,48 @@ async fn an_unwritable_put_fails_no_other_call_of_its_batch() {
         assert!(finished.expect("finish")[0].is_ok());
     }
     let bench = bench.reopen().await;
-    for n in 0..ROUNDS {
-        assert_eq!(bench.get(&id(&format!("held:{n}"))).await, None, "{n}");
-    }
-    assert_eq!(bench.get(&id("poison")).await, None);
+    let ids = (0..ROUNDS).map(|n| format!("held:{n}")).chain(["poison".to_owned()]);
+    let ids: Vec<JobId> = ids.map(|name| id(&name)).collect();
+    assert_eq!(bench.states(&ids).await, [None; ROUNDS + 1]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_pop_of_large_bodies_leaves_the_rest_to_the_next() {
     let bench = Bench::file().await;
-    for n in 0..100 {
-        let body = format!("\"{}\"", "x".repeat(200_000)).into();
-        bench.put(NewJob { body, ..job(&format!("job:{n:02}"), "t") }).await.expect("put");
+    let all: Vec<JobId> = (0..100).map(|n| id(&format!("job:{n:02}"))).collect();
+    for id in &all {
+        bench.put(NewJob { body: text(200_000), ..job(id.as_str(), "t") }).await.expect("put");
     }
-    let bucket = bench.bucket(&id("a"));
     let mut ids = Vec::new();
     while ids.len() < 100 {
-        let want = PopRequest {
-            topic: "t".parse().expect("a topic"),
-            count: 100,
-            ttr: None,
-            consumer: None,
-        };
-        let popped = bench.call::<verb::Pop>(bucket, (nonce(), vec![want])).await.remove(0);
+        let popped = one(bench.pop_in(bench.bucket(&id("a")), vec![want("t", 100)]).await);
         let bytes: usize = popped.jobs.iter().map(|job| job.body.len()).sum();
         assert!((1..8 << 20).contains(&bytes), "{bytes} bytes in one answer");
-        ids.extend(popped.jobs.into_iter().map(|job| job.id.to_string()));
-        assert_eq!(
-            popped.left,
-            100 - ids.len() as u64,
-            "the pop reports a wrong number of remaining ready jobs"
-        );
+        ids.extend(popped.jobs.into_iter().map(|job| job.id));
+        assert_eq!(popped.left, 100 - ids.len() as u64, "a wrong number of remaining jobs");
         assert_eq!(bench.ready("t").await, popped.left);
     }
-    let all: Vec<String> = (0..100).map(|n| format!("job:{n:02}")).collect();
     assert_eq!(ids, all);
 }
 
 #[tokio::test]
 async fn counts_by_due_time_go_over_chunks_of_the_index() {
     let bench = Bench::file().await;
-    let bucket = bench.bucket(&id("a"));
-    let names = (0..).map(|n| format!("job:{n}")).filter(|name| bench.bucket(&id(name)) == bucket);
-    let names: Vec<String> = names.take(600).collect();
-    for (n, name) in (0..).zip(&names) {
+    let (bucket, ids) = bench.ids(600);
+    for (n, id) in (0..).zip(&ids) {
         let seconds = Millis::new(1_000 * (1 + n * 149 % 601));
         let priority = Priority::new((n % 3) as u8).expect("a digit");
-        let new = with(delayed(name, "t", seconds), |policy| policy.priority = priority);
+        let new = with(delayed(id.as_str(), "t", seconds), |policy| policy.priority = priority);
         bench.put(new).await.expect("put");
     }
-    let topic: Topic = "t".parse().expect("a topic");
+    let topic: Topic = topic("t");
     let steps = Steps { from: START, step: Millis::new(100_000), count: 7 };
     let counts = bench.store.due_counts(bucket, topic.clone(), steps).await.expect("counts");
     // One of the seconds from 1 to 601 is missing: 453.
     assert_eq!(counts, [99, 100, 100, 100, 99, 100, 2]);
-    bench.advance(Millis::new(450_000));
-    bench.promote().await;
-    let due = Period {
-        from: Some(START.after(Millis::new(100_000))),
-        before: Some(START.after(Millis::new(400_000))),
-    };
+    bench.promote_after(Millis::new(450_000)).await;
+    let at = |seconds: u64| Some(START.after(Millis::new(seconds * 1_000)));
+    let due = Period { from: at(100), before: at(400) };
     let filter = JobFilter { due, ..JobFilter::default() };
     for limit in [usize::MAX, 1, 7, 128] {
         let (mut all, mut after) = (0, None);

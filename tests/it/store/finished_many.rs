@@ -1,44 +1,27 @@
 //! Many finished jobs: batches, lists, counts, and the end of their retention.
 
-use delay_queue::job::Job;
-
 use crate::store::prelude::*;
 
-/// Returns a bucket and `count` ids that belong to it.
-fn ids(bench: &Bench, count: usize) -> (Bucket, Vec<JobId>) {
-    let bucket = bench.bucket(&id("0"));
-    let all = (0..).map(|number: u32| id(&number.to_string()));
-    (bucket, all.filter(|name| bench.bucket(name) == bucket).take(count).collect())
-}
-
 pub async fn a_batch_finishes_jobs_with_and_without_retention(bench: Bench) {
-    let (bucket, ids) = ids(&bench, 6);
+    let (bucket, ids) = bench.ids(6);
     let mut finishes = Vec::new();
     for (number, name) in ids.iter().enumerate() {
         let of = ["t", "u"][number / 3];
         let retention = if number % 2 == 0 { HOUR } else { Millis::ZERO };
-        bench.put(kept(job(name.as_str(), of), retention)).await.expect("put");
-        let reservation = Some(bench.pop_one(of).await.reservation);
-        let held = JobRef { id: name.clone(), reservation, topics: Topics::ALL };
-        finishes.push(Finish { held, result: None });
+        let popped = bench.popped(kept(job(name.as_str(), of), retention)).await;
+        finishes.push(finishing(held(&popped)));
     }
     finishes[2].result = Some("2".into());
     finishes[3].result = Some("3".into());
-    let lost = JobRef { reservation: Some(Reservation::NONE), ..finishes[5].held.clone() };
-    finishes[5].held = lost;
-    finishes.push(finishes[0].clone());
-    finishes.push(finishes[1].clone());
+    finishes[5].held.reservation = Some(Reservation::NONE);
+    finishes.extend_from_within(..2);
     let replies = bench.call::<verb::Finish>(bucket, finishes).await;
     let (t, u) = (Ok(topic("t")), Ok(topic("u")));
     let not_kept = Err(Refusal::ResultNotKept);
     let gone = Err(Refusal::NotFound);
     assert_eq!(replies, [t.clone(), t.clone(), t.clone(), not_kept, u, Err(LOST), t, gone]);
-    let mut found = Vec::new();
-    for name in &ids {
-        found.push(bench.state(name).await);
-    }
     let (finished, reserved) = (Some(State::Finished), Some(State::Reserved));
-    assert_eq!(found, [finished, None, finished, reserved, finished, reserved]);
+    assert_eq!(bench.states(&ids).await, [finished, None, finished, reserved, finished, reserved]);
     let result = bench.get(&ids[2]).await.and_then(|job| job.ending?.result);
     assert_eq!(result, Some("2".into()));
 }
@@ -50,11 +33,11 @@ pub async fn finished_jobs_count_in_the_store_and_not_in_their_topic(bench: Benc
     assert_eq!((of_topic.jobs, of_topic.bytes), (1, 160));
     assert_eq!(bench.store.usage().await.expect("usage").jobs, 2);
     let expected = Counts { delayed: 1, finished: 1, ..Counts::default() };
-    assert_eq!(counts(&bench, "t").await, expected);
+    assert_eq!(bench.counts("t").await, expected);
 }
 
 pub async fn finished_jobs_are_listed_by_the_end_of_their_retention(bench: Bench) {
-    let (bucket, ids) = ids(&bench, 4);
+    let (bucket, ids) = bench.ids(4);
     // The jobs are finished in this order. The numbers are their retentions in minutes.
     for (name, minutes) in ids.iter().zip([40, 10, 30, 20]) {
         let retention = Millis::new(MINUTE.get() * minutes);
@@ -75,47 +58,20 @@ pub async fn finished_jobs_are_listed_by_the_end_of_their_retention(bench: Bench
         assert_eq!(bench.get(&job.id.clone()).await, Some(job));
     }
     let purge = |limit| Purge { topic: topic("t"), state: State::Finished, limit };
-    let purged = bench.store.call_in::<verb::Purge>(bucket, purge(3)).await.expect("purged");
+    let purged = bench.call::<verb::Purge>(bucket, purge(3)).await;
     assert_eq!((purged, bench.store.usage().await.expect("usage").jobs), (3, 1));
-    let purged = bench.store.call_in::<verb::Purge>(bucket, purge(3)).await.expect("purged");
+    let purged = bench.call::<verb::Purge>(bucket, purge(3)).await;
     assert_eq!((purged, bench.records().await), (1, 0));
-}
-
-pub async fn finished_jobs_are_forgotten_after_everything_else(bench: Bench) {
-    let (bucket, ids) = ids(&bench, 4);
-    let [finished, dead, reserved, later] = &ids[..] else { unreachable!("four ids") };
-    bench.finished(kept(job(finished.as_str(), "a"), SECOND), None).await;
-    let dying = with(job(dead.as_str(), "b"), |policy| policy.dead_retention = MINUTE);
-    bench.put(dying).await.expect("put");
-    let popped = bench.pop_one("b").await;
-    bench.bury(dead, Some(popped.reservation)).await.expect("buried");
-    bench.put(job(reserved.as_str(), "c")).await.expect("put");
-    bench.pop_one("c").await;
-    bench.put(delayed(later.as_str(), "d", MINUTE)).await.expect("put");
-    bench.advance(HOUR);
-    let mut steps = 0;
-    while bench.state(finished).await.is_some() {
-        promote_in(&*bench.store, bucket, 1).await.expect("promoted");
-        steps += 1;
-        assert!(steps < 20, "the finished job is not forgotten after 20 steps");
-    }
-    let mut found = Vec::new();
-    for name in [dead, reserved, later] {
-        found.push(bench.state(name).await);
-    }
-    assert_eq!(found, [None, Some(State::Ready), Some(State::Ready)], "after {steps} steps");
 }
 
 /// Promotes after the TTRs of the finished jobs have ended. Until then, each promote reads the
 /// reserved sets of their topics.
 async fn forget_ended_reservations(bench: &Bench) {
-    bench.advance(MINUTE);
-    bench.advance(SECOND);
-    bench.promote().await;
+    bench.promote_after(Millis::new(MINUTE.get() + SECOND.get())).await;
 }
 
 pub async fn finished_jobs_of_many_topics_do_not_delay_other_jobs(bench: Bench) {
-    let (bucket, ids) = ids(&bench, 602);
+    let (bucket, ids) = bench.ids(602);
     let [reserved, later, finished @ ..] = &ids[..] else { unreachable!("two ids") };
     for (number, name) in finished.iter().enumerate() {
         let topic = format!("t-{number}");
@@ -124,17 +80,15 @@ pub async fn finished_jobs_of_many_topics_do_not_delay_other_jobs(bench: Bench) 
     }
     // These retentions end before the TTR and the delay of the next two jobs.
     forget_ended_reservations(&bench).await;
-    bench.put(job(reserved.as_str(), "u")).await.expect("put");
-    bench.pop_one("u").await;
+    bench.popped(job(reserved.as_str(), "u")).await;
     bench.put(delayed(later.as_str(), "v", MINUTE)).await.expect("put");
     bench.advance(HOUR);
     promote_in(&*bench.store, bucket, 100).await.expect("promoted");
-    let found = [bench.state(reserved).await, bench.state(later).await];
-    assert_eq!(found, [Some(State::Ready); 2]);
+    assert_eq!(bench.states([reserved, later]).await, [Some(State::Ready); 2]);
 }
 
 pub async fn forgetting_takes_no_budget_from_delayed_jobs(bench: Bench) {
-    let (bucket, ids) = ids(&bench, 9);
+    let (bucket, ids) = bench.ids(9);
     let (finished, later) = ids.split_first().expect("an id");
     bench.finished(kept(job(finished.as_str(), "a"), HOUR), None).await;
     forget_ended_reservations(&bench).await;
@@ -143,43 +97,37 @@ pub async fn forgetting_takes_no_budget_from_delayed_jobs(bench: Bench) {
     }
     bench.advance(HOUR);
     promote_in(&*bench.store, bucket, 8).await.expect("promoted");
-    assert_eq!(counts(&bench, "b").await, Counts { ready: 8, ..Counts::default() });
+    assert_eq!(bench.counts("b").await, Counts { ready: 8, ..Counts::default() });
 }
 
 pub async fn restored_finished_jobs_keep_their_endings(bench: Bench) {
-    let outcomes = [Outcome::Finished, Outcome::ResultDropped, Outcome::Deleted];
+    use Outcome::{Deleted, Finished, ResultDropped};
+    let ways =
+        [Finished, ResultDropped, Deleted].map(|outcome| [(outcome, 0, None), (outcome, 3, None)]);
+    let results = [(Finished, 1, Some(text(2))), (Finished, 2, Some(text(5_000)))];
     let mut restored = Vec::new();
-    for (number, outcome) in outcomes.into_iter().enumerate() {
-        for (attempt, length) in [(0, None), (3, None), (1, Some(2)), (2, Some(5_000))] {
-            let result: Option<Bytes> = length.map(text);
-            if result.is_some() && outcome != Outcome::Finished {
-                continue;
-            }
-            let mut job =
-                stored(&bench, &format!("{number}:{}", restored.len()), "t", State::Finished);
-            job.attempt = attempt;
-            job.reservation = job.reservation.filter(|_| attempt > 0);
-            job.ending = Some(Ending { at: bench.now(), outcome, result });
-            bench.restore(job.clone()).await.expect("a free id");
-            assert_eq!(bench.restore(job.clone()).await, Err(Refusal::Exists(None)));
-            restored.push(job);
-        }
+    for (outcome, attempt, result) in ways.concat().into_iter().chain(results) {
+        let mut job = stored(&bench, &restored.len().to_string(), "t", State::Finished);
+        (job.attempt, job.reservation) = (attempt, job.reservation.filter(|_| attempt > 0));
+        job.ending = Some(Ending { at: bench.now(), outcome, result });
+        bench.restore(job.clone()).await.expect("a free id");
+        assert_eq!(bench.restore(job.clone()).await, Err(Refusal::Exists(None)));
+        restored.push(job);
     }
     let bench = bench.reopen().await;
     bench.advance(SECOND);
     for job in &restored {
-        assert_eq!(bench.get(&job.id).await.as_ref(), Some(job));
+        assert_eq!(bench.job(job.id.as_str()).await, *job);
         assert_eq!(bench.finish(&job.id, None).await, Err(Refusal::Finished));
-        let is_deleted = job.ending.as_ref().is_some_and(|end| end.outcome == Outcome::Deleted);
+        let is_deleted = job.ending.as_ref().is_some_and(|end| end.outcome == Deleted);
         if let Some(reservation) = job.reservation {
             let expected = if is_deleted { Err(Refusal::Finished) } else { Ok(()) };
             assert_eq!(bench.finish(&job.id, Some(reservation)).await, expected);
         }
-        assert_eq!(bench.get(&job.id).await.as_ref(), Some(job));
+        assert_eq!(bench.job(job.id.as_str()).await, *job);
     }
-    let expected = Counts { finished: restored.len() as u64, ..Counts::default() };
-    assert_eq!(counts(&bench, "t").await, expected);
-    bench.advance(HOUR);
-    bench.promote().await;
+    let expected = Counts { finished: 8, ..Counts::default() };
+    assert_eq!(bench.counts("t").await, expected);
+    bench.promote_after(HOUR).await;
     assert_eq!(bench.records().await, 0);
 }

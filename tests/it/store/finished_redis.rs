@@ -1,18 +1,9 @@
 //! Finished jobs on a Redis that is full, damaged, or repaired by the doctor.
 
-use std::collections::BTreeMap;
+use delay_queue::store::Location as _;
 
-use delay_queue::{
-    job::{Bucket, JobId, Millis, NewJob, Outcome, PoppedJob, Refusal, State, Topics},
-    schedules::deadline_of,
-    store::{Finish, JobRef, Location as _, Options},
-};
-
-use crate::store::{
-    bench::{Backend, Bench, HOUR, MINUTE, SECOND, finishing, id, job, kept, redis_options, verb},
-    finished::text,
-    redis_only::{command, key},
-};
+use crate::store::prelude::*;
+use crate::store::redis_only::key;
 
 async fn outcome(bench: &Bench, name: &str) -> Option<(Outcome, bool)> {
     let job = bench.get(&id(name)).await?;
@@ -25,8 +16,7 @@ async fn a_full_redis_drops_a_result_and_finishes_the_job() {
     let bench = Bench::one_bucket_redis().await;
     let mut held = Vec::new();
     for name in ["short", "long", "none", "other", "late"] {
-        bench.put(kept(job(name, "t"), HOUR)).await.expect("put");
-        held.push(Some(bench.pop_one("t").await.reservation));
+        held.push(Some(bench.popped(kept(job(name, "t"), HOUR)).await.reservation));
     }
     bench.finish_with(&id("short"), held[0], Some("1".into())).await.expect("finished");
     command(&bench, "CONFIG SET maxmemory 1");
@@ -34,13 +24,10 @@ async fn a_full_redis_drops_a_result_and_finishes_the_job() {
     bench.finish_with(&id("short"), held[0], Some("2".into())).await.expect("finished");
     bench.finish_with(&id("long"), held[1], Some(text(60_000))).await.expect("finished");
     bench.finish(&id("none"), held[2]).await.expect("finished");
-    let finishes = [("other", held[3]), ("late", held[4])].map(|(name, reservation)| Finish {
-        held: JobRef { id: id(name), reservation, topics: Topics::ALL },
-        result: Some("3".into()),
-    });
-    let bucket = bench.bucket(&id("a"));
-    let replies = bench.store.call_in::<verb::Finish>(bucket, finishes.to_vec()).await;
-    assert!(replies.expect("finish").iter().all(Result::is_ok));
+    let finishes = [("other", held[3]), ("late", held[4])]
+        .map(|(name, hold)| Finish { held: job_ref(&id(name), hold), result: Some("3".into()) });
+    let replies = bench.call::<verb::Finish>(bench.bucket(&id("a")), finishes.to_vec()).await;
+    assert!(replies.iter().all(Result::is_ok));
     command(&bench, "CONFIG SET maxmemory 0");
 
     assert_eq!(outcome(&bench, "short").await, Some((Outcome::Finished, true)));
@@ -51,8 +38,7 @@ async fn a_full_redis_drops_a_result_and_finishes_the_job() {
     // The client repeats the finish because the answer was lost. Redis has room again.
     bench.finish_with(&id("long"), held[1], Some("4".into())).await.expect("finished");
     assert_eq!(outcome(&bench, "long").await, Some((Outcome::ResultDropped, false)));
-    bench.advance(HOUR);
-    bench.promote().await;
+    bench.promote_after(HOUR).await;
     assert_eq!(bench.records().await, 0);
 }
 
@@ -61,15 +47,15 @@ async fn a_full_redis_drops_a_result_and_finishes_the_job() {
 #[tokio::test]
 async fn a_full_redis_drops_the_results_of_later_buckets_too() {
     let bench = Bench::redis().await;
-    let mut parts = BTreeMap::<Bucket, Vec<Finish>>::new();
+    let mut holds = BTreeMap::new();
     for n in 0..12 {
-        bench.put(kept(job(&format!("job-{n}"), "t"), HOUR)).await.expect("put");
-        let PoppedJob { id, reservation, .. } = bench.pop_one("t").await;
-        let bucket = bench.bucket(&id);
-        let held = JobRef { id, reservation: Some(reservation), topics: Topics::ALL };
-        parts.entry(bucket).or_default().push(Finish { held, result: Some("1".into()) });
+        let popped = bench.popped(kept(job(&format!("job-{n}"), "t"), HOUR)).await;
+        holds.insert(popped.id, popped.reservation);
     }
-    let mut parts: Vec<_> = parts.into_iter().collect();
+    let mut parts = bench.parts(holds.keys(), |id| {
+        let held = job_ref(id, Some(holds[id]));
+        Finish { held, result: Some("1".into()) }
+    });
     parts[0].1.iter_mut().for_each(|job| job.result = None);
     let later = parts[1..].iter().flat_map(|(_, jobs)| jobs);
     let with_result: Vec<JobId> = later.map(|job| job.held.id.clone()).collect();
@@ -92,8 +78,7 @@ async fn a_full_redis_remembers_and_forgets_ids() {
     bench.finished(kept(job("b", "u"), MINUTE), Some("1".into())).await;
     command(&bench, "CONFIG SET maxmemory 1");
     assert_eq!(bench.delete_remembered(&id("a"), HOUR).await, Ok(State::Ready));
-    bench.advance(MINUTE);
-    bench.promote().await;
+    bench.promote_after(MINUTE).await;
     assert_eq!(bench.get(&id("b")).await, None);
     command(&bench, "CONFIG SET maxmemory 0");
     assert_eq!(outcome(&bench, "a").await, Some((Outcome::Deleted, false)));
@@ -103,8 +88,7 @@ async fn a_full_redis_remembers_and_forgets_ids() {
 async fn a_damaged_finished_job_is_shown_as_damaged_and_deleted() {
     let bench = Bench::one_bucket_redis().await;
     for name in ["a", "b", "c"] {
-        bench.put(kept(job(name, "t"), HOUR)).await.expect("put");
-        let first = bench.pop_one("t").await;
+        let first = bench.popped(kept(job(name, "t"), HOUR)).await;
         bench.release(&first.id, None, Some(Millis::ZERO)).await.expect("released");
         let second = bench.pop_one("t").await;
         bench.finish_with(&second.id, None, Some(text(5_000))).await.expect("finished");
@@ -130,11 +114,10 @@ async fn a_damaged_finished_job_is_shown_as_damaged_and_deleted() {
 
 /// Runs the doctor's repair on the store of a bench. Returns its report.
 async fn repaired(bench: &Bench) -> String {
-    let Backend::Redis(redis) = &bench.backend else { unreachable!("this store is on Redis") };
     let keys = command(bench, "KEYS *:incarnation");
     let tag = keys.lines().filter_map(|key| key.strip_prefix("{fresh:")).next().expect("a key");
     let number = tag.split(':').next().expect("a number");
-    let doctor = redis_options(&redis.url(), &format!("fresh:{number}"));
+    let doctor = redis_options(&bench.redis_server().url(), &format!("fresh:{number}"));
     let report = doctor.examine(Options::new(None, bench.clock.clone()), true, deadline_of).await;
     let report = report.expect("examined");
     assert_eq!(report.problems, Vec::<String>::new(), "{}", report.text);
@@ -161,11 +144,9 @@ async fn the_doctor_repairs_a_finished_job_without_making_it_ready() {
     for name in &names {
         assert_eq!(outcome(&bench, name.as_str()).await, Some((Outcome::Finished, true)), "{name}");
     }
-    bench.advance(MINUTE);
-    bench.promote().await;
+    bench.promote_after(MINUTE).await;
     assert!(bench.pop("t", 9).await.is_empty());
-    bench.advance(HOUR);
-    bench.promote().await;
+    bench.promote_after(HOUR).await;
     assert_eq!(bench.records().await, 0, "the repaired job was not removed after a new retention");
 }
 
@@ -183,22 +164,22 @@ async fn a_finished_record_in_another_set_is_never_delivered() {
         assert_eq!(command(&bench, &format!("ZADD {other} {now} a")), ":1\r\n");
         command(&bench, &format!("ZADD {bucket} {now} {state}:t"));
         for _ in 0..3 {
-            bench.advance(MINUTE);
-            bench.promote().await;
+            bench.promote_after(MINUTE).await;
             assert!(bench.pop("t", 9).await.is_empty(), "{state}");
         }
         if state != "dead" {
             bench.delete(&id("a")).await.expect("deleted");
         }
-        bench.put(job("a", "u")).await.expect("the id is free");
-        assert_eq!(bench.pop_one("u").await.attempt, 1);
+        assert_eq!(bench.popped(job("a", "u")).await.attempt, 1, "the id is free");
     }
 }
 
 #[tokio::test]
 async fn the_only_attempt_of_a_finished_job_is_in_its_record() {
     let bench = Bench::one_bucket_redis().await;
-    let histories = key_of_histories(&bench).await;
+    bench.put(job("first", "t")).await.expect("put");
+    let histories = key(&bench, "first", "pool").replace(":pool", ":history");
+    bench.delete(&id("first")).await.expect("deleted");
     let consumers = [("plain", None), ("named", Some("w/1")), ("touched", None), ("late", None)];
     for (name, consumer) in consumers {
         let began = bench.now();
@@ -210,11 +191,10 @@ async fn the_only_attempt_of_a_finished_job_is_in_its_record() {
             bench.touch(&popped.id, hold, Some(HOUR)).await.expect("touched");
         }
         if name == "late" {
-            bench.advance(HOUR);
-            bench.promote().await;
+            bench.promote_after(HOUR).await;
         }
         bench.finish(&popped.id, hold).await.expect("finished");
-        let found = bench.get(&popped.id).await.expect("the job is kept");
+        let found = bench.job(name).await;
         let [past] = &found.history[..] else { panic!("{found:?}") };
         assert_eq!((past.attempt, past.started_at, past.ended_at), (1, began, bench.now()));
         assert_eq!(past.consumer.as_ref().map(|name| name.as_str()), consumer);
@@ -222,30 +202,17 @@ async fn the_only_attempt_of_a_finished_job_is_in_its_record() {
         // The remembered job has the times of the delete.
         bench.advance(SECOND);
         bench.delete_remembered(&popped.id, HOUR).await.expect("remembered");
-        let remembered = bench.get(&popped.id).await.expect("the job is kept");
-        assert_eq!(remembered.history, found.history, "{name}");
+        assert_eq!(bench.job(name).await.history, found.history, "{name}");
         bench.delete(&popped.id).await.expect("deleted");
         assert_eq!(bench.records().await, 0);
     }
 }
 
-async fn key_of_histories(bench: &Bench) -> String {
-    bench.put(job("first", "t")).await.expect("put");
-    let key = key(bench, "first", "pool").replace(":pool", ":history");
-    bench.delete(&id("first")).await.expect("deleted");
-    key
-}
-
 #[tokio::test]
 async fn a_failed_batch_of_finishes_changes_no_job() {
     let bench = Bench::one_bucket_redis().await;
-    bench.put(kept(job("a", "t"), HOUR)).await.expect("put");
-    bench.put(job("b", "u")).await.expect("put");
-    let held = [bench.pop_one("t").await, bench.pop_one("u").await].map(|popped| JobRef {
-        id: popped.id,
-        reservation: Some(popped.reservation),
-        topics: Topics::ALL,
-    });
+    let popped = [bench.popped(kept(job("a", "t"), HOUR)).await, bench.popped(job("b", "u")).await];
+    let held = popped.map(|popped| held(&popped));
     let reserved = key(&bench, "b", "pool").replace(":pool", ":reserved:u");
     assert_eq!(command(&bench, &format!("RENAME {reserved} elsewhere")), "+OK\r\n");
     assert_eq!(command(&bench, &format!("SET {reserved} text")), "+OK\r\n");
@@ -255,12 +222,7 @@ async fn a_failed_batch_of_finishes_changes_no_job() {
     failed.expect_err("a key has another type");
     command(&bench, &format!("DEL {reserved}"));
     assert_eq!(command(&bench, &format!("RENAME elsewhere {reserved}")), "+OK\r\n");
-    assert_eq!(
-        bench.state(&id("a")).await,
-        Some(State::Reserved),
-        "the failed batch has changed a job"
-    );
-    let replies = bench.store.call_in::<verb::Finish>(bucket, finish()).await;
-    assert!(replies.expect("finish").iter().all(Result::is_ok));
+    assert_eq!(bench.state(&id("a")).await, Some(State::Reserved), "changed by a failed batch");
+    assert!(bench.call::<verb::Finish>(bucket, finish()).await.iter().all(Result::is_ok));
     assert_eq!((bench.state(&id("a")).await, bench.records().await), (Some(State::Finished), 1));
 }

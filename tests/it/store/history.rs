@@ -1,19 +1,12 @@
 //! The history of a job, which contains its last attempts. Every store keeps it in the same way.
 
-use delay_queue::job::AttemptOutcome;
-use delay_queue::{
-    job::{
-        AttemptOutcome::{Buried, Expired, Finished, Released},
-        Job,
-    },
-    store::verb,
-};
+use delay_queue::job::AttemptOutcome::{Buried, Expired, Finished, Released};
 
 use crate::store::prelude::*;
 
 /// Returns the ended attempts in the history of a job.
 async fn history(bench: &Bench, name: &str) -> Vec<PastAttempt> {
-    bench.get(&id(name)).await.expect("a job").history
+    bench.job(name).await.history
 }
 
 async fn outcomes(bench: &Bench, name: &str) -> Vec<(u32, AttemptOutcome)> {
@@ -41,12 +34,10 @@ fn retried(name: &str) -> NewJob {
     with(job(name, "t"), |policy| (policy.ttr, policy.max_attempts) = (MINUTE, 0))
 }
 
-async fn release_with(bench: &Bench, name: &JobId, hold: Reservation, error: &str) {
-    let held = JobRef { id: name.clone(), reservation: Some(hold), topics: Topics::ALL };
-    let error = Some(error.to_owned());
-    let release = Release { delay: Some(Millis::ZERO), error, ..Release::of(held) };
-    let released = bench.store.call_in::<verb::Release>(bench.bucket(name), vec![release]).await;
-    one(released.expect("release")).expect("released");
+async fn release_with(bench: &Bench, popped: &PoppedJob, error: &str) {
+    let (delay, error) = (Some(Millis::ZERO), Some(error.to_owned()));
+    let release = Release { delay, error, ..Release::of(held(popped)) };
+    bench.release_by(release).await.expect("released");
 }
 
 pub async fn each_end_of_an_attempt_is_in_the_history(bench: Bench) {
@@ -56,11 +47,9 @@ pub async fn each_end_of_an_attempt_is_in_the_history(bench: Bench) {
     assert_eq!(history(&bench, "a").await, [], "a running attempt is in the history");
     bench.advance(SECOND);
     bench.release(&first.id, Some(first.reservation), Some(SECOND)).await.expect("released");
-    bench.advance(SECOND);
-    bench.promote().await;
+    bench.promote_after(SECOND).await;
     bench.pop_one("t").await;
-    bench.advance(HOUR);
-    bench.promote().await;
+    bench.promote_after(HOUR).await;
     let third = bench.pop_one("t").await;
     bench.advance(SECOND);
     bench.bury(&third.id, Some(third.reservation)).await.expect("buried");
@@ -74,89 +63,29 @@ pub async fn each_end_of_an_attempt_is_in_the_history(bench: Bench) {
     assert_eq!(history(&bench, "a").await, expected);
 }
 
-pub async fn an_expired_ttr_is_in_the_history_after_a_restart_too(bench: Bench) {
-    for name in ["retried", "dead"] {
-        let spent = u32::from(name == "dead");
-        bench.put(with(retried(name), |policy| policy.max_attempts = spent)).await.expect("put");
-    }
-    assert_eq!(bench.pop_as("t", 2, None, Some("w:1")).await.len(), 2);
-    bench.advance(HOUR);
-    bench.promote().await;
-    let worker = Some("w:1".parse().expect("a name"));
-    let expected = [PastAttempt { consumer: worker, ..past(1, [0, 60], Expired) }];
-    assert_eq!(history(&bench, "retried").await, expected);
-    assert_eq!(history(&bench, "dead").await, expected);
-    let bench = bench.reopen().await;
-    bench.promote().await;
-    assert_eq!(history(&bench, "retried").await, expected);
-    assert_eq!(history(&bench, "dead").await, expected);
-    let popped = bench.pop_one("t").await;
-    assert_eq!(
-        history(&bench, "retried").await,
-        expected,
-        "the next attempt has changed the history"
-    );
-    bench.finish(&popped.id, Some(popped.reservation)).await.expect("finished");
-}
-
-pub async fn a_kept_job_shows_its_attempts_and_the_finish(bench: Bench) {
-    bench.put(kept(retried("a"), HOUR)).await.expect("put");
-    bench.put(kept(retried("never"), HOUR)).await.expect("put");
-    let delete = delay_queue::store::Delete { remember: Some(HOUR), ..deletion(&id("never")) };
-    bench.delete_by(delete).await.expect("deleted");
-    let first = bench.pop_one("t").await;
-    bench.release(&first.id, Some(first.reservation), Some(Millis::ZERO)).await.expect("released");
-    let second = bench.pop_as("t", 1, None, Some("w")).await.remove(0);
-    bench.advance(SECOND);
-    bench.finish(&second.id, Some(second.reservation)).await.expect("finished");
-    let worker = Some("w".parse().expect("a name"));
-    let expected = [
-        failed("released", past(1, [0, 0], Released)),
-        PastAttempt { consumer: worker, ..past(2, [0, 1], Finished) },
-    ];
-    let bench = bench.reopen().await;
-    let found = bench.get(&id("a")).await.expect("the job is kept");
-    assert_eq!((found.history, found.consumer), (expected.to_vec(), None));
-    assert_eq!(history(&bench, "never").await, []);
-    bench.advance(HOUR);
-    bench.promote().await;
-    assert_eq!(bench.records().await, 0);
-}
-
 pub async fn a_late_end_replaces_the_entry_of_the_expired_ttr(bench: Bench) {
     let ends = [Released, Buried, Finished];
     for (end, is_kicked) in ends.iter().flat_map(|end| [(*end, false), (*end, true)]) {
         bench.put(kept(retried("a"), HOUR)).await.expect("put");
-        let popped = bench.pop_as("t", 1, None, Some("slow")).await.remove(0);
-        let hold = Some(popped.reservation);
+        let hold = bench.pop_as("t", 1, None, Some("slow")).await.pop().map(|job| job.reservation);
         let began = bench.now();
-        bench.advance(MINUTE);
-        bench.promote().await;
+        bench.promote_after(MINUTE).await;
         assert_eq!(outcomes(&bench, "a").await, [(1, Expired)]);
         if is_kicked {
             bench.kick(&id("a")).await.expect("kicked");
         }
         bench.advance(SECOND);
         let error = match end {
-            Released => {
-                bench.release(&id("a"), hold, Some(Millis::ZERO)).await.expect("released");
-                Some("released")
-            }
-            Buried => {
-                bench.bury(&id("a"), hold).await.expect("buried");
-                Some("buried")
-            }
-            _ => {
-                bench.finish(&id("a"), hold).await.expect("finished");
-                None
-            }
+            Released => bench.release(&id("a"), hold, None).await.map(|_| Some("released")),
+            Buried => bench.bury(&id("a"), hold).await.map(|()| Some("buried")),
+            _ => bench.finish(&id("a"), hold).await.map(|()| None),
         };
         let expected = PastAttempt {
             attempt: 1,
             started_at: began,
             ended_at: bench.now(),
             outcome: end,
-            error: error.map(str::to_owned),
+            error: error.expect("ended").map(str::to_owned),
             consumer: Some("slow".parse().expect("a name")),
         };
         assert_eq!(history(&bench, "a").await, [expected]);
@@ -165,67 +94,52 @@ pub async fn a_late_end_replaces_the_entry_of_the_expired_ttr(bench: Bench) {
 }
 
 pub async fn an_end_by_id_alone_leaves_the_entry_of_an_attempt_that_ended(bench: Bench) {
-    bench.put(kept(retried("a"), HOUR)).await.expect("put");
-    let popped = bench.pop_one("t").await;
-    release_with(&bench, &popped.id, popped.reservation, "x").await;
+    let popped = bench.popped(kept(retried("a"), HOUR)).await;
+    release_with(&bench, &popped, "x").await;
     let expected = [failed("x", past(1, [0, 0], Released))];
     bench.advance(SECOND);
     bench.bury(&popped.id, None).await.expect("buried");
     assert_eq!(history(&bench, "a").await, expected);
     bench.finish(&popped.id, None).await.expect("finished");
-    let found = bench.get(&id("a")).await.expect("the job is kept");
+    let found = bench.job("a").await;
     assert_eq!((found.state, &found.history[..]), (State::Finished, &expected[..]));
 }
 
 pub async fn a_pop_that_is_given_back_leaves_no_entry(bench: Bench) {
     bench.put(retried("a")).await.expect("put");
-    for consumer in [None, Some("w")] {
-        let popped = bench.pop_as("t", 1, None, consumer).await.remove(0);
+    let give_back = async |consumer| {
+        let popped = one(bench.pop_as("t", 1, None, consumer).await);
         bench.unpop(&popped.id, popped.reservation).await.expect("given back");
-        let found = bench.get(&id("a")).await.expect("a job");
-        assert_eq!((found.attempt, found.consumer, &found.history[..]), (0, None, &[][..]));
-    }
+        let found = bench.job("a").await;
+        assert_eq!(found.consumer, None);
+        found.history
+    };
+    assert_eq!(give_back(None).await, []);
+    assert_eq!(give_back(Some("w")).await, []);
     let popped = bench.pop_one("t").await;
-    release_with(&bench, &popped.id, popped.reservation, "x").await;
-    let popped = bench.pop_as("t", 1, None, Some("w")).await.remove(0);
-    bench.unpop(&popped.id, popped.reservation).await.expect("given back");
-    assert_eq!(outcomes(&bench, "a").await, [(1, Released)]);
+    assert_eq!(popped.attempt, 1);
+    release_with(&bench, &popped, "x").await;
+    assert_eq!(give_back(Some("w")).await.len(), 1);
     let popped = bench.pop_one("t").await;
-    assert_eq!(
-        bench.get(&id("a")).await.expect("a job").consumer,
-        None,
-        "the job shows the consumer of an earlier attempt"
-    );
+    assert_eq!(bench.job("a").await.consumer, None, "the consumer of an earlier attempt");
     bench.bury(&popped.id, Some(popped.reservation)).await.expect("buried");
     bench.kick(&popped.id).await.expect("kicked");
-    let popped = bench.pop_one("t").await;
-    bench.unpop(&popped.id, popped.reservation).await.expect("given back");
-    assert_eq!(
-        outcomes(&bench, "a").await,
-        [(1, Released), (2, Buried)],
-        "the history from before the kick has changed"
-    );
-    bench.delete(&id("a")).await.expect("deleted");
-    bench.put(retried("a")).await.expect("put");
-    assert_eq!(history(&bench, "a").await, []);
+    give_back(None).await;
+    assert_eq!(outcomes(&bench, "a").await, [(1, Released), (2, Buried)]);
 }
 
 pub async fn the_last_ten_attempts_are_kept(bench: Bench) {
     bench.put(kept(retried("a"), HOUR)).await.expect("put");
     for number in 1..=12 {
         let popped = bench.pop_one("t").await;
-        release_with(&bench, &popped.id, popped.reservation, &format!("{number}\n!")).await;
+        release_with(&bench, &popped, &format!("{number}\n!")).await;
         if number == 6 {
             bench.pop_one("t").await;
-            bench.advance(MINUTE);
-            bench.promote().await;
+            bench.promote_after(MINUTE).await;
         }
     }
     let found = history(&bench, "a").await;
-    assert_eq!(
-        found.iter().map(|past| past.attempt).collect::<Vec<_>>(),
-        (4..=13).collect::<Vec<_>>()
-    );
+    assert!(found.iter().map(|past| past.attempt).eq(4..=13), "{found:?}");
     assert_eq!(found[9].error.as_deref(), Some("12\n!"));
     assert_eq!((found[3].attempt, found[3].outcome), (7, Expired));
     let popped = bench.pop_one("t").await;
@@ -244,19 +158,12 @@ pub async fn a_long_error_is_cut_between_characters(bench: Bench) {
         (format!("{}\n 1 2 r ! 0 \n", "b".repeat(240)), 253),
     ];
     for (error, length) in errors {
-        bench.put(retried("a")).await.expect("put");
-        let popped = bench.pop_one("t").await;
-        release_with(&bench, &popped.id, popped.reservation, &error).await;
-        let found = bench.get(&id("a")).await.expect("a job");
-        assert_eq!(
-            found.error.as_deref(),
-            Some(&error[..]),
-            "the job does not have the whole error"
-        );
+        let popped = bench.popped(retried("a")).await;
+        release_with(&bench, &popped, &error).await;
+        let found = bench.job("a").await;
+        assert_eq!(found.error.as_deref(), Some(&error[..]), "not the whole error");
         assert_eq!(found.history[0].error.as_deref(), Some(&error[..length]));
-        let popped = bench.pop_one("t").await;
-        let held =
-            JobRef { id: id("a"), reservation: Some(popped.reservation), topics: Topics::ALL };
+        let held = held(&bench.pop_one("t").await);
         let bury = vec![Bury { held, error: Some(error.clone()) }];
         one(bench.call::<verb::Bury>(bench.bucket(&id("a")), bury).await).expect("buried");
         assert_eq!(history(&bench, "a").await[1].error.as_deref(), Some(&error[..length]));
@@ -273,11 +180,10 @@ pub async fn a_touch_keeps_the_start_of_the_attempt(bench: Bench) {
             bench.advance(SECOND);
             bench.touch(&popped.id, Some(popped.reservation), ttr).await.expect("touched");
         }
-        let running = bench.get(&id("a")).await.expect("a job");
+        let running = bench.job("a").await;
         assert_eq!(running.running_since(), Some(began));
         assert_eq!(running.consumer, consumer.map(|name| name.parse().expect("a name")));
-        bench.advance(HOUR);
-        bench.promote().await;
+        bench.promote_after(HOUR).await;
         let found = history(&bench, "a").await.pop().expect("an entry");
         assert_eq!((found.started_at, found.outcome), (began, Expired));
         assert_eq!(found.ended_at, running.reserved_until.expect("reserved"));
@@ -287,16 +193,31 @@ pub async fn a_touch_keeps_the_start_of_the_attempt(bench: Bench) {
     bench.touch(&popped.id, Some(popped.reservation), None).await.expect("touched");
     bench.finish(&popped.id, Some(popped.reservation)).await.expect("finished");
     bench.put(retried("a")).await.expect("put");
-    assert_eq!(
-        history(&bench, "a").await,
-        [],
-        "a new job has the history of an earlier job with the same id"
-    );
+    assert_eq!(history(&bench, "a").await, [], "the history of an earlier job");
 }
 
-pub async fn a_kick_keeps_the_history_and_a_replace_empties_it(bench: Bench) {
+pub async fn a_kick_keeps_the_history_and_a_replace_empties_it(mut bench: Bench) {
     bench.put(retried("a")).await.expect("put");
-    let bench = each_change_keeps(bench).await;
+    for (kicks_topic, count) in [(false, 1), (true, 2)] {
+        let popped = bench.pop_one("t").await;
+        bench.bury(&popped.id, Some(popped.reservation)).await.expect("buried");
+        if kicks_topic {
+            let kick = KickDead { topic: popped.topic, limit: 9 };
+            let kicked = bench.call::<verb::KickDead>(bench.bucket(&popped.id), kick).await;
+            assert_eq!(kicked.count, 1);
+        } else {
+            bench.kick(&popped.id).await.expect("kicked");
+        }
+        let found = bench.job("a").await;
+        assert_eq!((found.state, found.attempt, found.error), (State::Ready, 0, None));
+        assert_eq!(outcomes(&bench, "a").await, vec![(1, Buried); count]);
+        let change = Change { body: Some("2".into()), ..due_in(HOUR) };
+        let changed = bench.reschedule(&id("a"), change).await.expect("changed");
+        assert_eq!(changed.history, found.history);
+        bench = bench.reopen().await;
+        bench.kick(&id("a")).await.expect("kicked");
+        assert_eq!(history(&bench, "a").await, found.history);
+    }
     let replace = NewJob { on_conflict: OnConflict::Replace, ..kept(retried("a"), HOUR) };
     bench.put(replace.clone()).await.expect("replaced");
     assert_eq!(history(&bench, "a").await, []);
@@ -309,35 +230,6 @@ pub async fn a_kick_keeps_the_history_and_a_replace_empties_it(bench: Bench) {
     assert_eq!(bench.records().await, 0);
 }
 
-/// Buries and kicks a job twice, in two ways, and reschedules it. Checks after each call that the
-/// history is kept.
-async fn each_change_keeps(mut bench: Bench) -> Bench {
-    for (round, expected) in [(0, vec![(1, Buried)]), (1, vec![(1, Buried), (1, Buried)])] {
-        let popped = bench.pop_one("t").await;
-        bench.bury(&popped.id, Some(popped.reservation)).await.expect("buried");
-        if round == 0 {
-            bench.kick(&popped.id).await.expect("kicked");
-        } else {
-            let kick = delay_queue::store::KickDead { topic: popped.topic, limit: 9 };
-            let bucket = bench.bucket(&popped.id);
-            let kicked = bench.store.call_in::<verb::KickDead>(bucket, kick).await;
-            assert_eq!(kicked.expect("kick").count, 1);
-        }
-        let found = bench.get(&id("a")).await.expect("a job");
-        assert_eq!((found.state, found.attempt, found.error), (State::Ready, 0, None));
-        assert_eq!(outcomes(&bench, "a").await, expected);
-        let schedule = Some(Schedule::In(HOUR));
-        let change = Change { schedule, body: Some("2".into()), ..Change::default() };
-        let changed = bench.reschedule(&id("a"), change).await.expect("changed");
-        assert_eq!(changed.history.len(), expected.len());
-        bench = bench.reopen().await;
-        assert_eq!(outcomes(&bench, "a").await, expected);
-        bench.kick(&id("a")).await.expect("kicked");
-        assert_eq!(outcomes(&bench, "a").await, expected);
-    }
-    bench
-}
-
 pub async fn a_named_consumer_is_shown_while_it_holds_the_job(mut bench: Bench) {
     bench.put(retried("a")).await.expect("put");
     bench.put(retried("b")).await.expect("put");
@@ -346,10 +238,11 @@ pub async fn a_named_consumer_is_shown_while_it_holds_the_job(mut bench: Bench) 
         let popped = bench.pop_as("t", 2, None, Some(name)).await;
         assert_eq!(popped.len(), 2);
         let consumer = Some(name.parse().expect("a name"));
-        bench = with_consumer(bench, &consumer).await;
-        for job in popped {
-            release_with(&bench, &job.id, job.reservation, "").await;
-            let found = bench.get(&job.id).await.expect("a job");
+        bench = bench.reopen().await;
+        for popped in popped {
+            assert_eq!(bench.job(popped.id.as_str()).await.consumer, consumer);
+            release_with(&bench, &popped, "").await;
+            let found = bench.job(popped.id.as_str()).await;
             assert_eq!(found.consumer, None);
             let last = found.history.last().expect("an entry");
             assert_eq!((&last.consumer, &last.error), (&consumer, &None));
@@ -357,49 +250,35 @@ pub async fn a_named_consumer_is_shown_while_it_holds_the_job(mut bench: Bench) 
     }
 }
 
-/// Checks the consumer of both jobs, before and after a restart.
-async fn with_consumer(bench: Bench, consumer: &Option<delay_queue::job::Consumer>) -> Bench {
-    let bench = bench.reopen().await;
-    for name in ["a", "b"] {
-        assert_eq!(bench.get(&id(name)).await.expect("a job").consumer, *consumer);
-    }
-    bench
-}
-
-/// Returns a job in this state that has a history.
-fn with_history(name: &str, state: State) -> Job {
-    let now = START;
-    let job = crate::store::restore::stored_at(now, name, "t", state);
-    let reserved = state == State::Reserved;
-    let before = |millis: u64| UnixMillis::new(now.get() - millis);
-    Job {
-        consumer: reserved.then(|| "w/1".parse().expect("a name")),
-        started_at: reserved.then(|| before(5)),
-        history: vec![PastAttempt {
-            attempt: 7,
-            started_at: before(20),
-            ended_at: before(10),
-            outcome: Released,
-            error: Some("é\n".to_owned()),
-            consumer: Some("w/2".parse().expect("a name")),
-        }],
-        ..job
-    }
-}
-
 pub async fn a_restored_job_has_the_history_that_it_had(bench: Bench) {
-    let jobs: Vec<Job> =
-        State::ALL.into_iter().map(|state| with_history(state.name(), state)).collect();
+    let before = |millis: u64| UnixMillis::new(START.get() - millis);
+    let past = PastAttempt {
+        attempt: 7,
+        started_at: before(20),
+        ended_at: before(10),
+        outcome: Released,
+        error: Some("é\n".to_owned()),
+        consumer: Some("w/2".parse().expect("a name")),
+    };
+    let jobs = State::ALL.map(|state| {
+        let reserved = state == State::Reserved;
+        Job {
+            consumer: reserved.then(|| "w/1".parse().expect("a name")),
+            started_at: reserved.then(|| before(5)),
+            history: vec![past.clone()],
+            ..stored(&bench, state.name(), "t", state)
+        }
+    });
     for job in &jobs {
         bench.restore(job.clone()).await.expect("restored");
     }
     let bench = bench.reopen().await;
-    for job in &jobs {
-        assert_eq!(bench.get(&job.id).await.as_ref(), Some(job), "{:?}", job.state);
+    for job in jobs {
+        assert_eq!(bench.job(job.id.as_str()).await, job);
     }
     // A job with a history and no attempt was kicked.
     let popped = bench.pop_one("t").await;
     assert_eq!((popped.id.as_str(), popped.attempt), ("ready", 1));
-    release_with(&bench, &popped.id, popped.reservation, "x").await;
+    release_with(&bench, &popped, "x").await;
     assert_eq!(outcomes(&bench, "ready").await, [(7, Released), (1, Released)]);
 }

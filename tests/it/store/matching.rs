@@ -1,7 +1,5 @@
 //! Filters of jobs: lists, kicks and purges of the jobs that match.
 
-use delay_queue::job::Job;
-
 use crate::store::calls::{FILTERS, filter};
 use crate::store::prelude::*;
 
@@ -11,8 +9,7 @@ fn filter_of(error: Option<&str>, id: Option<&str>) -> JobFilter {
 }
 
 fn step(state: State, filter: &JobFilter, after: Option<JobPosition>, limit: usize) -> Selection {
-    let topic = "t".parse().expect("a topic");
-    Selection { topic, state, filter: filter.clone(), after, limit }
+    Selection { topic: topic("t"), state, filter: filter.clone(), after, limit }
 }
 
 /// Judges a job by what a get shows of it.
@@ -35,7 +32,7 @@ async fn arrange(bench: &Bench) -> Vec<JobId> {
                 policy.priority = Priority::new(number % 10).expect("a digit");
                 policy.ttr = if name == "lapsed" { SECOND } else { HOUR };
                 policy.max_attempts = if number % 2 == 0 { 1 } else { 9 };
-                policy.backoff = (number % 3 == 0).then(|| "list:60000".parse().expect("one"));
+                policy.backoff = (number % 3 == 0).then(|| backoff("list:60000"));
                 policy.expires_after = (name == "expiring").then_some(SECOND);
             })
         };
@@ -46,8 +43,7 @@ async fn arrange(bench: &Bench) -> Vec<JobId> {
         bench.put(new).await.expect("put");
         bench.advance(SECOND);
         if name == "ready" || name == "expiring" {
-            bench.advance(SECOND);
-            bench.promote().await;
+            bench.promote_after(SECOND).await;
             continue;
         }
         let mut popped = bench.pop("t", 9).await;
@@ -56,54 +52,34 @@ async fn arrange(bench: &Bench) -> Vec<JobId> {
         for other in popped {
             bench.unpop(&other.id, other.reservation).await.expect("given back");
         }
-        let held = Some(mine.reservation);
-        let bury = |error: &str| Bury {
-            held: JobRef { id: mine.id.clone(), reservation: held, topics: Topics::ALL },
-            error: Some(error.to_owned()),
-        };
         match name {
             "released" => {
-                let Bury { held, error } = bury("released: no shop 7 (héllo)");
                 let delay = (number % 2 == 1).then_some(HOUR);
-                bench
-                    .release_by(Release { error, delay, ..Release::of(held) })
-                    .await
-                    .expect("released");
+                let error = Some("released: no shop 7 (héllo)".to_owned());
+                let release = Release { error, delay, ..Release::of(held(&mine)) };
+                bench.release_by(release).await.expect("released");
             }
             "buried" => {
-                let error = format!("buried: %d+ [a-z]* no shop {number}");
-                let bucket = bench.bucket(&mine.id);
-                let bury = vec![bury(&error)];
-                bench.call::<verb::Bury>(bucket, bury).await;
+                let error = Some(format!("buried: %d+ [a-z]* no shop {number}"));
+                let bury = vec![Bury { held: held(&mine), error }];
+                bench.call::<verb::Bury>(bench.bucket(&mine.id), bury).await;
             }
-            "lapsed" => {
-                bench.advance(MINUTE);
-                bench.promote().await;
+            "lapsed" => bench.promote_after(MINUTE).await,
+            "finished" => {
+                bench.finish(&mine.id, Some(mine.reservation)).await.expect("finished");
             }
-            "finished" => bench.finish(&mine.id, held).await.expect("finished"),
             _ => {}
         }
     }
     ids
 }
 
-/// Returns the ids that all steps through a state find.
+/// Returns the sorted ids that all steps through a state find.
 async fn listed(bench: &Bench, state: State, filter: &JobFilter, limit: usize) -> Vec<JobId> {
-    let mut ids = Vec::new();
-    for bucket in bench.store.buckets().all() {
-        let mut after = None;
-        loop {
-            let range = JobRange { filter: filter.clone(), after, limit };
-            let topic = "t".parse().expect("a topic");
-            let page = bench.store.list(bucket, topic, state, range).await.expect("a page");
-            assert!(page.jobs.len() <= limit);
-            ids.extend(page.jobs.into_iter().map(|job| job.id));
-            after = page.next;
-            if after.is_none() {
-                break;
-            }
-        }
-    }
+    let range = JobRange { filter: filter.clone(), after: None, limit };
+    let jobs = bench.list_all("t", state, range, async |_| ()).await;
+    let mut ids: Vec<JobId> = jobs.into_iter().map(|job| job.id).collect();
+    ids.sort();
     ids
 }
 
@@ -131,11 +107,10 @@ async fn all_steps(
 
 fn filters(bench: &Bench, state: State) -> Vec<JobFilter> {
     let choices = (0..FILTERS).map(|choice| filter(choice, state, bench.now()));
-    let long_ago = Period { from: None, before: Some(bench.now().before(Millis::new(99_000))) };
-    let long_ago = match state {
-        State::Dead => JobFilter { died: long_ago, ..JobFilter::default() },
-        _ => JobFilter { due: long_ago, ..JobFilter::default() },
-    };
+    let before = Some(bench.now().before(Millis::new(99_000)));
+    let (past, any) = (Period { from: None, before }, Period::default());
+    let (died, due) = if state == State::Dead { (past, any) } else { (any, past) };
+    let long_ago = JobFilter { died, due, ..JobFilter::default() };
     let texts = [
         filter_of(Some("no shop"), None),
         filter_of(Some("(héllo)"), None),
@@ -164,8 +139,7 @@ pub async fn a_filter_selects_by_what_a_get_shows(bench: Bench) {
             let mut expected: Vec<JobId> = mine.map(|job| job.id.clone()).collect();
             expected.sort();
             for limit in [1, 3, 1000] {
-                let mut found = listed(&bench, state, &filter, limit).await;
-                found.sort();
+                let found = listed(&bench, state, &filter, limit).await;
                 assert_eq!(found, expected, "{state:?} {limit} {filter:?}");
                 let counted = all_steps(&bench, limit, async |bucket, after, limit| {
                     let step = step(state, &filter, after, limit);
@@ -207,67 +181,48 @@ pub async fn a_purge_by_a_filter_takes_what_matches_and_no_more(bench: Bench) {
 }
 
 pub async fn a_kick_by_a_filter_is_a_kick_of_each_that_matches(bench: Bench) {
-    for number in 0..8_u8 {
-        // Two of each kind: one is kicked by its id, the other one by a filter.
-        for twin in ["a", "b"] {
-            let new: NewJob = match number / 4 {
-                0 => delayed(&format!("{twin}:{number}"), "t", HOUR),
-                _ => job(&format!("{twin}:{number}"), "t"),
-            };
-            let new = with(new, |policy| {
-                policy.priority = Priority::new(number).expect("a digit");
-                policy.expires_after = (number % 2 == 0).then_some(HOUR);
-            });
-            bench.put(new).await.expect("put");
-        }
+    // Two of each kind: one is kicked by its id, the other one by a filter.
+    let names = (0..8_u8).map(|number| ["a", "b"].map(|twin| format!("{twin}:{number}")));
+    let names: Vec<[String; 2]> = names.collect();
+    for (number, name) in (0..).zip(&names).flat_map(|(n, twins)| [(n, &twins[0]), (n, &twins[1])])
+    {
+        let delay = if number < 4 { HOUR } else { Millis::ZERO };
+        let new = with(delayed(name, "t", delay), |policy| {
+            policy.priority = Priority::new(number).expect("a digit");
+            policy.expires_after = (number % 2 == 0).then_some(HOUR);
+        });
+        bench.put(new).await.expect("put");
     }
     for popped in bench.pop("t", 100).await {
         bench.bury(&popped.id, Some(popped.reservation)).await.expect("buried");
     }
     bench.advance(MINUTE);
-    for number in 0..8 {
-        bench.kick(&id(&format!("a:{number}"))).await.expect("kicked");
+    for [one, _] in &names {
+        bench.kick(&id(one)).await.expect("kicked");
     }
-    for (state, part, count) in
-        [(State::Delayed, ":", 4), (State::Dead, "b:", 4), (State::Dead, "b:", 0)]
-    {
+    let steps = [(State::Delayed, ":", 4), (State::Dead, "b:", 4), (State::Dead, "b:", 0)];
+    for (state, part, count) in steps {
         let filter = filter_of(None, Some(part));
         let kicked = all_steps(&bench, 3, async |bucket, after, limit| {
             let step = step(state, &filter, after, limit);
-            let kicked = bench.store.call_in::<verb::KickMatching>(bucket, step).await;
-            kicked.expect("a kick").into()
+            bench.call::<verb::KickMatching>(bucket, step).await.into()
         });
         assert_eq!(kicked.await, count as u64, "{state:?}");
     }
-    for number in 0..8 {
-        let [one, other] = ["a", "b"].map(|twin| id(&format!("{twin}:{number}")));
-        let (one, other) = (bench.get(&one).await, bench.get(&other).await);
-        let other = other.map(|job| {
-            let first = one.clone().expect("a job");
-            Job { id: first.id, body: first.body, ..job }
-        });
-        assert_eq!(one, other);
-        assert_eq!(one.expect("a job").state, State::Ready);
-    }
-    // A kicked job expires, too.
-    bench.advance(HOUR);
-    bench.advance(HOUR);
-    bench.promote().await;
-    for number in 0..8 {
-        let state = if number % 2 == 0 { State::Dead } else { State::Ready };
-        assert_eq!(bench.state(&id(&format!("b:{number}"))).await, Some(state), "{number}");
+    for [one, other] in &names {
+        let (one, other) = (bench.job(one).await, bench.job(other).await);
+        assert_eq!(one.state, State::Ready);
+        assert_eq!(Job { id: one.id.clone(), body: one.body.clone(), ..other }, one);
     }
 }
 
 pub async fn a_step_examines_a_bounded_number_of_jobs(bench: Bench) {
-    let bucket = bench.bucket(&id("0"));
-    let mine = (0..).map(|n: u32| n.to_string()).filter(|name| bench.bucket(&id(name)) == bucket);
-    let jobs: Vec<NewJob> = mine.take(2_300).map(|name| delayed(&name, "t", HOUR)).collect();
-    for jobs in jobs.chunks(1_000) {
-        let put = bench.call::<verb::Put>(bucket, jobs.to_vec()).await;
-        assert!(put.iter().all(Result::is_ok));
+    let (bucket, ids) = bench.ids(2_300);
+    for ids in ids.chunks(1_000) {
+        let jobs = ids.iter().map(|id| delayed(id.as_str(), "t", HOUR)).collect();
+        assert!(bench.call::<verb::Put>(bucket, jobs).await.iter().all(Result::is_ok));
     }
-    let last = jobs.last().expect("one").id.clone();
+    let last = ids.last().expect("one");
     let filter = filter_of(None, Some(last.as_str()));
     let (mut after, mut steps) = (None, Vec::new());
     loop {
@@ -281,7 +236,7 @@ pub async fn a_step_examines_a_bounded_number_of_jobs(bench: Bench) {
     }
     assert!(steps.len() >= 3, "{steps:?}");
     assert_eq!(steps.iter().sum::<u64>(), 1, "{steps:?}");
-    assert_eq!(bench.get(&last).await, None);
+    assert_eq!(bench.get(last).await, None);
 }
 
 #[tokio::test]
@@ -295,7 +250,7 @@ async fn redis_counts_a_range_of_due_times_in_one_step() {
     };
     for numbers in (1..1_201).collect::<Vec<_>>().chunks(200) {
         let jobs = numbers.iter().map(|&number| put(number)).collect();
-        bench.store.call_in::<verb::Put>(Bucket::FIRST, jobs).await.expect("put");
+        bench.call::<verb::Put>(Bucket::FIRST, jobs).await;
     }
     let due = Period { from: Some(begin.after(at(101))), before: Some(begin.after(at(1_001))) };
     let filter = JobFilter { due, ..JobFilter::default() };

@@ -11,6 +11,9 @@ use delay_queue::{
 
 use crate::store::prelude::*;
 
+/// Number of the pop that returned the reservation of a call.
+type Hold = Option<u64>;
+
 #[derive(Debug, Clone)]
 pub struct Model {
     pub now: UnixMillis,
@@ -21,7 +24,7 @@ pub struct Model {
 #[derive(Debug, Clone)]
 struct Living {
     job: Job,
-    reservation: Option<u64>,
+    reservation: Hold,
 }
 
 impl Living {
@@ -184,13 +187,8 @@ impl Model {
         }
     }
 
-    fn state_by_due_time(&self, due_at: UnixMillis) -> State {
-        if due_at <= self.now { State::Ready } else { State::Delayed }
-    }
-
     pub fn put(&mut self, new: NewJob) -> Reply<Placed> {
         let due_at = self.due(new.schedule);
-        let state = self.state_by_due_time(due_at);
         let how = match (self.jobs.get(&new.id), new.on_conflict) {
             (None, _) => PutOutcome::Created,
             (Some(Living { job, .. }), how)
@@ -213,29 +211,10 @@ impl Model {
             (Some(living), _) if living.is_finished() => PutOutcome::Created,
             (Some(_), _) => PutOutcome::Replaced,
         };
-        let job = Job {
-            id: new.id.clone(),
-            topic: new.topic,
-            body: new.body,
-            state,
-            attempt: 0,
-            is_snoozed: false,
-            due_at,
-            created_at: self.now,
-            ttr: new.policy.ttr,
-            policy: new.policy,
-            reservation: None,
-            reserved_until: None,
-            died_at: None,
-            error: None,
-            ending: None,
-            consumer: None,
-            started_at: None,
-            history: Vec::new(),
-        };
-        let mut living = Living { job, reservation: None };
+        let mut living = Living { job: created(new, self.now, due_at), reservation: None };
         living.expire_from(due_at);
-        self.jobs.insert(new.id, living);
+        let state = living.job.state;
+        self.jobs.insert(living.job.id.clone(), living);
         Ok(Placed { how, state, due_at, moved_to: None })
     }
 
@@ -291,19 +270,19 @@ impl Model {
         Some((popped, reservation))
     }
 
-    fn held(&mut self, id: &JobId, reservation: Option<u64>) -> Reply<&mut Living> {
+    fn held(&mut self, id: &JobId, hold: Hold) -> Reply<&mut Living> {
         let living = self.jobs.get_mut(id).ok_or(Refusal::NotFound)?;
-        match reservation {
+        match hold {
             _ if living.is_finished() => Err(Refusal::Finished),
             None if !living.job.was_popped() => Err(Refusal::NeverPopped),
-            Some(_) if reservation != living.reservation => Err(Refusal::ReservationLost),
+            Some(_) if hold != living.reservation => Err(Refusal::ReservationLost),
             _ => Ok(living),
         }
     }
 
-    pub fn unpop(&mut self, id: &JobId, reservation: Option<u64>) -> Reply<Readied> {
+    pub fn unpop(&mut self, id: &JobId, hold: Hold) -> Reply<Readied> {
         let lost = |why| if why == Refusal::Finished { Refusal::ReservationLost } else { why };
-        let living = self.held(id, reservation.or(Some(0))).map_err(lost)?;
+        let living = self.held(id, hold.or(Some(0))).map_err(lost)?;
         if living.job.state != State::Reserved {
             return Err(Refusal::ReservationLost);
         }
@@ -314,22 +293,17 @@ impl Model {
         Ok(living.readied())
     }
 
-    pub fn finish(
-        &mut self,
-        id: &JobId,
-        reservation: Option<u64>,
-        result: Option<Bytes>,
-    ) -> Reply<()> {
+    pub fn finish(&mut self, id: &JobId, hold: Hold, result: Option<Bytes>) -> Reply<()> {
         let now = self.now;
         if let Some(Living { job: Job { ending: Some(ending), .. }, reservation: last }) =
             self.jobs.get(id)
             && ending.outcome != Outcome::Deleted
-            && reservation.is_some()
-            && reservation == *last
+            && hold.is_some()
+            && hold == *last
         {
             return Ok(());
         }
-        let living = self.held(id, reservation)?;
+        let living = self.held(id, hold)?;
         if living.job.policy.finished_retention > Millis::ZERO {
             living.end_attempt(AttemptOutcome::Finished, now, None);
             living.end(now, Outcome::Finished, result);
@@ -341,15 +315,10 @@ impl Model {
         Ok(())
     }
 
-    pub fn release(
-        &mut self,
-        id: &JobId,
-        reservation: Option<u64>,
-        release: Release,
-    ) -> Reply<Transitioned> {
+    pub fn release(&mut self, id: &JobId, hold: Hold, release: Release) -> Reply<Transitioned> {
         let now = self.now;
-        let living = self.held(id, reservation)?;
-        if reservation.is_none() && living.job.state != State::Reserved {
+        let living = self.held(id, hold)?;
+        if hold.is_none() && living.job.state != State::Reserved {
             return Err(Refusal::NotReserved);
         }
         living.reservation = None;
@@ -382,14 +351,9 @@ impl Model {
         Ok(living.moved(died, dead_from))
     }
 
-    pub fn touch(
-        &mut self,
-        id: &JobId,
-        reservation: Option<u64>,
-        ttr: Option<Millis>,
-    ) -> Reply<UnixMillis> {
+    pub fn touch(&mut self, id: &JobId, hold: Hold, ttr: Option<Millis>) -> Reply<UnixMillis> {
         let now = self.now;
-        let job = &mut self.held(id, reservation)?.job;
+        let job = &mut self.held(id, hold)?.job;
         match job.reserved_until {
             Some(until) if until > now => {
                 job.started_at = job.running_since().filter(|start| *start != now);
@@ -401,9 +365,9 @@ impl Model {
         }
     }
 
-    pub fn bury(&mut self, id: &JobId, reservation: Option<u64>) -> Reply<()> {
+    pub fn bury(&mut self, id: &JobId, hold: Hold) -> Reply<()> {
         let now = self.now;
-        let living = self.held(id, reservation)?;
+        let living = self.held(id, hold)?;
         living.reservation = None;
         living.job.error = Some("buried".to_owned());
         living.end_attempt(AttemptOutcome::Buried, now, Some("buried"));

@@ -1,15 +1,9 @@
 //! Dead jobs that move to another topic: what they keep, and what callers learn of them.
 
-use delay_queue::{job::Job, store::verb};
-
 use crate::store::prelude::*;
 
 const WAYS: [&str; 7] =
     ["ttr", "release", "late bury", "bury", "by id", "promoted expiry", "popped expiry"];
-
-fn topic(name: &str) -> Topic {
-    name.parse().expect("a topic")
-}
 
 /// Returns a job of topic `t` that moves to `dead` when it dies.
 fn moving(name: &str) -> NewJob {
@@ -19,29 +13,9 @@ fn moving(name: &str) -> NewJob {
     })
 }
 
-fn held(job: &PoppedJob, by_id: bool) -> JobRef {
-    let reservation = (!by_id).then_some(job.reservation);
-    JobRef { id: job.id.clone(), reservation, topics: Topics::ALL }
-}
-
-async fn topics(bench: &Bench) -> Vec<(String, Counts)> {
-    let mut all: Vec<(String, Counts)> = Vec::new();
-    for bucket in bench.store.buckets().all() {
-        let page = TopicPage { limit: 100, ..TopicPage::default() };
-        for (topic, peek) in bench.store.topics(bucket, page).await.expect("topics") {
-            all.push((topic.to_string(), peek.counts));
-        }
-    }
-    all
-}
-
 fn totals(all: &[Promoted]) -> PromoteCounts {
-    let sums = all.iter().flat_map(|promoted| &promoted.topics);
-    let sum = sums.fold(Promoted::default(), |mut sum, (topic, counts)| {
-        sum.topics.push((topic.clone(), *counts));
-        sum
-    });
-    sum.total()
+    let topics = all.iter().flat_map(|promoted| promoted.topics.clone()).collect();
+    Promoted { topics, ..Promoted::default() }.total()
 }
 
 /// Lets a job die in this way, and checks what the store answers.
@@ -53,47 +27,33 @@ async fn die(bench: &Bench, way: &str, name: &JobId) -> Option<PoppedJob> {
         // Its second attempt is to come, and the hold of the first one has not ended.
         bench.promote().await;
     }
-    let answer = match (way, &popped) {
-        ("ttr", _) => {
+    let hold = popped.as_ref().map(|job| job.reservation).filter(|_| way != "by id");
+    let (held, error) = (job_ref(name, hold), Some("it broke".to_owned()));
+    let answer = match way {
+        "ttr" | "promoted expiry" => {
+            bench.advance(if expires { HOUR } else { Millis::ZERO });
             let all = bench.promote().await;
             let counts = totals(&all);
-            assert_eq!((counts.expired, counts.dead, counts.moved), (1, 0, 1), "{way}");
+            let expected = (u64::from(!expires), 0, 1);
+            assert_eq!((counts.expired, counts.dead, counts.moved), expected, "{way}");
             ready_in(&all, "dead")
         }
-        ("promoted expiry", _) => {
+        "popped expiry" => {
             bench.advance(HOUR);
-            let all = bench.promote().await;
-            let counts = totals(&all);
-            assert_eq!((counts.expired, counts.dead, counts.moved), (0, 0, 1), "{way}");
-            ready_in(&all, "dead")
-        }
-        ("popped expiry", _) => {
-            bench.advance(HOUR);
-            let want = PopRequest { topic: topic("t"), count: 5, ttr: None, consumer: None };
-            let popped =
-                one(bench.call::<verb::Pop>(bench.bucket(name), (nonce(), vec![want])).await);
+            let popped = one(bench.pop_in(bench.bucket(name), vec![want("t", 5)]).await);
             assert!(popped.jobs.is_empty() && popped.left == 0);
             let (target, jobs) = one(popped.moved);
             assert_eq!(target, topic("dead"));
             jobs
         }
-        ("release", Some(job)) => {
-            let release =
-                Release { error: Some("it broke".to_owned()), ..Release::of(held(job, false)) };
-            moved(bench.release_by(release).await)
+        "release" => moved(bench.release_by(Release { error, ..Release::of(held) }).await),
+        _ => {
+            let bury = vec![Bury { held, error }];
+            moved(one(bench.call::<verb::Bury>(bench.bucket(name), bury).await))
         }
-        (_, Some(job)) => {
-            let bury = Bury { held: held(job, way == "by id"), error: Some("it broke".to_owned()) };
-            let bucket = bench.bucket(name);
-            moved(one(bench.call::<verb::Bury>(bucket, vec![bury]).await))
-        }
-        _ => unreachable!("one of the ways"),
     };
-    assert_eq!(
-        answer,
-        ReadyJobs { count: 1, highest: Priority::new(7).expect("a digit") },
-        "{way}"
-    );
+    let expected = ReadyJobs { count: 1, highest: Priority::new(7).expect("a digit") };
+    assert_eq!(answer, expected, "{way}");
     popped
 }
 
@@ -113,12 +73,7 @@ fn ready_in(all: &[Promoted], name: &str) -> ReadyJobs {
 pub async fn each_way_to_die_moves_a_job_with_all_that_it_has(bench: Bench) {
     for (way, length) in WAYS.into_iter().flat_map(|way| [(way, 10), (way, 5_000)]) {
         let name = id(&format!("{}-{length}", way.replace(' ', ".")));
-        let expires = way.ends_with("expiry");
-        let mut new = NewJob {
-            body: Bytes::from(format!("\"{}\"", "x".repeat(length))),
-            ..moving(name.as_str())
-        };
-        new.policy = Policy {
+        let policy = Policy {
             ttr: MINUTE,
             max_attempts: if way == "late bury" { 2 } else { 1 },
             backoff: None,
@@ -127,10 +82,11 @@ pub async fn each_way_to_die_moves_a_job_with_all_that_it_has(bench: Bench) {
             expires_after: Some(HOUR),
             ..whole_policy()
         };
+        let new = NewJob { body: text(length), policy, ..moving(name.as_str()) };
         bench.put(new.clone()).await.expect("put");
-        let before = bench.get(&name).await.expect("a job");
+        let before = bench.job(name.as_str()).await;
         let popped = die(&bench, way, &name).await;
-        let after = bench.get(&name).await.expect("a job");
+        let after = bench.job(name.as_str()).await;
         let policy = Policy {
             dead_to: None,
             dead_from: Some(topic("t")),
@@ -138,10 +94,11 @@ pub async fn each_way_to_die_moves_a_job_with_all_that_it_has(bench: Bench) {
             expires_at: None,
             ..before.policy.clone()
         };
-        let error = match way {
-            _ if expires => "expired",
-            "ttr" => "ttr expired",
-            _ => "it broke",
+        let (error, outcome) = match way {
+            _ if way.ends_with("expiry") => ("expired", None),
+            "ttr" => ("ttr expired", Some(AttemptOutcome::Expired)),
+            "release" => ("it broke", Some(AttemptOutcome::Released)),
+            _ => ("it broke", Some(AttemptOutcome::Buried)),
         };
         let expected = Job {
             topic: topic("dead"),
@@ -154,17 +111,10 @@ pub async fn each_way_to_die_moves_a_job_with_all_that_it_has(bench: Bench) {
             ..before.clone()
         };
         assert_eq!(after, expected, "{way}");
-        let last = after.history.last().map(|past| past.outcome);
-        let outcome = match way {
-            _ if expires => None,
-            "ttr" => Some(AttemptOutcome::Expired),
-            "bury" | "late bury" | "by id" => Some(AttemptOutcome::Buried),
-            _ => Some(AttemptOutcome::Released),
-        };
-        assert_eq!(last, outcome, "{way}");
+        assert_eq!(after.history.last().map(|past| past.outcome), outcome, "{way}");
         // It is in the other topic and nowhere else, and its hold is over.
         let counts = Counts { ready: 1, ..Counts::default() };
-        assert_eq!(topics(&bench).await, [("dead".to_owned(), counts)], "{way}");
+        assert_eq!(bench.topics().await, [(bench.bucket(&name), topic("dead"), counts)], "{way}");
         if let Some(popped) = popped {
             let hold = Some(popped.reservation);
             assert_eq!(bench.finish(&name, hold).await, Err(LOST), "{way}");
@@ -176,47 +126,22 @@ pub async fn each_way_to_die_moves_a_job_with_all_that_it_has(bench: Bench) {
         assert_eq!(again.body, new.body, "{way}");
         bench.finish(&name, Some(again.reservation)).await.expect("finished");
         let _ = bench.delete(&name).await;
-        assert_eq!(topics(&bench).await, [], "{way}");
+        assert_eq!(bench.topics().await, [], "{way}");
     }
-}
-
-pub async fn a_moved_job_dies_again_where_it_is(bench: Bench) {
-    let name = id("a");
-    bench.put(with(moving("a"), |policy| policy.max_attempts = 1)).await.expect("put");
-    bench.pop_one("t").await;
-    bench.advance(MINUTE);
-    bench.promote().await;
-    bench.pop_one("dead").await;
-    bench.advance(MINUTE);
-    bench.promote().await;
-    let dead = bench.get(&name).await.expect("a job");
-    assert_eq!((dead.state, dead.topic, dead.attempt), (State::Dead, topic("dead"), 1));
-    assert_eq!(dead.policy.dead_from, Some(topic("t")));
-    assert_eq!(dead.history.len(), 2);
-    bench.kick(&name).await.expect("kicked");
-    let kicked = bench.get(&name).await.expect("a job");
-    assert_eq!((kicked.state, kicked.topic, kicked.attempt), (State::Ready, topic("dead"), 0));
-    assert_eq!((kicked.error, kicked.policy.dead_from), (None, Some(topic("t"))));
 }
 
 pub async fn what_a_pop_ends_is_ready_in_other_topics(bench: Bench) {
-    let first = |name: &String| bench.bucket(&id(name)) == Bucket::FIRST;
-    let names: Vec<String> = (0..).map(|n| format!("{n}")).filter(first).take(7).collect();
-    for (number, name) in names.iter().enumerate() {
-        bench
-            .put(with(job(name, "t"), |policy| {
-                policy.expires_after = (number < 6).then_some(SECOND);
-                policy.dead_to = (number % 3 > 0).then(|| topic(&format!("dead{}", number % 3)));
-                policy.priority = Priority::new((9 - number) as u8).expect("a digit");
-            }))
-            .await
-            .expect("put");
+    let (bucket, ids) = bench.ids(7);
+    for (number, id) in ids.iter().enumerate() {
+        let new = with(job(id.as_str(), "t"), |policy| {
+            policy.expires_after = (number < 6).then_some(SECOND);
+            policy.dead_to = (number % 3 > 0).then(|| topic(&format!("dead{}", number % 3)));
+            policy.priority = Priority::new((9 - number) as u8).expect("a digit");
+        });
+        bench.put(new).await.expect("put");
     }
     bench.advance(SECOND);
-    let want = |name: &str| PopRequest { topic: topic(name), count: 5, ttr: None, consumer: None };
-    let wants = vec![want("t"), want("dead1")];
-    let popped = bench.store.call_in::<verb::Pop>(Bucket::FIRST, (nonce(), wants)).await;
-    let popped = popped.expect("popped");
+    let popped = bench.pop_in(bucket, vec![want("t", 5), want("dead1", 5)]).await;
     assert_eq!(popped[0].jobs.len(), 1);
     let mut moved = popped[0].moved.clone();
     moved.sort_by(|a, b| a.0.cmp(&b.0));
@@ -230,50 +155,29 @@ pub async fn what_a_pop_ends_is_ready_in_other_topics(bench: Bench) {
 pub async fn a_moved_job_keeps_its_error_when_a_pop_is_given_back(bench: Bench) {
     for (name, popped_before) in [("a", true), ("b", false)] {
         let new = with(moving(name), |policy| policy.expires_after = Some(SECOND));
-        bench.put(new).await.expect("put");
         if popped_before {
-            let popped = bench.pop_one("t").await;
-            bench.bury(&popped.id, Some(popped.reservation)).await.expect("buried");
+            bench.buried(new).await;
         } else {
-            bench.advance(SECOND);
-            bench.promote().await;
+            bench.put(new).await.expect("put");
+            bench.promote_after(SECOND).await;
         }
-        let before = bench.get(&id(name)).await.expect("a job");
+        let before = bench.job(name).await;
         assert_eq!(before.error.as_deref(), Some(if popped_before { "buried" } else { "expired" }));
         let popped = bench.pop_one("dead").await;
-        let reserved = bench.get(&id(name)).await.expect("a job");
-        assert_eq!(reserved.error, before.error);
+        assert_eq!(bench.job(name).await.error, before.error);
         bench.unpop(&popped.id, popped.reservation).await.expect("given back");
-        assert_eq!(bench.get(&id(name)).await.expect("a job"), before);
+        assert_eq!(bench.job(name).await, before);
         // A change keeps it too, a kick of the dead does not.
-        let later = Change { schedule: Some(Schedule::In(SECOND)), ..Change::default() };
-        bench.reschedule(&id(name), later).await.expect("rescheduled");
+        bench.reschedule(&id(name), due_in(SECOND)).await.expect("rescheduled");
         let expiry = changing(|fields| fields.expires_after = Some(Some(Millis::new(1))));
         let changed = bench.reschedule(&id(name), expiry).await.expect("rescheduled");
         assert_eq!((changed.error, changed.state), (before.error, State::Delayed));
-        bench.advance(MINUTE);
-        bench.promote().await;
-        let dead = bench.get(&id(name)).await.expect("a job");
+        bench.promote_after(MINUTE).await;
+        let dead = bench.job(name).await;
         assert_eq!((dead.state, dead.topic), (State::Dead, topic("dead")));
         bench.kick(&id(name)).await.expect("kicked");
-        assert_eq!(bench.get(&id(name)).await.expect("a job").error, None);
+        assert_eq!(bench.job(name).await.error, None);
         bench.delete(&id(name)).await.expect("deleted");
-    }
-}
-
-pub async fn a_job_that_moves_to_its_own_topic_dies_there(bench: Bench) {
-    for (name, spans) in [("popped", false), ("promoted", true)] {
-        let new = with(job(name, "t"), |policy| {
-            (policy.dead_to, policy.expires_after) = (Some(topic("t")), Some(SECOND));
-        });
-        bench.put(new).await.expect("put");
-        bench.advance(SECOND);
-        if spans {
-            bench.promote().await;
-        }
-        assert!(bench.pop("t", 1).await.is_empty());
-        let dead = bench.get(&id(name)).await.expect("a job");
-        assert_eq!((dead.state, dead.policy.dead_from), (State::Dead, None), "{name}");
     }
 }
 
@@ -288,32 +192,30 @@ pub async fn a_moved_job_is_the_same_after_a_restart(bench: Bench) {
     }
     let mut before = Vec::new();
     for (name, _) in ways {
-        before.push(bench.get(&id(name)).await.expect("a job"));
+        before.push(bench.job(name).await);
     }
     let bench = bench.reopen().await;
     for job in before {
-        assert_eq!(bench.get(&job.id).await, Some(job));
+        assert_eq!(bench.job(job.id.as_str()).await, job);
     }
     assert_eq!(bench.ready("dead").await, 4);
 }
 
 pub async fn the_dead_of_several_topics_move_in_one_call(bench: Bench) {
-    let names: Vec<String> = (0..120).map(|n| format!("{n}")).collect();
-    for (number, name) in names.iter().enumerate() {
-        let new = with(job(name, &format!("t{}", number % 3)), |policy| {
+    for number in 0..120 {
+        let new = with(job(&number.to_string(), &format!("t{}", number % 3)), |policy| {
             (policy.dead_to, policy.max_attempts) = (Some(topic("dead")), 1);
             policy.expires_after = (number % 2 == 0).then_some(SECOND);
         });
         bench.put(new).await.expect("put");
     }
     for number in 0..3 {
-        let popped = bench.pop(&format!("t{number}"), 40).await;
-        assert_eq!(popped.len(), 40);
+        assert_eq!(bench.pop(&format!("t{number}"), 40).await.len(), 40);
     }
     bench.advance(MINUTE);
     let all = bench.promote().await;
     assert_eq!((totals(&all).moved, totals(&all).dead), (120, 0));
     assert_eq!(ready_in(&all, "dead").count, 120);
     assert_eq!(bench.ready("dead").await, 120);
-    assert!(topics(&bench).await.iter().all(|(name, _)| name == "dead"));
+    assert!(bench.topics().await.iter().all(|(_, name, _)| *name == topic("dead")));
 }

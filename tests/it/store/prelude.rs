@@ -4,32 +4,33 @@ pub use crate::prelude::*;
 pub use crate::{
     store::{
         bench::{
-            Backend, Bench, HOUR, LOST, MINUTE, RETENTION, SECOND, START, changing, delayed,
-            deletion, finishing, id, job, kept, nonce, one, peek_in, promote_in, promote_together,
-            redis_options, states, target, verb, whole_policy, with,
+            Backend, Bench, HOUR, LOST, MINUTE, RETENTION, SECOND, START, backoff, changing,
+            created, delayed, deletion, due_in, finishing, held, id, job, job_ref, kept, nonce,
+            one, peek_in, promote_in, promote_together, redis_options, states, target, topic, verb,
+            want, whole_policy, with,
         },
-        calls::{Call, ReservationChoice, STEP, released},
+        calls::{ReservationChoice, STEP, Step, released},
         damage::INVARIANTS,
         equivalence::StoreUnderTest,
-        finished::{counts, text, topic},
+        finished::text,
         redis_only::command,
         restore::stored,
-        workload::{Found, Step, World, long, run_step, settle},
+        workload::{Found, World, long, run_step, settle},
     },
     support::resp::Connection,
 };
 pub use bytes::Bytes;
 pub use delay_queue::{
     job::{
-        AttemptOutcome, Backoff, Bucket, Buckets, Change, Ending, JobId, Living, NewJob,
+        AttemptOutcome, Backoff, Bucket, Buckets, Change, Ending, Job, JobId, Living, NewJob,
         OnConflict, Outcome, PastAttempt, Pause, Policy, PolicyFields, PoppedJob, Priority,
         Refusal, Reservation, Schedule, SettingsChanges, State, States, Topic, TopicSettings,
         Topics, UnixMillis,
     },
     schedules::deadline_of,
     store::{
-        Applied, Bury, Clock, Counts, Delete, Finish, JobFilter, JobPosition, JobRange, JobRef,
-        KickDead, Matched, Next, OpenError, Options, Period, Placed, PopRequest, Popped,
+        Applied, Bury, Clock, Counts, Delete, Finish, JobFilter, JobPage, JobPosition, JobRange,
+        JobRef, KickDead, Matched, Next, OpenError, Options, Period, Placed, PopRequest, Popped,
         PromoteCounts, Promoted, Purge, PutOutcome, Readied, ReadyJobs, Release, Selection, Steps,
         Store, StoreError, StoreResult, StoredToken, Target, TokenChange, TokenChanged, TopicPage,
         Touch, Transitioned, file::FileStore, redis::RedisStore,

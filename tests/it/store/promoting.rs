@@ -1,46 +1,25 @@
 //! Promotes while more jobs are due than their limit.
 
-use delay_queue::{
-    job::{Bucket, Millis, NewJob, State},
-    store::PopRequest,
-};
-
-use crate::store::bench::{
-    Bench, HOUR, MINUTE, SECOND, delayed, id, job, kept, nonce, promote_in, promote_together, verb,
-    with,
-};
+use crate::store::prelude::*;
 
 /// Creates a store on Redis in which `jobs` TTRs of the topic `mass` have ended in each bucket, and
 /// one job of `other` is due in the last bucket.
 async fn many_expired_ttrs(jobs: usize) -> Bench {
     let bench = Bench::shared_redis().await;
-    let mut parts: Vec<(Bucket, Vec<NewJob>)> =
-        bench.store.buckets().all().map(|bucket| (bucket, Vec::new())).collect();
-    let mut number = 0;
-    while parts.iter().any(|(_, part)| part.len() < jobs) {
-        let name = format!("mass-{number}");
-        number += 1;
-        let part = &mut parts[bench.bucket(&id(&name)).index()].1;
-        if part.len() < jobs {
-            part.push(job(&name, "mass"));
-        }
-    }
-    for (bucket, part) in parts {
-        for batch in part.chunks(250) {
-            bench.call::<verb::Put>(bucket, batch.to_vec()).await;
-            let want = PopRequest {
-                topic: "mass".parse().expect("a topic"),
-                count: 250,
-                ttr: None,
-                consumer: None,
-            };
-            let popped = bench.call::<verb::Pop>(bucket, (nonce(), vec![want])).await;
-            assert_eq!(popped[0].jobs.len(), batch.len());
+    for bucket in bench.store.buckets().all() {
+        let names = (0..).map(|number| id(&format!("mass-{number}")));
+        let mine: Vec<JobId> = names.filter(|id| bench.bucket(id) == bucket).take(jobs).collect();
+        for batch in mine.chunks(250) {
+            let batch: Vec<NewJob> = batch.iter().map(|id| job(id.as_str(), "mass")).collect();
+            let count = batch.len();
+            bench.call::<verb::Put>(bucket, batch).await;
+            let popped = bench.pop_in(bucket, vec![want("mass", 250)]).await;
+            assert_eq!(popped[0].jobs.len(), count);
         }
     }
     let last = bench.store.buckets().all().last().expect("a bucket");
-    let names = (0..).map(|number| format!("other-{number}"));
-    let other = names.into_iter().find(|name| bench.bucket(&id(name)) == last).expect("one");
+    let mut names = (0..).map(|number| format!("other-{number}"));
+    let other = names.find(|name| bench.bucket(&id(name)) == last).expect("one");
     // This job falls due after the TTRs of the others have ended.
     bench.put(delayed(&other, "other", Millis::new(61_000))).await.expect("put");
     bench.advance(Millis::new(61_000));
@@ -54,10 +33,8 @@ async fn many_expired_ttrs_do_not_delay_other_due_jobs() {
         let buckets: Vec<Bucket> = bench.store.buckets().all().collect();
         let mut promoted = promote_together(&*bench.store, buckets.clone(), 500).await;
         let first = promoted.remove(0).expect("promoted").total();
-        assert!(
-            (1..=125).contains(&first.expired),
-            "expired TTRs used more than half of the budget: {first:?}"
-        );
+        // Expired TTRs use half of the budget at most.
+        assert!((1..=125).contains(&first.expired), "{first:?}");
         let last = promoted.pop().expect("one").expect("promoted");
         let other = last.topics.iter().find(|(topic, _)| topic.as_str() == "other");
         assert_eq!(other.map(|(_, moves)| moves.ready.count), Some(1), "{last:?}");
@@ -110,17 +87,16 @@ async fn many_topics(kind: &str) -> Bench {
             "delayed" => drop(bench.put(delayed(&name, &topic, SECOND)).await.expect("put")),
             "finished" => drop(bench.finished(kept(job(&name, &topic), SECOND), None).await),
             "expiring" => {
-                let expires =
-                    with(job(&name, &topic), |policy| policy.expires_after = Some(SECOND));
-                bench.put(expires).await.expect("put");
+                let new = with(job(&name, &topic), |policy| policy.expires_after = Some(SECOND));
+                bench.put(new).await.expect("put");
             }
-            "reserved" | "dead" => {
-                let dies = with(job(&name, &topic), |policy| policy.dead_retention = SECOND);
-                bench.put(dies).await.expect("put");
-                let popped = bench.pop_with(&topic, 1, Some(SECOND)).await.remove(0);
-                if kind == "dead" {
-                    bench.bury(&popped.id, Some(popped.reservation)).await.expect("buried");
-                }
+            "reserved" => {
+                bench.popped(with(job(&name, &topic), |policy| policy.ttr = SECOND)).await;
+            }
+            "dead" => {
+                bench
+                    .buried(with(job(&name, &topic), |policy| policy.dead_retention = SECOND))
+                    .await;
             }
             _ => unreachable!("no kind of deadline"),
         }
@@ -137,7 +113,7 @@ async fn a_job_that_falls_due_now_waits_for_no_backlog() {
         bench.pop_with("slow", 1, Some(HOUR)).await;
         bench.advance(HOUR);
         promote_in(&*bench.store, Bucket::FIRST, 500).await.expect("promoted");
-        let found = [bench.state(&id("late")).await, bench.state(&id("held")).await];
+        let found = bench.states(&["late", "held"].map(id)).await;
         assert_eq!(found, [Some(State::Ready); 2], "behind {kind} jobs of many topics");
         for _ in 0..600 {
             let next = promote_in(&*bench.store, Bucket::FIRST, 500).await.expect("promoted").next;

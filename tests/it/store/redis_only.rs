@@ -6,10 +6,7 @@ use delay_queue::store::{Hint, SharedStore, Subscription};
 use crate::store::prelude::*;
 
 pub fn command(bench: &Bench, line: &str) -> String {
-    match &bench.backend {
-        Backend::Redis(redis) => redis.command(line).expect("an answer"),
-        Backend::Dir(_) | Backend::Cluster(_) => unreachable!("this store is on Redis"),
-    }
+    bench.redis_server().command(line).expect("an answer")
 }
 
 /// Returns the name of the key of this kind that contains the job.
@@ -21,32 +18,51 @@ pub fn key(bench: &Bench, name: &str, kind: &str) -> String {
     holding.next().expect("a key that contains the job").to_owned()
 }
 
-#[tokio::test]
-async fn flushed_scripts_are_sent_again() {
-    let bench = Bench::redis().await;
-    bench.put(job("a", "t")).await.expect("put");
-    assert_eq!(command(&bench, "SCRIPT FLUSH"), "+OK\r\n");
-    let popped = bench.pop_one("t").await;
-    assert_eq!(command(&bench, "SCRIPT FLUSH"), "+OK\r\n");
-    assert_eq!(bench.finish(&popped.id, Some(popped.reservation)).await, Ok(()));
+/// A store in one bucket on its own Redis, and a connection to it.
+pub struct ConnectedBench {
+    pub bench: Bench,
+    pub connection: Connection,
 }
 
-#[tokio::test]
-async fn a_damaged_job_is_quarantined_and_the_others_stay_usable() {
-    let bench = Bench::one_bucket_redis().await;
-    for name in ["a", "b", "c"] {
-        bench.put(job(name, "t")).await.expect("put");
+impl ConnectedBench {
+    pub async fn new() -> Self {
+        let bench = Bench::one_bucket_redis().await;
+        let connection = Connection::to(bench.redis_server().port()).expect("a Redis that runs");
+        Self { bench, connection }
     }
-    let pool = key(&bench, "a", "pool");
-    assert_eq!(command(&bench, &format!("HSET {pool} a nonsense")), ":0\r\n");
-    let popped: Vec<String> =
-        bench.pop("t", 3).await.iter().map(|job| job.id.to_string()).collect();
-    assert_eq!(popped, ["b", "c"]);
-    bench.advance(MINUTE);
-    bench.promote().await;
-    assert_eq!(bench.pop("t", 3).await.len(), 2, "the quarantined job was delivered");
-    assert_eq!(bench.damaged("t", State::Dead).await, [id("a")]);
-    assert_eq!(bench.delete(&id("a")).await, Ok(State::Dead));
+
+    pub fn ask(&mut self, words: &[impl AsRef<[u8]>]) -> Reply {
+        self.connection.ask(words).expect("an answer")
+    }
+
+    /// Gives rights to all clients, or takes them away.
+    pub fn set_rights(&mut self, rules: &[impl AsRef<str>]) {
+        let rules = rules.iter().map(|rule| rule.as_ref());
+        let words: Vec<&str> = ["ACL", "SETUSER", "default"].into_iter().chain(rules).collect();
+        assert_eq!(self.ask(&words), Reply::Text("OK".to_owned()));
+    }
+
+    /// Returns every key with a hash of its contents.
+    pub fn contents(&mut self) -> Vec<String> {
+        let script = "local all = {} for _, key in ipairs(redis.call('KEYS', '*')) do \
+                      all[#all + 1] = key .. ' ' .. redis.sha1hex(redis.call('DUMP', key)) end \
+                      table.sort(all) return all";
+        self.ask(&["EVAL", script, "0"]).texts()
+    }
+
+    /// Returns the problems in the buckets whose tags match this pattern.
+    pub fn problems(&mut self, tags: &str) -> Vec<String> {
+        let keys = self.ask(&["KEYS", &format!("{tags}:incarnation")]).texts();
+        assert!(!keys.is_empty(), "no bucket {tags}");
+        let mut problems = Vec::new();
+        for key in keys {
+            let tag = key.trim_end_matches(":incarnation");
+            let answer = self.ask(&["EVAL", INVARIANTS, "0", tag]);
+            assert!(matches!(answer, Reply::Many(_)), "{answer:?}");
+            problems.extend(answer.texts());
+        }
+        problems
+    }
 }
 
 #[tokio::test]
@@ -57,9 +73,7 @@ async fn an_id_without_a_record_does_not_block_later_jobs() {
     }
     let pool = key(&bench, "a", "pool");
     command(&bench, &format!("HDEL {pool} a"));
-    let popped: Vec<String> =
-        bench.pop("t", 2).await.iter().map(|job| job.id.to_string()).collect();
-    assert_eq!(popped, ["b"]);
+    assert_eq!(bench.pop_ids("t", 2).await, [id("b")]);
     bench.put(job("a", "t")).await.expect("the id is free");
 }
 
@@ -67,8 +81,7 @@ async fn an_id_without_a_record_does_not_block_later_jobs() {
 async fn unreadable_defaults_do_not_hide_other_settings() {
     let bench = Bench::redis().await;
     command(&bench, "HSET {dq:topics}:defaults bad nonsense");
-    let topic = "t".parse().expect("a topic");
-    bench.store.set_paused(topic, true).await.expect("pause");
+    bench.store.set_paused(topic("t"), true).await.expect("pause");
     let mut settings = TopicSettings::default();
     settings.apply(bench.store.settings(0).await.expect("settings").expect("a change"));
     assert_eq!((settings.paused.len(), settings.defaults.len()), (1, 0));
@@ -77,23 +90,20 @@ async fn unreadable_defaults_do_not_hide_other_settings() {
 #[tokio::test]
 async fn a_full_redis_resumes_topics_but_pauses_none() {
     let bench = Bench::redis().await;
-    let topic = || "t".parse().expect("a topic");
-    bench.store.set_paused(topic(), true).await.expect("pause");
+    bench.store.set_paused(topic("t"), true).await.expect("pause");
     command(&bench, "CONFIG SET maxmemory 1");
-    bench.store.set_paused(topic(), false).await.expect("resume");
-    let error = bench.store.set_paused(topic(), true).await.expect_err("full");
+    bench.store.set_paused(topic("t"), false).await.expect("resume");
+    let error = bench.store.set_paused(topic("t"), true).await.expect_err("full");
     assert!(matches!(error, StoreError::Full { .. }), "{error:?}");
 }
 
 #[tokio::test]
 async fn a_broken_attempt_record_loses_the_count_but_not_the_job() {
     let bench = Bench::redis().await;
-    bench.put(with(job("a", "t"), |policy| policy.max_attempts = 2)).await.expect("put");
-    bench.pop_one("t").await;
+    bench.popped(with(job("a", "t"), |policy| policy.max_attempts = 2)).await;
     let attempts = key(&bench, "a", "attempts");
     command(&bench, &format!("HSET {attempts} a nonsense"));
-    bench.advance(MINUTE);
-    bench.promote().await;
+    bench.promote_after(MINUTE).await;
     assert_eq!(bench.pop_one("t").await.attempt, 1);
 }
 
@@ -112,10 +122,8 @@ async fn a_job_whose_record_names_another_topic_stays_in_one_set() {
     assert!(bench.pop("t", 1).await.is_empty(), "the damaged job was delivered");
     assert_eq!(bench.damaged("t", State::Dead).await, [id("a")]);
     let count = |set: &str| command(&bench, &format!("ZCARD {}", pool.replace(":pool", set)));
-    assert_eq!(
-        [":reserved:t", ":dead:t", ":ready:u", ":dead:u"].map(count),
-        [":0\r\n", ":1\r\n", ":0\r\n", ":0\r\n"]
-    );
+    let counts = [":reserved:t", ":dead:t", ":ready:u", ":dead:u"].map(count);
+    assert_eq!(counts, [":0\r\n", ":1\r\n", ":0\r\n", ":0\r\n"]);
 }
 
 #[tokio::test]
@@ -137,19 +145,15 @@ async fn a_record_that_is_in_no_set_can_be_replaced_and_deleted() {
 async fn nothing_is_left_in_redis_when_all_jobs_are_gone() {
     let bench = Bench::redis().await;
     for number in 0..20 {
-        let body = format!("\"{}\"", "x".repeat(number * 500));
-        bench
-            .put(NewJob { body: body.into(), ..job(&format!("job:{number}"), "t") })
-            .await
-            .expect("put");
+        let new = NewJob { body: text(2 + number * 500), ..job(&format!("job:{number}"), "t") };
+        bench.put(new).await.expect("put");
     }
     for popped in bench.pop("t", 20).await {
         bench.finish(&popped.id, Some(popped.reservation)).await.expect("finish");
     }
     // The sets of buckets contain the deadlines of ended reservations until these times have
     // passed.
-    bench.advance(MINUTE);
-    bench.promote().await;
+    bench.promote_after(MINUTE).await;
     // The remaining keys are those of an empty store.
     let keys = command(&bench, "KEYS *");
     let jobs = |key: &&str| {
@@ -166,10 +170,8 @@ async fn ready_ids_without_their_pool_are_kept() {
     let pool = key(&bench, "a", "pool");
     // Simulates the interrupted move of a slot, which has left the pool on another node.
     assert_eq!(command(&bench, &format!("RENAME {pool} elsewhere")), "+OK\r\n");
-    let bucket = bench.bucket(&id("a"));
-    let want =
-        PopRequest { topic: "t".parse().expect("a topic"), count: 1, ttr: None, consumer: None };
-    let popped = bench.store.call_in::<verb::Pop>(bucket, (nonce(), vec![want])).await;
+    let pop = (nonce(), vec![want("t", 1)]);
+    let popped = bench.store.call_in::<verb::Pop>(bench.bucket(&id("a")), pop).await;
     let error = popped.expect_err("refused");
     assert_eq!(error.applied(), Applied::No, "{error}");
     assert_eq!(command(&bench, &format!("RENAME elsewhere {pool}")), "+OK\r\n");
@@ -179,21 +181,14 @@ async fn ready_ids_without_their_pool_are_kept() {
 #[tokio::test]
 async fn a_missing_long_body_does_not_block_other_topics() {
     let bench = Bench::one_bucket_redis().await;
-    let body = format!("\"{}\"", "x".repeat(5_000)).into();
-    bench.put(NewJob { body, ..job("long", "t") }).await.expect("put");
+    bench.put(NewJob { body: text(5_000), ..job("long", "t") }).await.expect("put");
     bench.put(job("a", "u")).await.expect("put");
     bench.put(job("b", "v")).await.expect("put");
     let bodies = key(&bench, "long", "pool").replace(":pool", ":bodies");
     assert_eq!(command(&bench, &format!("DEL {bodies}")), ":1\r\n");
     let bucket = bench.bucket(&id("long"));
-    let want = |topic: &str| PopRequest {
-        topic: topic.parse().expect("a topic"),
-        count: 9,
-        ttr: None,
-        consumer: None,
-    };
     let pop = async || {
-        let wants = ["t", "u", "v"].map(want).to_vec();
+        let wants = ["t", "u", "v"].map(|topic| want(topic, 9)).to_vec();
         bench.store.call_in::<verb::Pop>(bucket, (nonce(), wants)).await
     };
     let popped = pop().await.expect("pops from other topics succeed");
@@ -206,24 +201,21 @@ async fn a_missing_long_body_does_not_block_other_topics() {
 #[tokio::test]
 async fn an_unwritable_bucket_does_not_stop_the_others() {
     let bench = Bench::redis().await;
-    let names: Vec<String> = (0..40).map(|n| format!("order-{n}")).collect();
-    let broken = bench.bucket(&id(&names[0]));
-    bench.put(job(&names[0], "other")).await.expect("put");
-    let pool = key(&bench, &names[0], "pool");
-    bench.delete(&id(&names[0])).await.expect("deleted");
+    let ids: Vec<JobId> = (0..40).map(|n| id(&format!("order-{n}"))).collect();
+    let broken = bench.bucket(&ids[0]);
+    bench.put(job("order-0", "other")).await.expect("put");
+    let pool = key(&bench, "order-0", "pool");
+    bench.delete(&ids[0]).await.expect("deleted");
     let ready = pool.replace(":pool", ":ready:t");
     command(&bench, &format!("SET {ready} text"));
-    let mut parts: Vec<(Bucket, Vec<NewJob>)> =
-        bench.store.buckets().all().map(|bucket| (bucket, Vec::new())).collect();
-    for name in &names {
-        parts[bench.bucket(&id(name)).index()].1.push(job(name, "t"));
-    }
-    for (bucket, outcome) in bench.store.buckets().all().zip(bench.store.put(parts).await) {
+    let parts = bench.parts(&ids, |id| job(id.as_str(), "t"));
+    let outcomes = bench.store.put(parts.clone()).await;
+    for ((bucket, _), outcome) in parts.into_iter().zip(outcomes) {
         assert_eq!(outcome.is_err(), bucket == broken, "{outcome:?}");
     }
-    for name in &names {
-        let lives = bench.get(&id(name)).await.is_some();
-        assert_eq!(lives, bench.bucket(&id(name)) != broken, "{name}");
+    for id in ids {
+        let lives = bench.get(&id).await.is_some();
+        assert_eq!(lives, bench.bucket(&id) != broken, "{id}");
     }
     // Promotes and peeks also return the answers of the other buckets.
     command(&bench, &format!("DEL {ready}"));
@@ -237,15 +229,12 @@ async fn an_unwritable_bucket_does_not_stop_the_others() {
 #[tokio::test]
 async fn writes_of_a_failed_bucket_reach_no_other_bucket() {
     let bench = Bench::redis().await;
-    let names: Vec<String> = (0..200).map(|n| format!("order-{n}")).collect();
-    for name in &names {
-        bench.put(delayed(name, "t", HOUR)).await.expect("put");
+    let ids: Vec<JobId> = (0..200).map(|n| id(&format!("order-{n}"))).collect();
+    for id in &ids {
+        bench.put(delayed(id.as_str(), "t", HOUR)).await.expect("put");
     }
-    let mut parts: Vec<(Bucket, Vec<Target>)> =
-        bench.store.buckets().all().map(|bucket| (bucket, Vec::new())).collect();
-    for name in &names {
-        parts[bench.bucket(&id(name)).index()].1.push(target(&id(name)));
-    }
+    let parts = bench.parts(&ids, target);
+    assert_eq!(parts[0].0, Bucket::FIRST);
     // The script fails on the first bucket only after it has prepared writes.
     let broken = &parts[0].1[0].id;
     let deadlines = key(&bench, broken.as_str(), "pool").replace(":pool", ":bucket");
@@ -253,7 +242,7 @@ async fn writes_of_a_failed_bucket_reach_no_other_bucket() {
     let outcomes = bench.store.kick(parts.clone()).await;
     for ((bucket, jobs), outcome) in parts.into_iter().zip(outcomes) {
         assert_eq!(outcome.is_err(), bucket == Bucket::FIRST, "{outcome:?}");
-        let topic = bench.store.topic(bucket, "t".parse().expect("a topic")).await.expect("a look");
+        let topic = bench.store.topic(bucket, topic("t")).await.expect("a look");
         let kicked = if bucket == Bucket::FIRST { 0 } else { jobs.len() as u64 };
         assert_eq!(topic.counts.ready, kicked, "{bucket:?}");
     }
@@ -262,10 +251,9 @@ async fn writes_of_a_failed_bucket_reach_no_other_bucket() {
 #[tokio::test]
 async fn a_lost_layout_is_not_taken_for_a_new_store() {
     let bench = Bench::redis().await;
-    let Backend::Redis(redis) = &bench.backend else { unreachable!("this store is on Redis") };
     command(&bench, "DEL dq:layout");
     let open = |prefix: &str| {
-        let options = redis_options(&redis.url(), prefix);
+        let options = redis_options(&bench.redis_server().url(), prefix);
         RedisStore::open(options, Options::new(None, bench.clock.clone()))
     };
     let error = open("dq").await.err().expect("refused").to_string();
@@ -283,19 +271,13 @@ async fn stores_in_two_databases_exchange_no_hints() {
         let options = Options::new(Some(Buckets::SIXTEEN), Clock::Own);
         RedisStore::open(redis_options(&url, "dq"), options).await.expect("opened")
     };
-    let [here, also_here, there, also_there] =
-        [open(0).await, open(0).await, open(1).await, open(1).await];
-    let all = [&here, &also_here, &there, &also_there];
-    let mut hints: Vec<Subscription> = futures::future::join_all(
-        all.map(async |store| store.join().await.expect("the first call of join")),
-    )
-    .await;
-    let bucket = here.buckets().all().next().expect("a bucket");
-    assert_eq!(
-        there.leases().await.expect("leases").len(),
-        2,
-        "leases of the other database are counted"
-    );
+    let all = [open(0).await, open(0).await, open(1).await, open(1).await];
+    let joined = all.each_ref().map(async |store| store.join().await.expect("the first call"));
+    let mut hints: Vec<Subscription> = futures::future::join_all(joined).await;
+    let [here, _, there, _] = &all;
+    let bucket = Bucket::FIRST;
+    let leases = there.leases().await.expect("leases");
+    assert_eq!(leases.len(), 2, "leases of the other database are counted");
     let end = Instant::now() + patience();
     for db in 0..2 {
         let ask = format!("PUBSUB SHARDNUMSUB {{dq:0fb}}:hints-5:{db}");
@@ -312,18 +294,14 @@ async fn stores_in_two_databases_exchange_no_hints() {
     here.publish(Hint::Polled(bucket));
     assert_eq!(hints[1].recv().await, Some(Hint::Polled(bucket)));
     there.publish(Hint::Settings);
-    assert_eq!(
-        hints[3].recv().await,
-        Some(Hint::Settings),
-        "a hint of the other database has arrived"
-    );
+    let hint = hints[3].recv().await;
+    assert_eq!(hint, Some(Hint::Settings), "a hint of the other database has arrived");
     assert!(hints[1].try_recv().is_err(), "a hint of the second database has arrived in the first");
 }
 
 #[tokio::test]
 async fn all_settings_are_read_if_the_log_of_changes_has_a_gap() {
     let bench = Bench::redis().await;
-    let topic = |name: &str| -> Topic { name.parse().expect("a topic") };
     let pause = async |name| bench.store.set_paused(topic(name), true).await.expect("pause");
     let read = async |known| bench.store.settings(known).await.expect("settings");
     let all = |news: Option<SettingsChanges>| match news {
@@ -358,8 +336,7 @@ async fn all_settings_are_read_if_the_log_of_changes_has_a_gap() {
 #[tokio::test]
 async fn a_reschedule_reports_a_damaged_job_and_does_not_change_it() {
     let bench = Bench::one_bucket_redis().await;
-    let body = format!("\"{}\"", "x".repeat(5_000)).into();
-    bench.put(NewJob { body, ..delayed("long", "t", MINUTE) }).await.expect("put");
+    bench.put(NewJob { body: text(5_000), ..delayed("long", "t", MINUTE) }).await.expect("put");
     for name in ["broken", "sound"] {
         bench.put(delayed(name, "t", MINUTE)).await.expect("put");
     }
@@ -371,16 +348,12 @@ async fn a_reschedule_reports_a_damaged_job_and_does_not_change_it() {
     let before = records();
 
     let change = changing(|policy| policy.ttr = Some(HOUR));
-    let jobs =
-        ["long", "broken", "sound", "absent"].map(|name| (target(&id(name)), change.clone()));
-    let replies =
-        bench.store.call_in::<verb::Reschedule>(bench.bucket(&id("long")), jobs.into()).await;
-    let ttrs = replies.expect("done").into_iter().map(|reply| reply.map(|job| job.policy.ttr));
+    let names = ["long", "broken", "sound", "absent"];
+    let jobs = names.map(|name| (target(&id(name)), change.clone())).to_vec();
+    let replies = bench.call::<verb::Reschedule>(bench.bucket(&id("long")), jobs).await;
+    let ttrs: Vec<_> = replies.into_iter().map(|reply| reply.map(|job| job.policy.ttr)).collect();
     let damaged = Err(Refusal::Damaged);
-    assert_eq!(
-        ttrs.collect::<Vec<_>>(),
-        [damaged.clone(), damaged, Ok(HOUR), Err(Refusal::NotFound)]
-    );
+    assert_eq!(ttrs, [damaged.clone(), damaged, Ok(HOUR), Err(Refusal::NotFound)]);
     assert_eq!(records(), before);
     // A new body repairs the job.
     let change = Change { body: Some("1".into()), ..Change::default() };
@@ -389,9 +362,8 @@ async fn a_reschedule_reports_a_damaged_job_and_does_not_change_it() {
 
 /// Opens a store in this Redis, and joins as a server that subscribes to hints.
 async fn join(redis: &Redis) -> (RedisStore, Subscription) {
-    let options = redis_options(&redis.url(), "dq");
-    let options = (options, Options { buckets: None, clock: Clock::Own, create: true });
-    let store = RedisStore::open(options.0, options.1).await.expect("opened");
+    let options = Options { buckets: None, clock: Clock::Own, create: true };
+    let store = RedisStore::open(redis_options(&redis.url(), "dq"), options).await.expect("opened");
     let hints = store.join().await.expect("the first call");
     (store, hints)
 }
@@ -451,22 +423,18 @@ async fn leases_of_another_clock_end_like_others() {
         redis.command(&format!("ZADD {{dq:topics}}:servers {score} {id}")).expect("an answer");
     }
     let (store, _heard) = join(&redis).await;
-    assert_eq!(
-        store.servers().expect("read").ids.len(),
-        3,
-        "leases in the future count, since they may be renewed"
-    );
+    // Leases in the future count, since they may be renewed.
+    assert_eq!(store.servers().expect("read").ids.len(), 3);
     until("the leases of the other clock do not end", async || store.is_alone()).await;
     assert_eq!(redis.command("ZCARD {dq:topics}:servers").as_deref(), Some(":1\r\n"));
 }
 
 /// Puts a job of topic `t` that moves to `dead` when it dies, which is at the end of its TTR.
 async fn put_moving(bench: &Bench, name: &str, length: usize) {
-    let body = format!("\"{}\"", "x".repeat(length)).into();
     let new = with(job(name, "t"), |policy| {
-        (policy.max_attempts, policy.dead_to) = (1, Some("dead".parse().expect("a topic")));
+        (policy.max_attempts, policy.dead_to) = (1, Some(topic("dead")));
     });
-    bench.put(NewJob { body, ..new }).await.expect("put");
+    bench.put(NewJob { body: text(length), ..new }).await.expect("put");
 }
 
 #[tokio::test]
@@ -484,8 +452,7 @@ async fn a_damaged_job_does_not_move() {
                 let hash = key(&bench, name, kind);
                 command(&bench, &format!("HSET {hash} {name} nonsense"));
             }
-            bench.advance(MINUTE);
-            bench.promote().await;
+            bench.promote_after(MINUTE).await;
             bench.pop("t", 1).await;
         }
         assert_eq!(bench.damaged("t", State::Dead).await, [id(name)], "{name}");
@@ -505,10 +472,9 @@ async fn a_job_stays_dead_if_the_set_of_the_other_topic_is_none() {
     let ready = format!("{}ready:dead", pool.strip_suffix("pool").expect("a pool"));
     assert_eq!(command(&bench, &format!("SET {ready} text")), "+OK\r\n");
     bench.bury(&popped[0].id, Some(popped[0].reservation)).await.expect("buried");
-    bench.advance(MINUTE);
-    bench.promote().await;
+    bench.promote_after(MINUTE).await;
     for name in ["a", "b"] {
-        let dead = bench.get(&id(name)).await.expect("a job");
-        assert_eq!((dead.state, dead.topic.as_str()), (State::Dead, "t"));
+        let dead = bench.job(name).await;
+        assert_eq!((dead.state, dead.topic), (State::Dead, topic("t")));
     }
 }

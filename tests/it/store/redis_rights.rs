@@ -4,9 +4,8 @@
 
 use std::fmt::Debug;
 
-use delay_queue::job::Job;
-
 use crate::store::prelude::*;
+use crate::store::redis_only::ConnectedBench;
 
 /// Reading commands that scripts use.
 const READS: [&str; 8] =
@@ -26,50 +25,12 @@ fn each_pair_of_writes() -> Vec<Denied> {
     (0..WRITES.len()).flat_map(|n| after(n).map(move |&other| vec![WRITES[n], other])).collect()
 }
 
-struct WatchedRedis {
-    bench: Bench,
-    connection: Connection,
-}
-
-impl WatchedRedis {
-    async fn new() -> Self {
-        let bench = Bench::one_bucket_redis().await;
-        let Backend::Redis(redis) = &bench.backend else { unreachable!("this store is on Redis") };
-        let connection = Connection::to(redis.port()).expect("a Redis that runs");
-        Self { bench, connection }
-    }
-
-    fn ask(&mut self, words: &[&str]) -> Reply {
-        self.connection.ask(words).expect("an answer")
-    }
-
-    fn set(&mut self, sign: char, commands: &[&str]) {
-        let rules: Vec<String> =
-            commands.iter().map(|command| format!("{sign}{command}")).collect();
-        let mut words = vec!["ACL", "SETUSER", "default"];
-        words.extend(rules.iter().map(String::as_str));
-        assert_eq!(self.ask(&words), Reply::Text("OK".to_owned()));
-    }
-
-    /// Returns every key with a hash of its contents. Leaves out the deadlines of buckets, which
-    /// may be too early.
-    fn contents(&mut self) -> Vec<String> {
-        let script = "local all = {} for _, key in ipairs(redis.call('KEYS', '*')) do \
-                      if not string.find(key, ':bucket$') and not string.find(key, ':ends$') then \
-                      all[#all + 1] = key .. ' ' .. redis.sha1hex(redis.call('DUMP', key)) end end \
-                      table.sort(all) return all";
-        self.ask(&["EVAL", script, "0"]).texts()
-    }
-
-    /// Returns the problems that the doctor's script finds in any store.
-    fn problems(&mut self) -> Vec<String> {
-        let tags = self.ask(&["KEYS", "*:incarnation"]).texts();
-        let of = |key: &String| {
-            let tag = key.trim_end_matches(":incarnation");
-            self.ask(&["EVAL", INVARIANTS, "0", tag]).texts()
-        };
-        tags.iter().flat_map(of).collect()
-    }
+/// Returns every key with a hash of its contents, without the deadlines of buckets, which may be
+/// too early.
+fn contents(redis: &mut ConnectedBench) -> Vec<String> {
+    let mut all = redis.contents();
+    all.retain(|line| !line.contains(":bucket ") && !line.contains(":ends "));
+    all
 }
 
 /// Makes the call on a new store for each denial. Returns the errors, each with its denied
@@ -80,23 +41,21 @@ async fn deny<P, O: Debug>(
     prepare: impl AsyncFn(&Bench) -> P,
     call: impl AsyncFn(&Bench, P) -> StoreResult<O>,
 ) -> Vec<(Denied, StoreError)> {
-    let mut redis = WatchedRedis::new().await;
+    let mut redis = ConnectedBench::new().await;
     let mut errors = Vec::new();
     for denied in denials {
         let bench = redis.bench.fresh().await;
         let prepared = prepare(&bench).await;
-        let before = redis.contents();
-        redis.set('-', &denied);
+        let before = contents(&mut redis);
+        redis.set_rights(&denied.iter().map(|command| format!("-{command}")).collect::<Vec<_>>());
         let answer = call(&bench, prepared).await;
-        redis.set('+', &denied);
-        let is_unchanged = redis.contents() == before;
+        redis.set_rights(&denied.iter().map(|command| format!("+{command}")).collect::<Vec<_>>());
         let claims_no_change = matches!(&answer, Err(error) if error.applied() == Applied::No);
-        assert!(
-            is_unchanged || !claims_no_change,
-            "{name} without {denied:?} has changed jobs: {answer:?}"
-        );
+        if claims_no_change {
+            assert_eq!(contents(&mut redis), before, "{name} without {denied:?}: {answer:?}");
+        }
         if denied.len() == 1 {
-            assert_eq!(redis.problems(), Vec::<String>::new(), "{name} without {denied:?}");
+            assert_eq!(redis.problems("*"), [""; 0], "{name} without {denied:?}");
         }
         errors.extend(answer.err().map(|error| (denied, error)));
     }
@@ -106,13 +65,8 @@ async fn deny<P, O: Debug>(
 
 /// Returns new jobs with `other` between them.
 fn batch_with(other: NewJob) -> Vec<NewJob> {
-    let body = long('a');
-    vec![
-        job("first", "t"),
-        NewJob { body, ..delayed("second", "u", HOUR) },
-        other,
-        job("last", "t"),
-    ]
+    let second = NewJob { body: long('a'), ..delayed("second", "u", HOUR) };
+    vec![job("first", "t"), second, other, job("last", "t")]
 }
 
 /// Denies rights to a put of several jobs. One of them may conflict with an existing job.
@@ -121,10 +75,8 @@ async fn deny_put(denials: Vec<Denied>, other: NewJob) -> Vec<(Denied, StoreErro
         bench.put(job("living", "t")).await.expect("put");
     };
     let call = async |bench: &Bench, ()| {
-        bench
-            .store
-            .call_in::<verb::Put>(bench.bucket(&id("living")), batch_with(other.clone()))
-            .await
+        let batch = batch_with(other.clone());
+        bench.store.call_in::<verb::Put>(bench.bucket(&id("living")), batch).await
     };
     deny(denials, &format!("a put together with {other:?}"), prepare, call).await
 }
@@ -152,12 +104,8 @@ async fn a_refused_put_has_put_no_job() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_refused_pop_has_reserved_no_job() {
     for consumer in [None, Some("worker")] {
-        let want = |topic: &str| PopRequest {
-            topic: topic.parse().expect("a topic"),
-            count: 5,
-            ttr: None,
-            consumer: consumer.map(|name| name.parse().expect("a name")),
-        };
+        let consumer = consumer.map(|name: &str| name.parse().expect("a name"));
+        let want = |topic| PopRequest { consumer: consumer.clone(), ..want(topic, 5) };
         let prepare = async |bench: &Bench| {
             for put in [job("short", "t"), NewJob { body: long('a'), ..job("long", "u") }] {
                 bench.put(put).await.expect("put");
@@ -165,7 +113,7 @@ async fn a_refused_pop_has_reserved_no_job() {
             bench.put(kept(job("popped", "t"), HOUR)).await.expect("put");
             let expires = with(job("expires", "t"), |policy| {
                 policy.expires_after = Some(SECOND);
-                policy.dead_to = Some("dead".parse().expect("a topic"));
+                policy.dead_to = Some(topic("dead"));
             });
             bench.put(expires).await.expect("put");
             bench.advance(SECOND);
@@ -180,29 +128,25 @@ async fn a_refused_pop_has_reserved_no_job() {
 }
 
 /// Puts and pops two jobs, one of them with a retention.
-async fn held(bench: &Bench) -> Vec<JobRef> {
-    held_with(bench, |_| ()).await
+async fn reserved(bench: &Bench) -> Vec<JobRef> {
+    reserved_with(bench, |_| ()).await
 }
 
 /// The same in their last attempt, after which they move to another topic.
-async fn held_at_last(bench: &Bench) -> Vec<JobRef> {
-    held_with(bench, |policy| {
-        (policy.max_attempts, policy.dead_to) = (1, Some("dead".parse().expect("a topic")));
+async fn reserved_at_last(bench: &Bench) -> Vec<JobRef> {
+    reserved_with(bench, |policy| {
+        (policy.max_attempts, policy.dead_to) = (1, Some(topic("dead")));
     })
     .await
 }
 
-async fn held_with(bench: &Bench, set: fn(&mut Policy)) -> Vec<JobRef> {
+async fn reserved_with(bench: &Bench, set: fn(&mut Policy)) -> Vec<JobRef> {
     bench.put(with(job("one", "t"), set)).await.expect("put");
     let two = kept(NewJob { body: long('a'), ..job("two", "t") }, HOUR);
     bench.put(with(two, set)).await.expect("put");
     let popped = bench.pop("t", 2).await;
-    let held = |job: PoppedJob| JobRef {
-        id: job.id,
-        reservation: Some(job.reservation),
-        topics: Topics::ALL,
-    };
-    let [one, two] = <[PoppedJob; 2]>::try_from(popped).expect("two jobs").map(held);
+    let [one, two] = &popped[..] else { unreachable!("two jobs") };
+    let (one, two) = (held(one), held(two));
     // The first job is in the batch twice: the second time, the call has already changed it.
     vec![one.clone(), two, one]
 }
@@ -227,18 +171,15 @@ macro_rules! deny_batch {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_refused_batch_has_changed_no_job() {
-    deny_batch!(Finish, held, finishing);
+    deny_batch!(Finish, reserved, finishing);
     let error = || Some("an error".to_owned());
-    deny_batch!(Release, held, |held| Release {
-        delay: Some(MINUTE),
-        error: error(),
-        ..Release::of(held)
-    });
-    deny_batch!(Touch, held, |held| Touch { held, ttr: Some(HOUR) });
-    deny_batch!(Bury, held, |held| Bury { held, error: error() });
-    deny_batch!(Release, held_at_last, |held| Release { error: error(), ..Release::of(held) });
-    deny_batch!(Bury, held_at_last, |held| Bury { held, error: error() });
-    deny_batch!(Unpop, held, |held| held);
+    let delay = Some(MINUTE);
+    deny_batch!(Release, reserved, |held| Release { delay, error: error(), ..Release::of(held) });
+    deny_batch!(Touch, reserved, |held| Touch { held, ttr: Some(HOUR) });
+    deny_batch!(Bury, reserved, |held| Bury { held, error: error() });
+    deny_batch!(Release, reserved_at_last, |held| Release { error: error(), ..Release::of(held) });
+    deny_batch!(Bury, reserved_at_last, |held| Bury { held, error: error() });
+    deny_batch!(Unpop, reserved, |held| held);
     deny_batch!(Kick, waiting, |id| target(&id));
     deny_batch!(Delete, waiting, |id| deletion(&id));
     let schedule = Some(Schedule::In(Millis::new(5_000)));

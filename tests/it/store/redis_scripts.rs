@@ -16,8 +16,10 @@ use delay_queue::{
 };
 use futures::FutureExt as _;
 
+use crate::store::calls::ReleaseRules;
 use crate::store::prelude::*;
-use crate::store::workload::{pass, pop, put};
+use crate::store::redis_only::ConnectedBench;
+use crate::store::workload::{creation, finish, pass, pop, put, restore, revocation};
 
 /// A call that the test makes twice and cuts off.
 #[derive(Debug, Clone)]
@@ -27,204 +29,121 @@ enum TestedCall {
     Limited(Step),
 }
 
-/// Returns the cases: preparing steps, and then the tested call.
+/// Returns the cases: preparing steps, and the calls that are tested after them.
 fn cases() -> Vec<(Vec<Step>, TestedCall)> {
-    let call = Step::Call;
+    use ReservationChoice::{ById, Last};
     let one = || Step::Puts(vec![put(0, "t0", 0)]);
     let held = || vec![one(), pop(0)];
+    let dead = || vec![one(), pop(0), Step::Bury(0, Last)];
     let again =
         |on_conflict| Step::Puts(vec![NewJob { on_conflict, body: "1".into(), ..put(0, "t0", 5) }]);
-    let two = Step::Puts(vec![
-        NewJob { body: long('a'), ..put(0, "t0", 0) },
-        with(put(1, "t1", 3), |policy| policy.max_attempts = 1),
-    ]);
-    let create =
-        || TokenChange::Create { name: "alice".to_owned(), text: "{}".to_owned(), is_admin: true };
-    let finish = || call(Call::Finish { name: 0, hold: ReservationChoice::Last, result: None });
-    let finish_with = |length| {
-        call(Call::Finish { name: 0, hold: ReservationChoice::Last, result: Some(length) })
-    };
+    let long_put = |delay| NewJob { body: long('a'), ..put(0, "t0", delay) };
+    let last_put = with(put(1, "t1", 3), |policy| policy.max_attempts = 1);
+    let two = || Step::Puts(vec![long_put(0), last_put.clone()]);
     let retention = Millis::new(100 * STEP);
     // The body of the first job is long, and so is the result of the second.
-    let held_kept = || {
-        let long = NewJob { body: long('a'), ..put(0, "t0", 0) };
-        vec![Step::Puts(vec![kept(long, retention), put(1, "t0", 5)]), pop(0)]
+    let held_kept =
+        || vec![Step::Puts(vec![kept(long_put(0), retention), put(1, "t0", 5)]), pop(0)];
+    let finished = || [held_kept(), vec![finish(0, Some(5_000))]].concat();
+    let finished_after = |steps| {
+        let put = Step::Puts(vec![kept(put(0, "t0", 0), retention)]);
+        vec![put, pop(0), finish(0, None), pass(steps)]
     };
-    let finished = || [held_kept(), vec![finish_with(5_000)]].concat();
-    let delete = |only, remember| call(Call::Delete { name: 0, only, remember });
-    let release = || call(released(0, ReservationChoice::Last, Some(5 * STEP)));
-    let bury = || call(Call::Bury { name: 0, hold: ReservationChoice::Last });
-    let change = delay_queue::job::Change {
-        schedule: Some(Schedule::In(Millis::new(9 * STEP))),
-        body: Some(long('b')),
-        ..changing(|policy| policy.ttr = Some(Millis::new(40 * STEP)))
-    };
-    let dead = || vec![one(), pop(0), bury()];
+    let release = || released(0, Last, Some(5 * STEP));
     // Two jobs with a priority, an expiry, and a long body.
     let expiring = |delay: u64| {
-        let with_rules = |job: NewJob| {
-            with(job, |policy| {
-                policy.priority = Priority::MAX;
-                policy.expires_after = Some(Millis::new(60 * STEP));
-            })
+        let rules = |policy: &mut Policy| {
+            policy.priority = Priority::MAX;
+            policy.expires_after = Some(Millis::new(60 * STEP));
         };
-        let first = NewJob { body: long('a'), ..put(0, "t0", delay) };
-        vec![Step::Puts(vec![with_rules(first), with_rules(put(1, "t0", delay))])]
+        vec![Step::Puts(vec![with(long_put(delay), rules), with(put(1, "t0", delay), rules)])]
     };
     // The jobs expire, have one attempt, and move to another topic when they die.
     let moving = || {
-        let rules = |job: NewJob| {
-            with(job, |policy| {
-                policy.max_attempts = 1;
-                policy.expires_after = Some(Millis::new(60 * STEP));
-                policy.dead_to = Some("t1".parse().expect("a topic"));
-            })
+        let rules = |policy: &mut Policy| {
+            (policy.max_attempts, policy.dead_to) = (1, Some(topic("t1")));
+            policy.expires_after = Some(Millis::new(60 * STEP));
         };
-        vec![Step::Puts(vec![
-            rules(NewJob { body: long('a'), ..put(0, "t0", 0) }),
-            rules(put(1, "t0", 5)),
-        ])]
+        vec![Step::Puts(vec![with(long_put(0), rules), with(put(1, "t0", 5), rules)])]
     };
     let moving_held = || [moving(), vec![pop(0)]].concat();
-    let moved = || [moving_held(), vec![bury()]].concat();
+    let moved = || [moving_held(), vec![Step::Bury(0, Last)]].concat();
     let expiring_held = || [expiring(0), vec![pop(0)]].concat();
-    let expired = || [expiring(0), vec![pass(70), call(Call::Promote)]].concat();
-    let snooze = |delay| Call::Release {
-        name: 0,
-        hold: ReservationChoice::Last,
-        delay,
-        is_uncounted: true,
-        body: Some(5_000),
+    let expired = || [expiring(0), vec![pass(70), Step::Promote]].concat();
+    let snooze = |delay| {
+        let (delay, body) = (Some(delay * STEP), Some(5_000));
+        Step::Release(0, Last, ReleaseRules { delay, is_uncounted: true, body })
     };
-    let kick_matching =
-        |is_dead, filter| call(Call::KickMatching { topic: 0, is_dead, filter, limit: 9 });
-    let purge_matching = |state, filter| {
-        call(Call::PurgeMatching { topic: 0, state: state as usize, filter, limit: 9 })
+    let kick_dead = || Step::KickDead(0, 9);
+    let kick_matching = |state, filter| Step::KickMatching { topic: 0, state, filter, limit: 9 };
+    let purge_matching = |state, filter| Step::PurgeMatching { topic: 0, state, filter, limit: 9 };
+    let fields = changing(|policy| policy.ttr = Some(Millis::new(40 * STEP)));
+    let schedule = Some(Schedule::In(Millis::new(9 * STEP)));
+    let change = Change { schedule, body: Some(long('b')), ..fields };
+    let no_expiry = changing(|policy| policy.expires_after = Some(None));
+    let lowest = changing(|policy| policy.priority = Some(Priority::MIN));
+    let delete = || Step::Delete(0, None, None);
+    let remember = |only| Step::Delete(0, only, Some(50 * STEP));
+    let [keep, replace] = [OnConflict::Keep, OnConflict::Replace].map(again);
+
+    // Each call is the only one after its preparation.
+    let calls: Vec<(Vec<Step>, Vec<Step>)> = vec![
+        (vec![], vec![two(), expiring(5).remove(0), creation("alice")]),
+        (vec![], vec![restore(3, 0, State::Reserved, 2), restore(3, 0, State::Finished, 2)]),
+        (vec![], vec![Step::Pause(0, true), Step::PauseFor(0, 5 * STEP)]),
+        (vec![], vec![Step::Defaults(0, Some(7_000))]),
+        (vec![one()], vec![keep, replace.clone(), pop(0), Step::Reschedule(0, Box::new(change))]),
+        (vec![two()], vec![pop(0), delete(), Step::Delete(0, Some(15), None)]),
+        (vec![two()], vec![remember(Some(15))]),
+        (vec![two(), pop(0)], vec![finish(0, None)]),
+        (vec![two(), pass(4)], vec![Step::Promote]),
+        (vec![two(), pop(0), pass(40)], vec![Step::Promote]),
+        (vec![two(), pass(4), Step::Promote, pop(1), pass(40)], vec![Step::Promote]),
+        (held(), vec![Step::Unpop(0), finish(0, None), release(), released(0, ById, None)]),
+        (held(), vec![Step::Touch(0, Last, Some(50 * STEP))]),
+        (held(), vec![Step::Bury(0, Last), Step::Bury(0, ById)]),
+        (held_kept(), vec![finish(0, None), finish(0, Some(20)), finish(0, Some(5_000))]),
+        (held_kept(), vec![remember(None)]),
+        ([held_kept(), vec![pass(40), Step::Promote]].concat(), vec![finish(0, Some(20))]),
+        (finished(), vec![finish(0, Some(20)), delete(), remember(None), replace]),
+        (finished(), vec![Step::Purge(0, State::Finished, 9), purge_matching(State::Finished, 5)]),
+        (finished_after(300), vec![Step::Promote]),
+        (expiring(0), vec![delete(), remember(None), Step::Purge(0, State::Ready, 9)]),
+        (expiring(5), vec![kick_matching(State::Delayed, 3)]),
+        (expiring(5), vec![Step::Reschedule(0, Box::new(no_expiry))]),
+        (expiring(5), vec![Step::Reschedule(0, Box::new(lowest))]),
+        ([expiring(0), vec![pass(70)]].concat(), vec![pop(0), Step::Promote]),
+        ([expiring(5), vec![pass(70)]].concat(), vec![Step::Promote]),
+        (expiring_held(), vec![pop(0), finish(0, None), Step::Bury(0, Last)]),
+        (expiring_held(), vec![Step::Unpop(0), release()]),
+        (expiring_held(), vec![snooze(0), snooze(90)]),
+        ([expiring_held(), vec![snooze(0), pop(0), pop(0)]].concat(), vec![release()]),
+        ([expiring_held(), vec![pass(40)]].concat(), vec![Step::Promote]),
+        (expired(), vec![Step::Kick(0), kick_dead(), finish(0, None)]),
+        (expired(), vec![kick_matching(State::Dead, 2), purge_matching(State::Dead, 2)]),
+        (moving_held(), vec![Step::Bury(0, Last), release()]),
+        ([moving_held(), vec![pass(40)]].concat(), vec![Step::Promote]),
+        ([moving(), vec![pass(70)]].concat(), vec![Step::Promote, pop(0)]),
+        (moved(), vec![pop(1), delete()]),
+        ([moved(), vec![pop(1)]].concat(), vec![Step::Unpop(0)]),
+        (dead(), vec![Step::Kick(0), kick_dead(), Step::Purge(0, State::Dead, 9)]),
+        ([dead(), vec![pass(300)]].concat(), vec![Step::Promote]),
+        (vec![Step::Pause(0, true)], vec![Step::Pause(0, false)]),
+        (vec![Step::PauseFor(0, 5 * STEP), pass(6)], vec![Step::EndPause(0)]),
+        (vec![creation("alice")], vec![Step::Used("alice", 5), revocation("alice")]),
+    ];
+    let each = |(before, calls): (Vec<Step>, Vec<Step>)| {
+        calls.into_iter().map(move |step| (before.clone(), TestedCall::Step(step)))
     };
-    let step = TestedCall::Step;
-    let changed = |change| step(Step::Change(0, Box::new(change)));
-    vec![
-        (vec![], step(two.clone())),
-        (vec![one()], step(again(OnConflict::Keep))),
-        (vec![one()], step(again(OnConflict::Replace))),
-        (vec![one()], step(pop(0))),
-        (vec![two.clone()], step(pop(0))),
-        (held(), step(call(Call::Unpop { name: 0 }))),
-        (held(), step(finish())),
-        (vec![two.clone(), pop(0)], step(finish())),
-        (held(), TestedCall::Limited(finish())),
-        (held_kept(), step(finish())),
-        (held_kept(), step(finish_with(20))),
-        (held_kept(), step(finish_with(5_000))),
-        ([held_kept(), vec![pass(40), call(Call::Promote)]].concat(), step(finish_with(20))),
-        (finished(), step(finish_with(20))),
-        (finished(), step(delete(None, None))),
-        (finished(), step(delete(None, Some(50 * STEP)))),
-        (finished(), step(again(OnConflict::Replace))),
-        (
-            finished(),
-            step(call(Call::Purge { topic: 0, state: State::Finished as usize, limit: 9 })),
-        ),
-        (
-            vec![Step::Puts(vec![kept(put(0, "t0", 0), retention)]), pop(0), finish(), pass(300)],
-            step(call(Call::Promote)),
-        ),
-        (held_kept(), step(delete(None, Some(50 * STEP)))),
-        (held(), step(release())),
-        (held(), step(call(released(0, ReservationChoice::ById, None)))),
-        (
-            held(),
-            step(call(Call::Touch {
-                name: 0,
-                hold: ReservationChoice::Last,
-                ttr: Some(50 * STEP),
-            })),
-        ),
-        (held(), step(bury())),
-        (held(), step(call(Call::Bury { name: 0, hold: ReservationChoice::ById }))),
-        (vec![], step(expiring(5).remove(0))),
-        ([expiring(0), vec![pop(0)]].concat(), step(pop(0))),
-        ([expiring(0), vec![pass(70)]].concat(), step(pop(0))),
-        ([expiring(0), vec![pass(70)]].concat(), step(call(Call::Promote))),
-        ([expiring(5), vec![pass(70)]].concat(), step(call(Call::Promote))),
-        (expiring_held(), step(finish())),
-        (expiring_held(), step(bury())),
-        (expiring_held(), step(call(Call::Unpop { name: 0 }))),
-        (expiring_held(), step(release())),
-        (expiring_held(), step(call(snooze(Some(0))))),
-        (expiring_held(), step(call(snooze(Some(90 * STEP))))),
-        ([expiring_held(), vec![call(snooze(Some(0))), pop(0), pop(0)]].concat(), step(release())),
-        ([expiring_held(), vec![pass(40)]].concat(), step(call(Call::Promote))),
-        (moving_held(), step(bury())),
-        (moving_held(), step(release())),
-        ([moving_held(), vec![pass(40)]].concat(), step(call(Call::Promote))),
-        ([moving(), vec![pass(70)]].concat(), step(call(Call::Promote))),
-        ([moving(), vec![pass(70)]].concat(), step(pop(0))),
-        (moved(), step(pop(1))),
-        ([moved(), vec![pop(1)]].concat(), step(call(Call::Unpop { name: 0 }))),
-        (moved(), step(delete(None, None))),
-        (expired(), step(call(Call::Kick { name: 0 }))),
-        (expired(), step(call(Call::KickDead { topic: 0, limit: 9 }))),
-        (expired(), step(kick_matching(true, 2))),
-        (expiring(5), step(kick_matching(false, 3))),
-        (expired(), step(purge_matching(State::Dead, 2))),
-        (finished(), step(purge_matching(State::Finished, 5))),
-        (expired(), step(finish())),
-        (expiring(0), step(delete(None, None))),
-        (expiring(0), step(delete(None, Some(50 * STEP)))),
-        (expiring(0), step(call(Call::Purge { topic: 0, state: State::Ready as usize, limit: 9 }))),
-        (expiring(5), changed(changing(|policy| policy.expires_after = Some(None)))),
-        (expiring(5), changed(changing(|policy| policy.priority = Some(Priority::MIN)))),
-        (dead(), step(call(Call::Kick { name: 0 }))),
-        (dead(), step(call(Call::KickDead { topic: 0, limit: 9 }))),
-        (dead(), step(call(Call::Purge { topic: 0, state: State::Dead as usize, limit: 9 }))),
-        (vec![two.clone()], step(delete(None, None))),
-        (vec![two.clone()], step(delete(Some(15), None))),
-        (vec![two.clone()], step(delete(Some(15), Some(50 * STEP)))),
-        (vec![one()], TestedCall::Limited(delete(None, None))),
-        (vec![one()], changed(change)),
-        (vec![two.clone(), pass(4)], step(call(Call::Promote))),
-        (vec![two.clone(), pop(0), pass(40)], step(call(Call::Promote))),
-        (vec![two, pass(4), call(Call::Promote), pop(1), pass(40)], step(call(Call::Promote))),
-        ([dead(), vec![pass(300)]].concat(), step(call(Call::Promote))),
-        (
-            vec![],
-            step(call(Call::Restore {
-                name: 3,
-                topic: 0,
-                state: State::Reserved as usize,
-                attempt: 2,
-            })),
-        ),
-        (
-            vec![],
-            step(call(Call::Restore {
-                name: 3,
-                topic: 0,
-                state: State::Finished as usize,
-                attempt: 2,
-            })),
-        ),
-        (vec![], step(Step::Pause("t0", true))),
-        (vec![Step::Pause("t0", true)], step(Step::Pause("t0", false))),
-        (vec![], step(Step::PauseFor("t0", 5 * STEP))),
-        (vec![Step::PauseFor("t0", 5 * STEP), pass(6)], step(Step::EndPause("t0"))),
-        (vec![], step(Step::Defaults("t0", Some(7_000)))),
-        (vec![], step(Step::Token(create()))),
-        (vec![Step::Token(create())], step(Step::Used("alice", 5))),
-        (
-            vec![Step::Token(create())],
-            step(Step::Token(TokenChange::Revoke { name: "alice".to_owned() })),
-        ),
-    ]
+    let limited = [(held(), finish(0, None)), (vec![one()], delete())];
+    let limited = limited.map(|(before, step)| (before, TestedCall::Limited(step)));
+    calls.into_iter().flat_map(each).chain(limited).collect()
 }
 
 /// A Redis with MONITOR, which shows all its commands.
 struct WatchedRedis {
-    bench: Bench,
-    port: u16,
+    connected: ConnectedBench,
     monitor: Connection,
-    connection: Connection,
     markers: u64,
 }
 
@@ -234,17 +153,19 @@ type Command = (bool, Vec<String>);
 
 impl WatchedRedis {
     async fn new() -> Self {
-        let bench = Bench::one_bucket_redis().await;
-        let Backend::Redis(redis) = &bench.backend else { unreachable!("this store is on Redis") };
-        let port = redis.port();
-        let to = || Connection::to(port).expect("a Redis that runs");
-        let (mut monitor, connection) = (to(), to());
+        let connected = ConnectedBench::new().await;
+        let port = connected.bench.redis_server().port();
+        let mut monitor = Connection::to(port).expect("a Redis that runs");
         monitor.ask(&["MONITOR"]).expect("an answer");
-        Self { bench, port, monitor, connection, markers: 0 }
+        Self { connected, monitor, markers: 0 }
+    }
+
+    async fn fresh(&self) -> Bench {
+        self.connected.bench.fresh().await
     }
 
     fn ask(&mut self, words: &[&str]) -> Reply {
-        self.connection.ask(words).expect("an answer")
+        self.connected.ask(words)
     }
 
     /// Returns the commands that Redis has received since the last call.
@@ -269,28 +190,55 @@ impl WatchedRedis {
     }
 
     fn set_rights(&mut self, rule: &str) {
-        assert_eq!(self.ask(&["ACL", "SETUSER", "default", rule]), Reply::Text("OK".to_owned()));
+        self.connected.set_rights(&[rule]);
     }
 
-    /// Returns every key with a hash of its contents.
+    /// Does the work without the right to write, and checks that it changes nothing. Returns its
+    /// result, and the commands that Redis has received.
+    async fn without_writes<T>(&mut self, work: impl Future<Output = T>) -> (T, Vec<Command>) {
+        // After the flush, Redis receives the whole text of each script, which identifies it.
+        self.ask(&["SCRIPT", "FLUSH"]);
+        let untouched = self.contents();
+        self.received_commands();
+        self.may_write(false);
+        let result = work.await;
+        let (commands, contents) = (self.received_commands(), self.contents());
+        self.may_write(true);
+        assert_eq!(contents, untouched, "a call has written before it failed");
+        (result, commands)
+    }
+
+    /// Calls the scripts among these commands again, which must change nothing. Returns their
+    /// files. This includes calls by hash that failed before Redis had the script.
+    fn repeat(&mut self, commands: &[Command]) -> Vec<String> {
+        let once = self.contents();
+        let mut files = Vec::new();
+        for (_, words) in commands.iter().filter(|command| is_script(command)) {
+            self.ask_again(words);
+            files.extend(files_of(&words[1]));
+        }
+        assert_eq!(self.contents(), once, "a repeated call has changed the store");
+        files
+    }
+
     fn contents(&mut self) -> Vec<String> {
-        let script = "local all = {} for _, key in ipairs(redis.call('KEYS', '*')) do \
-                      all[#all + 1] = key .. ' ' .. redis.sha1hex(redis.call('DUMP', key)) end \
-                      table.sort(all) return all";
-        self.ask(&["EVAL", script, "0"]).texts()
+        self.connected.contents()
     }
 
     fn ask_again(&mut self, command: &[String]) -> Reply {
         let words: Vec<Vec<u8>> = command.iter().map(|word| bytes_of(word)).collect();
-        self.connection.ask(&words).expect("an answer")
+        self.connected.ask(&words)
     }
 
     /// Sends a command again, with the same arguments.
     fn send_again(&mut self, command: &[String]) {
         let reply = self.ask_again(command);
-        let errors = |reply: &Reply| matches!(reply, Reply::Error(_));
-        assert!(!errors(&reply) && !reply.list().iter().any(errors), "{reply:?}");
+        assert!(!is_error(&reply) && !reply.list().iter().any(is_error), "{reply:?}");
     }
+}
+
+fn is_error(reply: &Reply) -> bool {
+    matches!(reply, Reply::Error(_))
 }
 
 fn parse_command(line: &str) -> Command {
@@ -419,20 +367,18 @@ fn scripts() -> Vec<(String, String)> {
 
 async fn run_limited_step(tested: &mut StoreUnderTest, number: u64, step: &Step) {
     tested.advance_to_call(number);
-    let (store, bucket) = (&tested.bench.store, tested.bench.bucket(&id("job:0")));
+    let bucket = tested.bench.bucket(&id("job:0"));
     let topics = Topics::of(vec!["t*".parse().expect("a pattern")]);
     match step {
-        Step::Call(Call::Finish { .. }) => {
+        Step::Finish(..) => {
             let reservation = Some(tested.given[0].1);
             let job = JobRef { id: id("job:0"), reservation, topics };
-            drop(
-                store.call_in::<verb::Finish>(bucket, vec![finishing(job)]).await.expect("finish"),
-            );
+            tested.bench.call::<verb::Finish>(bucket, vec![finishing(job)]).await;
         }
-        Step::Call(Call::Delete { .. }) => {
+        Step::Delete(..) => {
             let target = Target { id: id("job:0"), topics };
             let delete = Delete { job: target, states: None, remember: None };
-            drop(store.call_in::<verb::Delete>(bucket, vec![delete]).await.expect("delete"));
+            tested.bench.call::<verb::Delete>(bucket, vec![delete]).await;
         }
         other => unreachable!("no limited {other:?}"),
     }
@@ -456,30 +402,23 @@ async fn check_repeated_and_cut_off(
     let name = format!("{name} after {} steps", before.len());
     let (TestedCall::Step(step) | TestedCall::Limited(step)) = &call;
     let worlds = World::all(&[before.clone(), vec![step.clone()]].concat());
-    let mut tested = StoreUnderTest::new(redis.bench.fresh().await);
+    let mut tested = StoreUnderTest::new(redis.fresh().await);
     for (number, step) in before.iter().enumerate() {
         run_step(&mut tested, number as u64, step).await;
     }
     let untouched = redis.contents();
     let [.., last, world] = &worlds[..] else { unreachable!("two worlds at least") };
     let found = |world: &World| world.found(world.now(), Reservation::from_bits);
-    let is_repeated =
-        matches!(step, Step::Call(Call::Finish { .. })) && found(last) == found(world);
+    let is_repeated = matches!(step, Step::Finish(..)) && found(last) == found(world);
     let is_kept = is_repeated || world.answer().contains("Kept");
     let command = cut_off(redis, &mut tested, before.len() as u64, &call, !is_kept).await;
-    assert_eq!(
-        redis.contents(),
-        untouched,
-        "{name}: the call has written something before it was cut off"
-    );
-
     redis.send_again(&command);
     // Puts and promotes need no check: a put removes the jobs that it has created if it fails at
     // such a key, and a promote checks each set before it writes there.
     let commands = redis.received_commands();
-    assert_eq!(undeclared_keys(&commands), Vec::<String>::new(), "{name}");
-    if !matches!(step, Step::Puts(_) | Step::Call(Call::Promote)) {
-        assert_eq!(unchecked_keys(&commands), Vec::<String>::new(), "{name}");
+    assert_eq!(undeclared_keys(&commands), [""; 0], "{name}");
+    if !matches!(step, Step::Puts(_) | Step::Promote) {
+        assert_eq!(unchecked_keys(&commands), [""; 0], "{name}");
     }
     let verbs =
         commands.iter().filter(|command| command.0).map(|(_, words)| words[0].to_lowercase());
@@ -488,10 +427,8 @@ async fn check_repeated_and_cut_off(
     assert_eq!(once == untouched, is_kept, "{name}");
     redis.send_again(&command);
 
-    reconnect(&tested.bench).await;
-    settle(&*tested.bench.store).await;
     let expected = without_reservations(found(world));
-    assert_eq!(without_reservations(Found::of(&*tested.bench.store).await), expected, "{name}");
+    assert_eq!(found_in(&tested.bench).await, expected, "{name}");
     check_without_each_right(redis, &before, &call, &used, expected).await;
     files_of(&command[1]).collect()
 }
@@ -506,7 +443,7 @@ async fn check_without_each_right(
     used: &BTreeSet<String>,
     expected: Found,
 ) {
-    let mut tested = StoreUnderTest::new(redis.bench.fresh().await);
+    let mut tested = StoreUnderTest::new(redis.fresh().await);
     for (number, step) in before.iter().enumerate() {
         run_step(&mut tested, number as u64, step).await;
     }
@@ -518,35 +455,35 @@ async fn check_without_each_right(
         let key = line.split(' ').next().expect("a key");
         ![":bucket", ":ends", ":version", ":changes"].iter().any(|end| key.ends_with(end))
     };
-    let untouched = redis.contents();
+    let mut untouched = redis.contents();
+    untouched.retain(&matters);
     for verb in used {
         let name = format!("{call:?} without {verb}");
-        redis.ask(&["ACL", "SETUSER", "default", &format!("-{verb}")]);
+        redis.set_rights(&format!("-{verb}"));
         let reply = redis.ask_again(&command);
-        redis.ask(&["ACL", "SETUSER", "default", &format!("+{verb}")]);
-        let errors = |reply: &Reply| matches!(reply, Reply::Error(_));
-        assert!(errors(&reply) || reply.list().iter().any(errors), "{name}: {reply:?}");
+        redis.set_rights(&format!("+{verb}"));
+        assert!(is_error(&reply) || reply.list().iter().any(is_error), "{name}: {reply:?}");
         if let Some(tag) = &tag {
             assert!(format!("{reply:?}").contains("NOPERM"), "{name}: {reply:?}");
             let wrong = redis.ask(&["EVAL", INVARIANTS, "0", tag]);
-            assert_eq!(wrong.texts(), Vec::<String>::new(), "{name}");
+            assert_eq!(wrong.texts(), [""; 0], "{name}");
         }
         // A promote completes one set after another, so its writes to the first sets are correct.
-        if !matches!(call, TestedCall::Step(Step::Call(Call::Promote))) {
-            let left = |lines: &[String]| {
-                lines.iter().filter(|line| matters(line)).cloned().collect::<Vec<_>>()
-            };
-            assert_eq!(left(&redis.contents()), left(&untouched), "{name}");
+        if !matches!(call, TestedCall::Step(Step::Promote)) {
+            let mut left = redis.contents();
+            left.retain(&matters);
+            assert_eq!(left, untouched, "{name}");
         }
     }
     redis.send_again(&command);
-    reconnect(&tested.bench).await;
-    settle(&*tested.bench.store).await;
-    assert_eq!(
-        without_reservations(Found::of(&*tested.bench.store).await),
-        expected,
-        "{call:?} with all rights"
-    );
+    assert_eq!(found_in(&tested.bench).await, expected, "{call:?} with all rights");
+}
+
+/// Returns the contents of a store after all due jobs are promoted.
+async fn found_in(bench: &Bench) -> Found {
+    reconnect(bench).await;
+    settle(&*bench.store).await;
+    without_reservations(Found::of(&*bench.store).await)
 }
 
 async fn reconnect(bench: &Bench) {
@@ -564,23 +501,14 @@ async fn cut_off(
     call: &TestedCall,
     changes: bool,
 ) -> Vec<String> {
-    // After the flush, Redis receives the whole text of the script, which identifies it.
-    redis.ask(&["SCRIPT", "FLUSH"]);
-    redis.received_commands();
-    redis.may_write(false);
-    let cut_off = AssertUnwindSafe(async {
+    let step = AssertUnwindSafe(async {
         match call {
             TestedCall::Step(step) => drop(run_step(tested, number, step).await),
             TestedCall::Limited(step) => run_limited_step(tested, number, step).await,
         }
     });
-    assert_eq!(
-        cut_off.catch_unwind().await.is_err(),
-        changes,
-        "{call:?}: does the call fail without the right to write?"
-    );
-    let commands = redis.received_commands();
-    redis.may_write(true);
+    let (answer, commands) = redis.without_writes(step.catch_unwind()).await;
+    assert_eq!(answer.is_err(), changes, "does {call:?} fail without the right to write?");
     // Meanwhile, a new connection of the store may send other scripts.
     let own = |command: &&Command| is_script(command) && files_of(&command.1[1]).next().is_some();
     commands.iter().rfind(own).expect("a script").1.clone()
@@ -588,42 +516,34 @@ async fn cut_off(
 
 /// Checks that scripts that only read need no right to write. Returns their files.
 async fn check_reading_scripts(redis: &mut WatchedRedis) -> Vec<String> {
-    let bench = redis.bench.fresh().await;
+    let bench = redis.fresh().await;
     bench.put(job("a", "t")).await.expect("put");
-    redis.ask(&["SCRIPT", "FLUSH"]);
-    let untouched = redis.contents();
-    redis.received_commands();
-    redis.may_write(false);
-    let (store, bucket, topic) =
-        (&bench.store, bench.bucket(&id("a")), || "t".parse().expect("one"));
-    store.held(bucket, topic(), None).await.expect("holders");
-    peek_in(&**store, bucket, vec![topic()]).await.expect("a look");
-    assert!(bench.get(&id("a")).await.is_some());
-    assert_eq!(bench.bury(&id("a"), None).await, Err(Refusal::NeverPopped));
-    let states = store.states(vec![(bucket, vec![id("a"), id("b")])]).await.remove(0);
-    assert_eq!(states.expect("states"), [Some(State::Ready), None]);
-    store.topics(bucket, TopicPage { limit: 9, ..TopicPage::default() }).await.expect("topics");
-    store.topic(bucket, topic()).await.expect("a topic");
-    store.topic_usage(topic()).await.expect("usage");
-    store.usage().await.expect("usage");
-    let range = JobRange { limit: 9, ..JobRange::default() };
-    store.list(bucket, topic(), State::Ready, range).await.expect("a list");
-    let filter = JobFilter { id_contains: Some("a".to_owned()), ..JobFilter::default() };
-    let (state, after) = (State::Ready, None);
-    let counted = Selection { topic: topic(), state, filter, after, limit: 9 };
-    store.count_matching(bucket, counted).await.expect("a count");
-    let steps = Steps { from: bench.now(), step: SECOND, count: 3 };
-    store.due_counts(bucket, topic(), steps).await.expect("counts");
-    redis.may_write(true);
-    let commands = redis.received_commands();
-    assert_eq!(redis.contents(), untouched);
-    let texts = commands.iter().filter(|command| is_script(command)).map(|(_, words)| &words[1]);
-    texts.flat_map(|text| files_of(text)).collect()
+    let reads = async {
+        let (store, bucket, state) = (&bench.store, bench.bucket(&id("a")), State::Ready);
+        store.held(bucket, topic("t"), None).await.expect("holders");
+        peek_in(&**store, bucket, vec![topic("t")]).await.expect("a look");
+        assert!(bench.get(&id("a")).await.is_some());
+        assert_eq!(bench.bury(&id("a"), None).await, Err(Refusal::NeverPopped));
+        let states = store.states(vec![(bucket, vec![id("a"), id("b")])]).await.remove(0);
+        assert_eq!(states.expect("states"), [Some(state), None]);
+        bench.counts("t").await;
+        bench.topics().await;
+        store.topic_usage(topic("t")).await.expect("usage");
+        store.usage().await.expect("usage");
+        bench.list(bucket, "t", state, JobRange { limit: 9, ..JobRange::default() }).await;
+        let filter = JobFilter { id_contains: Some("a".to_owned()), ..JobFilter::default() };
+        let counted = Selection { topic: topic("t"), state, filter, after: None, limit: 9 };
+        store.count_matching(bucket, counted).await.expect("a count");
+        let steps = Steps { from: bench.now(), step: SECOND, count: 3 };
+        store.due_counts(bucket, topic("t"), steps).await.expect("counts");
+    };
+    let ((), commands) = redis.without_writes(reads).await;
+    redis.repeat(&commands)
 }
 
 /// Checks that a second repair by the doctor changes nothing. Returns the files of its scripts.
 async fn check_repairs(redis: &mut WatchedRedis) -> Vec<String> {
-    let bench = redis.bench.fresh().await;
+    let bench = redis.fresh().await;
     for name in ["lost", "unnamed"] {
         bench.put(job(name, name)).await.expect("put");
     }
@@ -633,41 +553,26 @@ async fn check_repairs(redis: &mut WatchedRedis) -> Vec<String> {
     redis.ask(&["ZREM", &format!("{tag}topics"), "unnamed"]);
     let prefix = tag.trim_start_matches('{').rsplit_once(':').expect("a tag").0;
     let prefix = prefix.rsplit_once(':').expect("a prefix").0.to_owned();
-    let doctor = redis_options(&format!("redis://127.0.0.1:{}/", redis.port), &prefix);
+    let doctor = redis_options(&bench.redis_server().url(), &prefix);
     let options = || Options::new(None, bench.clock.clone());
     redis.ask(&["ZADD", &format!("{{{prefix}:schedules}}:names"), "0", "gone"]);
-    redis.ask(&["SCRIPT", "FLUSH"]);
+    let (cut_off, _) = redis.without_writes(doctor.examine(options(), true, deadline_of)).await;
+    let is_complete = cut_off.is_ok_and(|report| report.problems.is_empty());
+    assert!(!is_complete, "the repair succeeded without the right to write");
     let untouched = redis.contents();
-    redis.may_write(false);
-    let cut_off = doctor.examine(options(), true, deadline_of).await;
-    assert!(
-        !cut_off.is_ok_and(|report| report.problems.is_empty()),
-        "the repair succeeded without the right to write"
-    );
-    redis.may_write(true);
-    assert_eq!(redis.contents(), untouched);
     redis.ask(&["SCRIPT", "FLUSH"]);
     redis.received_commands();
     let report = doctor.examine(options(), true, deadline_of).await.expect("mended");
-    assert_eq!(report.problems, Vec::<String>::new(), "{}", report.text);
-    let (commands, once) = (redis.received_commands(), redis.contents());
-    assert_ne!(once, untouched);
-    let commands = commands.iter().filter(|command| is_script(command)).map(|(_, words)| words);
-    let mut files = Vec::new();
-    for command in commands {
-        // This includes calls by hash that failed before Redis had the script. Now they must change
-        // nothing.
-        redis.ask_again(command);
-        files.extend(files_of(&command[1]));
-    }
-    assert_eq!(redis.contents(), once, "a repeated repair has changed the store");
-    files
+    assert_eq!(report.problems, [""; 0], "{}", report.text);
+    let commands = redis.received_commands();
+    assert_ne!(redis.contents(), untouched);
+    redis.repeat(&commands)
 }
 
 /// Checks that a change and a firing of a schedule are made completely or not at all, and that a
 /// repeated one changes nothing. Returns the files of their scripts.
 async fn check_schedules(redis: &mut WatchedRedis) -> Vec<String> {
-    let bench = redis.bench.fresh().await;
+    let bench = redis.fresh().await;
     let new = |text: &str| NewSchedule { text: text.to_owned(), next_at: Some(bench.now()) };
     let name = || "s".parse::<ScheduleName>().expect("a name");
     let change = || vec![ScheduleChange { name: name(), old: None, new: Some(new("one")) }];
@@ -676,12 +581,8 @@ async fn check_schedules(redis: &mut WatchedRedis) -> Vec<String> {
         let firing = Firing { schedule, new: new("two"), job: job("s:1", "t") };
         bench.store.call_in::<verb::Fire>(bench.bucket(&id("s:1")), vec![firing])
     };
-    redis.ask(&["SCRIPT", "FLUSH"]);
-    let untouched = redis.contents();
-    redis.may_write(false);
-    bench.store.change_schedules(change()).await.expect_err("the user has no right to write");
-    redis.may_write(true);
-    assert_eq!(redis.contents(), untouched);
+    let (refused, _) = redis.without_writes(bench.store.change_schedules(change())).await;
+    refused.expect_err("the user has no right to write");
     reconnect(&bench).await;
     redis.received_commands();
     let changed = bench.store.change_schedules(change()).await.expect("changed");
@@ -699,11 +600,7 @@ async fn check_schedules(redis: &mut WatchedRedis) -> Vec<String> {
         assert_eq!(redis.contents(), created, "{withdrawn}");
         reconnect(&bench).await;
     }
-    redis.received_commands();
-    redis.may_write(false);
-    fire().await.expect_err("the user has no right to write");
-    redis.may_write(true);
-    assert_eq!(redis.contents(), created);
+    redis.without_writes(fire()).await.0.expect_err("the user has no right to write");
     reconnect(&bench).await;
     redis.ask(&["SCRIPT", "FLUSH"]);
     redis.received_commands();
@@ -712,48 +609,36 @@ async fn check_schedules(redis: &mut WatchedRedis) -> Vec<String> {
     let due = bench.store.due_schedules(1).await.expect("due schedules");
     assert_eq!(due.due.len(), 1);
     commands.extend(redis.received_commands());
-    let once = redis.contents();
-    let mut files = Vec::new();
-    for (_, words) in commands.iter().filter(|command| is_script(command)) {
-        redis.ask_again(words);
-        files.extend(files_of(&words[1]));
-    }
-    assert_eq!(redis.contents(), once, "a repeated firing has changed the store");
-    files
+    redis.repeat(&commands)
 }
 
 /// Checks that a server without the right to write gets no lease. Returns the files of the script
 /// that writes leases.
 async fn check_refused_lease(redis: &mut WatchedRedis) -> Vec<String> {
-    let bench = redis.bench.fresh().await;
+    let bench = redis.fresh().await;
     let shared = bench.store.shared().expect("servers share this store");
-    let untouched = redis.contents();
-    redis.received_commands();
-    redis.may_write(false);
-    let _heard = shared.join().await.expect("the first call");
-    let (commands, contents) = (redis.received_commands(), redis.contents());
-    assert!(shared.servers().is_none() && !shared.is_alone());
-    redis.may_write(true);
-    assert_eq!(contents, untouched);
+    let join = async {
+        let heard = shared.join().await.expect("the first call");
+        assert!(shared.servers().is_none() && !shared.is_alone());
+        heard
+    };
+    let (_heard, commands) = redis.without_writes(join).await;
     bench.store.close().await;
-    let texts = commands.iter().filter(|command| is_script(command)).map(|(_, words)| &words[1]);
-    texts.flat_map(|text| files_of(text)).collect()
+    let scripts = commands.iter().filter(|command| is_script(command));
+    scripts.flat_map(|(_, words)| files_of(&words[1])).collect()
 }
 
 /// Checks that a loss is accepted once, either completely or not at all. Returns the files of its
 /// scripts.
 async fn check_accepted_loss(redis: &mut WatchedRedis) -> Vec<String> {
-    let bench = redis.bench.fresh().await;
+    let bench = redis.fresh().await;
     bench.put(job("a", "accepted")).await.expect("put");
     let keys = redis.ask(&["KEYS", "*ready:accepted"]).texts();
     let tag = keys[0].strip_suffix("ready:accepted").expect("the bucket's tag");
     redis.ask(&["DEL", &format!("{tag}incarnation")]);
-    redis.ask(&["SCRIPT", "FLUSH"]);
     let untouched = redis.contents();
-    redis.may_write(false);
-    bench.store.accept_loss().await.expect_err("the user has no right to write");
-    redis.may_write(true);
-    assert_eq!(redis.contents(), untouched);
+    let (refused, _) = redis.without_writes(bench.store.accept_loss()).await;
+    refused.expect_err("the user has no right to write");
     reconnect(&bench).await;
     redis.received_commands();
     // A new connection may have found the right to write missing shortly before.
@@ -769,15 +654,9 @@ async fn check_accepted_loss(redis: &mut WatchedRedis) -> Vec<String> {
         "the loss was not accepted: {accepted:?}"
     );
     assert!(accepted.expect("accepted") > 0);
-    let (commands, once) = (redis.received_commands(), redis.contents());
-    assert_ne!(once, untouched);
-    let mut files = Vec::new();
-    for (_, words) in commands.iter().filter(|command| is_script(command)) {
-        redis.ask_again(words);
-        files.extend(files_of(&words[1]));
-    }
-    assert_eq!(redis.contents(), once, "a repeated acceptance has changed the store");
-    files
+    let commands = redis.received_commands();
+    assert_ne!(redis.contents(), untouched);
+    redis.repeat(&commands)
 }
 
 /// If a command fails after the writes of a script, the script must not claim that nothing was
@@ -785,20 +664,18 @@ async fn check_accepted_loss(redis: &mut WatchedRedis) -> Vec<String> {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_right_missing_after_the_writes_denies_no_call() {
     let mut redis = WatchedRedis::new().await;
-    let bench = redis.bench.fresh().await;
+    let bench = redis.fresh().await;
     for name in ["finished", "deleted"] {
         bench.put(job(name, "t")).await.expect("put");
     }
     let popped = bench.pop("t", 2).await;
-    redis.ask(&["ACL", "SETUSER", "default", "-exists"]);
+    redis.set_rights("-exists");
     let finished = bench.finish(&id("finished"), None).await;
     let deleted = bench.delete(&id("deleted")).await;
-    redis.ask(&["ACL", "SETUSER", "default", "+exists"]);
+    redis.set_rights("+exists");
     assert_eq!(popped.len(), 2);
     assert!(finished.is_ok() && deleted.is_ok(), "{finished:?} {deleted:?}");
-    assert!(
-        bench.get(&id("finished")).await.is_none() && bench.get(&id("deleted")).await.is_none()
-    );
+    assert_eq!(bench.records().await, 0);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -2,13 +2,21 @@
 
 use crate::store::prelude::*;
 
+/// Ends or extends an attempt in each way, with this reservation or by id alone. Returns the
+/// refusals.
+async fn act(bench: &Bench, a: &JobId, hold: Option<Reservation>) -> [Option<Refusal>; 4] {
+    [
+        bench.finish(a, hold).await.err(),
+        bench.release(a, hold, None).await.err(),
+        bench.touch(a, hold, None).await.err(),
+        bench.bury(a, hold).await.err(),
+    ]
+}
+
 pub async fn actions_by_id_alone_need_a_popped_job(bench: Bench) {
     bench.put(job("a", "t")).await.expect("put");
     let a = id("a");
-    assert_eq!(bench.finish(&a, None).await, Err(Refusal::NeverPopped));
-    assert_eq!(bench.release(&a, None, None).await, Err(Refusal::NeverPopped));
-    assert_eq!(bench.touch(&a, None, None).await, Err(Refusal::NeverPopped));
-    assert_eq!(bench.bury(&a, None).await, Err(Refusal::NeverPopped));
+    assert_eq!(act(&bench, &a, None).await, [const { Some(Refusal::NeverPopped) }; 4]);
     let nonsense = Some(Reservation::NONE);
     assert_eq!(bench.finish(&a, nonsense).await, Err(LOST));
     bench.pop_one("t").await;
@@ -18,36 +26,19 @@ pub async fn actions_by_id_alone_need_a_popped_job(bench: Bench) {
 }
 
 pub async fn a_second_pop_ends_the_first_reservation(bench: Bench) {
-    bench.put(job("a", "t")).await.expect("put");
-    let first = bench.pop_one("t").await;
-    bench.advance(MINUTE);
-    bench.promote().await;
+    let first = bench.popped(job("a", "t")).await;
+    bench.promote_after(MINUTE).await;
     let second = bench.pop_one("t").await;
     assert_eq!((first.attempt, second.attempt), (1, 2));
     assert_ne!(first.reservation, second.reservation);
-    assert_eq!(bench.finish(&first.id, Some(first.reservation)).await, Err(LOST));
-    assert_eq!(bench.release(&first.id, Some(first.reservation), None).await, Err(LOST));
-    assert_eq!(bench.touch(&first.id, Some(first.reservation), None).await, Err(LOST));
-    assert_eq!(bench.bury(&first.id, Some(first.reservation)).await, Err(LOST));
+    let refused = act(&bench, &first.id, Some(first.reservation)).await;
+    assert_eq!(refused, [const { Some(LOST) }; 4]);
     assert_eq!(bench.state(&first.id).await, Some(State::Reserved));
     assert_eq!(bench.finish(&first.id, Some(second.reservation)).await, Ok(()));
 }
 
-pub async fn a_reservation_survives_its_ttr_until_another_consumer_pops(bench: Bench) {
-    bench.put(job("a", "t")).await.expect("put");
-    let popped = bench.pop_one("t").await;
-    bench.advance(MINUTE);
-    bench.promote().await;
-    let job = bench.get(&popped.id).await.expect("the job exists");
-    assert_eq!(job.state, State::Ready);
-    assert_eq!(job.error.as_deref(), Some("ttr expired"));
-    assert_eq!(bench.finish(&popped.id, Some(popped.reservation)).await, Ok(()));
-    assert!(bench.pop("t", 1).await.is_empty());
-}
-
 pub async fn an_expired_reservation_cannot_be_touched(bench: Bench) {
-    bench.put(job("a", "t")).await.expect("put");
-    let popped = bench.pop_one("t").await;
+    let popped = bench.popped(job("a", "t")).await;
     bench.advance(MINUTE);
     // The reservation has ended although no timer has promoted the job yet.
     assert_eq!(bench.touch(&popped.id, Some(popped.reservation), None).await, Err(LOST));
@@ -69,39 +60,33 @@ pub async fn a_reservation_of_another_or_an_earlier_job_is_refused(bench: Bench)
 }
 
 pub async fn a_release_ends_the_reservation(bench: Bench) {
-    bench.put(job("a", "t")).await.expect("put");
-    let popped = bench.pop_one("t").await;
+    let popped = bench.popped(job("a", "t")).await;
     let moved = bench.release(&popped.id, Some(popped.reservation), Some(SECOND)).await;
     assert_eq!(moved.map(|moved| moved.due_at), Ok(bench.now().after(SECOND)));
     assert_eq!(bench.release(&popped.id, Some(popped.reservation), None).await, Err(LOST));
     assert_eq!(bench.finish(&popped.id, Some(popped.reservation)).await, Err(LOST));
-    let job = bench.get(&popped.id).await.expect("the job exists");
+    let job = bench.job("a").await;
     assert_eq!((job.state, job.error.as_deref()), (State::Delayed, Some("released")));
 }
 
 pub async fn a_change_ends_the_reservation_of_an_expired_ttr(bench: Bench) {
     let changes = [
         Change { body: Some("2".into()), ..Change::default() },
-        Change { schedule: Some(Schedule::In(HOUR)), ..Change::default() },
+        due_in(HOUR),
         changing(|policy| policy.max_attempts = Some(7)),
     ];
-    for backoff in [None, Some("list:5000".parse().expect("a backoff"))] {
+    for backoff in [None, Some(backoff("list:5000"))] {
         for change in changes.clone() {
             let new = with(job("a", "t"), |policy| policy.backoff.clone_from(&backoff));
-            bench.put(new).await.expect("put");
-            let popped = bench.pop_one("t").await;
+            let popped = bench.popped(new).await;
             let (a, hold) = (popped.id, Some(popped.reservation));
             assert_eq!(bench.reschedule(&a, change.clone()).await, Err(Refusal::Reserved));
-            bench.advance(MINUTE);
-            bench.promote().await;
+            bench.promote_after(MINUTE).await;
             let changed = bench.reschedule(&a, change).await.expect("the job has no consumer");
             assert_eq!((changed.attempt, changed.reservation), (1, None));
             assert_eq!(changed.error.as_deref(), Some("ttr expired"));
 
-            assert_eq!(bench.finish(&a, hold).await, Err(LOST));
-            assert_eq!(bench.release(&a, hold, None).await, Err(LOST));
-            assert_eq!(bench.bury(&a, hold).await, Err(LOST));
-            assert_eq!(bench.touch(&a, hold, None).await, Err(LOST));
+            assert_eq!(act(&bench, &a, hold).await, [const { Some(LOST) }; 4]);
             assert_eq!(bench.get(&a).await, Some(changed), "a late consumer has changed the job");
             assert_eq!(bench.release(&a, None, None).await, Err(Refusal::NotReserved));
             assert_eq!(bench.finish(&a, None).await, Ok(()), "a finish by id alone was refused");
@@ -123,8 +108,7 @@ pub async fn a_job_that_is_given_back_was_never_popped(bench: Bench) {
     assert_eq!(bench.pop_one("t").await.attempt, 1);
 
     // The same holds for a later attempt.
-    bench.advance(MINUTE);
-    bench.promote().await;
+    bench.promote_after(MINUTE).await;
     let again = bench.pop("t", 2).await.into_iter().find(|job| job.id == id("a")).expect("a");
     assert_eq!(again.attempt, 2);
     assert!(bench.unpop(&again.id, again.reservation).await.is_ok());
@@ -132,12 +116,9 @@ pub async fn a_job_that_is_given_back_was_never_popped(bench: Bench) {
 }
 
 pub async fn a_lapsed_job_that_dies_by_a_release_keeps_its_due_time(bench: Bench) {
-    let backoff = "list:5000".parse().expect("a backoff");
-    let new = with(job("a", "t"), |policy| policy.backoff = Some(backoff));
-    bench.put(new).await.expect("put");
-    let popped = bench.pop_one("t").await;
-    bench.advance(MINUTE);
-    bench.promote().await;
+    let new = with(job("a", "t"), |policy| policy.backoff = Some(backoff("list:5000")));
+    let popped = bench.popped(new).await;
+    bench.promote_after(MINUTE).await;
     let due_at = bench.restored_with(&popped.id, |job| job.policy.max_attempts = 1).await.due_at;
     assert_eq!(due_at, popped.reserved_until.after(Millis::new(5000)));
     let moved = bench.release(&popped.id, Some(popped.reservation), None).await.expect("released");
@@ -147,15 +128,11 @@ pub async fn a_lapsed_job_that_dies_by_a_release_keeps_its_due_time(bench: Bench
 
 pub async fn every_reserved_job_is_listed_with_its_holder_in_steps(bench: Bench) {
     let buckets = bench.store.buckets();
-    let mut jobs: Vec<Vec<NewJob>> = buckets.all().map(|_| Vec::new()).collect();
     // Puts more jobs into every bucket than one step lists.
-    for number in 0..(625 * usize::from(buckets.get())).max(2_500) {
-        let new = job(&format!("job:{number}"), "t");
-        jobs[buckets.of(&new.id).index()].push(new);
-    }
-    bench.put(job("other", "u")).await.expect("put");
-    bench.pop_one("u").await;
-    for (bucket, jobs) in buckets.all().zip(jobs) {
+    let count = (625 * usize::from(buckets.get())).max(2_500);
+    let ids: Vec<JobId> = (0..count).map(|number| id(&format!("job:{number}"))).collect();
+    bench.popped(job("other", "u")).await;
+    for (bucket, jobs) in bench.parts(&ids, |id| job(id.as_str(), "t")) {
         let count = jobs.len();
         for batch in jobs.chunks(1_000) {
             bench.call::<verb::Put>(bucket, batch.to_vec()).await;
@@ -163,28 +140,15 @@ pub async fn every_reserved_job_is_listed_with_its_holder_in_steps(bench: Bench)
         let mut reserved = BTreeMap::new();
         while reserved.len() < count - 1 {
             let left = u16::try_from((count - 1 - reserved.len()).min(100)).expect("at most 100");
-            let want = PopRequest {
-                topic: "t".parse().expect("topic"),
-                count: left,
-                ttr: None,
-                consumer: None,
-            };
-            let popped = bench.call::<verb::Pop>(bucket, (nonce(), vec![want])).await;
-            reserved.extend(
-                popped
-                    .into_iter()
-                    .flat_map(|popped| popped.jobs)
-                    .map(|job| (job.id, job.reservation)),
-            );
+            let popped = one(bench.pop_in(bucket, vec![want("t", left)]).await).jobs;
+            reserved.extend(popped.into_iter().map(|job| (job.id, job.reservation)));
         }
         let (mut told, mut cursor) = (BTreeMap::new(), None);
         for step in 0.. {
-            let topic = "t".parse().expect("topic");
-            let page = bench.store.held(bucket, topic, cursor).await.expect("read");
+            let page = bench.store.held(bucket, topic("t"), cursor).await.expect("read");
             assert!(page.held.len() <= 1_000, "a step lists more than 1,000 jobs");
-            told.extend(
-                page.held.into_iter().map(|held| (held.id, held.reservation.expect("held"))),
-            );
+            let held = page.held.into_iter();
+            told.extend(held.map(|held| (held.id, held.reservation.expect("held"))));
             cursor = page.next;
             if cursor.is_none() {
                 break;

@@ -1,6 +1,5 @@
 //! Jobs from another store. They keep all fields, and behave as they would have in that store.
 
-use delay_queue::{job::Job, store::verb};
 use proptest::prelude::*;
 
 use crate::store::prelude::*;
@@ -15,76 +14,45 @@ pub fn stored(bench: &Bench, name: &str, topic: &str, state: State) -> Job {
 
 /// Returns such a job at this time, without a store.
 pub fn stored_at(now: UnixMillis, name: &str, topic: &str, state: State) -> Job {
-    let popped = matches!(state, State::Reserved | State::Dead | State::Finished);
-    let is_finished = state == State::Finished;
-    let body = format!("{{ \"job\":\n\"{name}\" }}");
+    let is = |other| state == other;
+    let popped = is(State::Reserved) || is(State::Dead) || is(State::Finished);
+    let result = Some(format!("[\n\"{name}\" ]").into());
+    let body = format!("{{ \"job\":\n\"{name}\" }}").into();
+    let policy = Policy {
+        ttr: MINUTE,
+        max_attempts: 3,
+        dead_retention: RETENTION,
+        finished_retention: if is(State::Finished) { HOUR } else { Millis::ZERO },
+        dead_to: None,
+        ..whole_policy()
+    };
+    let new = NewJob {
+        body: if is(State::Finished) { Bytes::new() } else { body },
+        policy,
+        ..job(name, topic)
+    };
+    let due_at = if is(State::Delayed) { now.after(HOUR) } else { now };
     Job {
-        id: id(name),
-        topic: topic.parse().expect("a topic"),
-        body: if is_finished { Bytes::new() } else { body.into() },
         state,
         attempt: u32::from(popped),
-        is_snoozed: false,
-        due_at: if state == State::Delayed { now.after(HOUR) } else { now },
-        created_at: now,
-        ttr: MINUTE,
-        policy: Policy {
-            ttr: MINUTE,
-            max_attempts: 3,
-            dead_retention: RETENTION,
-            finished_retention: if is_finished { HOUR } else { Millis::ZERO },
-            dead_to: None,
-            ..whole_policy()
-        },
         reservation: popped.then(|| RESERVATION.parse().expect("a reservation")),
-        reserved_until: (state == State::Reserved).then(|| now.after(MINUTE)),
-        died_at: (state == State::Dead).then_some(now),
-        error: (state == State::Dead).then(|| "it broke".to_owned()),
-        ending: is_finished.then(|| Ending {
+        reserved_until: is(State::Reserved).then(|| now.after(MINUTE)),
+        died_at: is(State::Dead).then_some(now),
+        error: is(State::Dead).then(|| "it broke".to_owned()),
+        ending: is(State::Finished).then_some(Ending {
             at: now,
             outcome: Outcome::Finished,
-            result: Some(format!("[\n\"{name}\" ]").into()),
+            result,
         }),
-        consumer: None,
-        started_at: None,
-        history: Vec::new(),
+        ..created(new, now, due_at)
     }
 }
 
-/// Reads all jobs of a store page by page, and sorts them by id. The counts of the topics must
-/// match.
+/// Lists all jobs of a store, sorted by their ids.
 async fn all(bench: &Bench) -> Vec<Job> {
-    let mut jobs = Vec::new();
-    for bucket in bench.store.buckets().all() {
-        let page = TopicPage { limit: 1000, ..TopicPage::default() };
-        for (topic, peek) in bench.store.topics(bucket, page).await.expect("topics") {
-            let mut listed = Counts::default();
-            for state in State::ALL {
-                let mut after = None;
-                loop {
-                    let page = bench
-                        .store
-                        .list(
-                            bucket,
-                            topic.clone(),
-                            state,
-                            JobRange { after, limit: 2, ..JobRange::default() },
-                        )
-                        .await;
-                    let page = page.expect("a page");
-                    *listed.of_mut(state) += page.jobs.len() as u64;
-                    jobs.extend(page.jobs);
-                    after = page.next;
-                    if after.is_none() {
-                        break;
-                    }
-                }
-            }
-            assert_eq!(listed, peek.counts, "{topic}");
-        }
-    }
-    jobs.sort_by(|a, b| a.id.cmp(&b.id));
-    jobs
+    let found = Found::of(&*bench.store).await;
+    assert!(found.damaged.is_empty(), "{:?}", found.damaged);
+    found.jobs.into_values().collect()
 }
 
 async fn move_all(from: &Bench, to: &Bench) {
@@ -95,12 +63,10 @@ async fn move_all(from: &Bench, to: &Bench) {
 
 /// Puts jobs into topic `t` and brings them into every state in every way.
 async fn put_jobs_with_all_pasts(bench: &Bench) {
-    let backoff: Option<_> = Some("list:1800000".parse().expect("a backoff"));
     for name in ["bury", "spent", "lapsed", "waits", "given-back"] {
-        let max_attempts = if name == "spent" { 1 } else { 20 };
-        let backoff = backoff.clone().filter(|_| name == "waits");
         let new = with(job(name, "t"), |policy| {
-            (policy.max_attempts, policy.backoff) = (max_attempts, backoff);
+            policy.max_attempts = if name == "spent" { 1 } else { 20 };
+            policy.backoff = (name == "waits").then(|| backoff("list:1800000"));
         });
         bench.put(new).await.expect("put");
     }
@@ -116,21 +82,18 @@ async fn put_jobs_with_all_pasts(bench: &Bench) {
             _ => {}
         }
     }
-    bench.advance(MINUTE);
-    bench.promote().await;
+    bench.promote_after(MINUTE).await;
     for name in ["moved", "moved-unpopped"] {
         let new = with(job(name, "dying"), |policy| {
-            policy.dead_to = Some("moved".parse().expect("a topic"));
+            policy.dead_to = Some(topic("moved"));
             policy.expires_after = (name == "moved-unpopped").then_some(SECOND);
         });
-        bench.put(new).await.expect("put");
-        if name == "moved" {
-            let popped = bench.pop_one("dying").await;
-            bench.bury(&popped.id, Some(popped.reservation)).await.expect("buried");
+        match name {
+            "moved" => drop(bench.buried(new).await),
+            _ => drop(bench.put(new).await.expect("put")),
         }
     }
-    bench.advance(SECOND);
-    bench.promote().await;
+    bench.promote_after(SECOND).await;
     let held = with(job("held", "other"), |policy| policy.dead_retention = HOUR);
     bench.put(held).await.expect("put");
     assert_eq!(bench.pop_with("other", 1, Some(HOUR)).await.len(), 1);
@@ -152,9 +115,6 @@ pub async fn a_restored_job_equals_the_job_of_the_other_store(bench: Bench) {
         there.advance(bench.now().since(there.now()));
         move_all(&bench, &there).await;
         assert_eq!(all(&there).await, all(&bench).await);
-        for job in all(&there).await {
-            assert_eq!(there.get(&job.id).await, Some(job), "a get and a list differ");
-        }
         // After a restart, the jobs must be the same.
         let there = there.reopen().await;
         assert_eq!(all(&there).await, all(&bench).await);
@@ -173,20 +133,12 @@ pub async fn a_restored_reservation_is_valid_and_its_ttr_expires(bench: Bench) {
     let until = bench.touch(&id("b"), Some(reservation), None).await;
     assert_eq!(until, Ok(bench.now().after(MINUTE)));
     let deadline = bench.get(&id("c")).await.and_then(|job| job.reserved_until);
-    bench.advance(MINUTE);
-    bench.promote().await;
-    let lapsed = bench.get(&id("c")).await.expect("the job exists");
+    bench.promote_after(MINUTE).await;
+    let lapsed = bench.job("c").await;
     assert_eq!((lapsed.state, lapsed.error.as_deref()), (State::Ready, Some("ttr expired")));
-    assert_eq!(
-        Some(lapsed.due_at),
-        deadline.map(|at| at.after(SECOND)),
-        "the job is not due after its backoff"
-    );
-    assert_eq!(
-        bench.finish(&id("c"), Some(reservation)).await,
-        Ok(()),
-        "the last reservation is refused although the job was not popped again"
-    );
+    let due_at = deadline.map(|at| at.after(SECOND));
+    assert_eq!(Some(lapsed.due_at), due_at, "the job is not due after its backoff");
+    assert_eq!(bench.finish(&id("c"), Some(reservation)).await, Ok(()), "not popped again");
 }
 
 pub async fn a_lapsed_restored_job_is_finished_by_its_reservation(bench: Bench) {
@@ -209,31 +161,14 @@ pub async fn a_lapsed_restored_job_is_finished_by_its_reservation(bench: Bench) 
     assert!(moved.expect("released").died, "the job has more than three attempts");
 }
 
-pub async fn restored_dead_jobs_can_be_kicked_and_are_removed_in_time(bench: Bench) {
-    for name in ["a", "b"] {
-        bench.restore(stored(&bench, name, "t", State::Dead)).await.expect("a free id");
-    }
-    let topic = bench.kick(&id("a")).await.map(|job| job.topic.to_string());
-    assert_eq!(topic, Ok("t".to_owned()));
-    assert_eq!(bench.get(&id("a")).await.map(|job| job.attempt), Some(0));
-    bench.advance(Millis::new(RETENTION.get() - 1));
-    bench.promote().await;
-    assert_eq!(bench.state(&id("b")).await, Some(State::Dead));
-    bench.advance(Millis::new(1));
-    bench.promote().await;
-    assert_eq!(bench.state(&id("b")).await, None);
-}
-
 pub async fn an_existing_id_is_not_restored_and_the_others_are(bench: Bench) {
-    let bucket = bench.store.buckets().all().next().expect("a bucket");
-    let mine = |n: &u32| bench.bucket(&id(&format!("job:{n}"))) == bucket;
-    let names: Vec<String> = (0..).filter(mine).take(3).map(|n| format!("job:{n}")).collect();
-    bench.put(job(&names[1], "t")).await.expect("put");
-    let living = bench.get(&id(&names[1])).await;
-    let batch = [0, 1, 2, 0].map(|n| stored(&bench, &names[n], "t", State::Delayed));
+    let (bucket, ids) = bench.ids(3);
+    bench.put(job(ids[1].as_str(), "t")).await.expect("put");
+    let living = bench.get(&ids[1]).await;
+    let batch = [0, 1, 2, 0].map(|n| stored(&bench, ids[n].as_str(), "t", State::Delayed));
     let replies = bench.call::<verb::Restore>(bucket, batch.to_vec()).await;
     assert_eq!(replies, [Ok(()), Err(Refusal::Exists(None)), Ok(()), Err(Refusal::Exists(None))]);
-    assert_eq!(bench.get(&id(&names[1])).await, living);
+    assert_eq!(bench.get(&ids[1]).await, living);
     assert_eq!(all(&bench).await.len(), 3);
     // The timer knows the deadlines of restored jobs.
     bench.advance(HOUR);
@@ -249,44 +184,30 @@ async fn jobs_of_one_due_time_keep_their_order_in_a_file() {
         from.put(job(name, "t")).await.expect("put");
     }
     let bucket = from.bucket(&id("a"));
-    let page = from
-        .store
-        .list(
-            bucket,
-            "t".parse().expect("topic"),
-            State::Ready,
-            JobRange { limit: 9, ..JobRange::default() },
-        )
-        .await;
-    to.call::<verb::Restore>(bucket, page.expect("a page").jobs).await;
+    let all = JobRange { limit: 9, ..JobRange::default() };
+    let jobs = from.list(bucket, "t", State::Ready, all).await.jobs;
+    to.call::<verb::Restore>(bucket, jobs).await;
     let to = to.reopen().await;
-    let popped: Vec<String> = to.pop("t", 4).await.iter().map(|job| job.id.to_string()).collect();
-    assert_eq!(popped, names);
+    assert_eq!(to.pop_ids("t", 4).await, names.map(id));
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_full_redis_restores_nothing() {
     let bench = Bench::redis().await;
-    let crate::store::bench::Backend::Redis(redis) = &bench.backend else {
-        unreachable!("this store is on Redis")
-    };
-    redis.command("CONFIG SET maxmemory 1").expect("an answer");
+    command(&bench, "CONFIG SET maxmemory 1");
     let job = stored(&bench, "a", "t", State::Dead);
     let refused = bench.store.call_in::<verb::Restore>(bench.bucket(&job.id), vec![job]).await;
     assert!(refused.is_err_and(|error| error.to_string().contains("full")));
-    redis.command("CONFIG SET maxmemory 0").expect("an answer");
+    command(&bench, "CONFIG SET maxmemory 0");
     assert_eq!(all(&bench).await, []);
 }
 
 /// Calls on a job before it is restored in the other store.
 #[derive(Debug, Clone)]
 struct Past {
-    body: Vec<u8>,
-    delay: u64,
-    max_attempts: u32,
-    backoff: Option<&'static str>,
-    retention: u64,
-    finished_retention: u64,
+    body: Bytes,
+    delay: Millis,
+    policy: Policy,
     /// For each pop, the call after it, and the time until the next pop.
     attempts: Vec<(u8, u64)>,
 }
@@ -296,14 +217,15 @@ fn past() -> impl Strategy<Value = Past> {
     let attempts = proptest::collection::vec((0..6_u8, 0..100_000_u64), 0..4);
     let body = any::<String>().prop_map(|text| serde_json::to_vec(&text).expect("JSON"));
     (body, 0..3_u64, 0..4_u32, proptest::option::of(backoff), attempts).prop_map(
-        |(body, delay, max_attempts, backoff, attempts)| Past {
-            body,
-            delay: delay * 60_000,
-            max_attempts,
-            backoff,
-            retention: delay * 70_000 + 1,
-            finished_retention: delay * 50_000,
-            attempts,
+        |(body, minutes, max_attempts, backoff, attempts)| {
+            let policy = Policy {
+                max_attempts,
+                backoff: backoff.map(self::backoff),
+                dead_retention: Millis::new(minutes * 70_000 + 1),
+                finished_retention: Millis::new(minutes * 50_000),
+                ..job("any", "any").policy
+            };
+            Past { body: body.into(), delay: Millis::new(minutes * 60_000), policy, attempts }
         },
     )
 }
@@ -311,18 +233,9 @@ fn past() -> impl Strategy<Value = Past> {
 async fn make_calls(bench: &Bench, pasts: &[Past]) {
     for (number, past) in pasts.iter().enumerate() {
         let topic = format!("t{number}");
-        let new = job(&format!("job:{number}"), &topic);
-        let put = bench.put(NewJob {
-            body: past.body.clone().into(),
-            schedule: Schedule::In(Millis::new(past.delay)),
-            ..with(new, |policy| {
-                policy.max_attempts = past.max_attempts;
-                policy.backoff = past.backoff.map(|text| text.parse().expect("a backoff"));
-                policy.dead_retention = Millis::new(past.retention);
-                policy.finished_retention = Millis::new(past.finished_retention);
-            })
-        });
-        put.await.expect("a free id");
+        let new = delayed(&format!("job:{number}"), &topic, past.delay);
+        let (body, policy) = (past.body.clone(), past.policy.clone());
+        bench.put(NewJob { body, policy, ..new }).await.expect("a free id");
         for &(act, wait) in &past.attempts {
             for popped in bench.pop_with(&topic, 1, (act == 3).then_some(HOUR)).await {
                 let hold = Some(popped.reservation);
@@ -330,16 +243,15 @@ async fn make_calls(bench: &Bench, pasts: &[Past]) {
                     0 => drop(bench.release(&popped.id, hold, None).await),
                     1 => drop(bench.bury(&popped.id, hold).await),
                     4 => {
-                        let is_kept = past.finished_retention > 0;
-                        let result = is_kept.then(|| past.body.clone().into());
+                        let is_kept = past.policy.finished_retention > Millis::ZERO;
+                        let result = is_kept.then(|| past.body.clone());
                         bench.finish_with(&popped.id, hold, result).await.expect("finished");
                     }
                     5 => drop(bench.delete_remembered(&popped.id, MINUTE).await),
                     _ => {}
                 }
             }
-            bench.advance(Millis::new(wait));
-            bench.promote().await;
+            bench.promote_after(Millis::new(wait)).await;
         }
     }
 }
@@ -369,8 +281,7 @@ proptest! {
             move_all(&from, &to).await;
             assert_eq!(all(&to).await, all(&from).await);
             for bench in [&from, &to] {
-                bench.advance(Millis::new(later));
-                bench.promote().await;
+                bench.promote_after(Millis::new(later)).await;
             }
             assert_eq!(all(&to).await, all(&from).await, "{later} ms later");
         });

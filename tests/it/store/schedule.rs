@@ -1,23 +1,13 @@
 //! Due times and deadlines, with the time passed in.
 
-use delay_queue::{
-    job::{
-        Backoff, Change, MAX_DURATION, Millis, NewJob, Priority, Refusal, Schedule, State,
-        UnixMillis,
-    },
-    store::{Clock, Next, PopRequest, PromoteCounts, ReadyJobs},
-};
+use delay_queue::job::MAX_DURATION;
 
-use crate::store::bench::{
-    Bench, HOUR, MINUTE, RETENTION, SECOND, START, delayed, id, job, nonce, peek_in, promote_in,
-    verb, with,
-};
+use crate::store::prelude::*;
 
 pub async fn a_job_is_ready_at_its_due_time_and_not_before(bench: Bench) {
     let placed = bench.put(delayed("a", "t", SECOND)).await.expect("put");
     assert_eq!((placed.state, placed.due_at), (State::Delayed, START.after(SECOND)));
-    bench.advance(Millis::new(999));
-    bench.promote().await;
+    bench.promote_after(Millis::new(999)).await;
     assert!(bench.pop("t", 1).await.is_empty());
     bench.advance(Millis::new(1));
     assert!(bench.pop("t", 1).await.is_empty(), "the job is ready before it was promoted");
@@ -25,7 +15,7 @@ pub async fn a_job_is_ready_at_its_due_time_and_not_before(bench: Bench) {
     let moved: Vec<_> = promoted.into_iter().flat_map(|promoted| promoted.topics).collect();
     let ready =
         PromoteCounts { ready: ReadyJobs::one(Priority::STANDARD), ..PromoteCounts::default() };
-    assert_eq!(moved, [("t".parse().expect("a topic"), ready)]);
+    assert_eq!(moved, [(topic("t"), ready)]);
     assert_eq!(bench.pop_one("t").await.due_at, START.after(SECOND));
 }
 
@@ -42,17 +32,10 @@ pub async fn a_past_due_time_is_now_and_one_too_far_is_refused(bench: Bench) {
 
 pub async fn jobs_come_in_the_order_of_their_due_times(bench: Bench) {
     // All jobs are in one bucket, since only jobs of the same bucket have an order.
-    let bucket = bench.bucket(&id("0"));
-    let names: Vec<String> = (0..)
-        .map(|n: u32| n.to_string())
-        .filter(|name| bench.bucket(&id(name)) == bucket)
-        .take(5)
-        .collect();
-    for (name, delay) in names.iter().zip([30, 10, 50, 20, 40]) {
-        bench.put(delayed(name, "t", Millis::new(delay * 1000))).await.expect("put");
+    for (name, delay) in bench.ids(5).1.iter().zip([30, 10, 50, 20, 40]) {
+        bench.put(delayed(name.as_str(), "t", Millis::new(delay * 1000))).await.expect("put");
     }
-    bench.advance(MINUTE);
-    bench.promote().await;
+    bench.promote_after(MINUTE).await;
     let popped: Vec<u64> =
         bench.pop("t", 5).await.iter().map(|job| job.due_at.since(START).get() / 1000).collect();
     assert_eq!(popped, [10, 20, 30, 40, 50]);
@@ -71,48 +54,42 @@ const BACKOFFS: [&str; 9] = [
     "exp:1000:2:60000:-0",
 ];
 
-pub async fn an_expired_ttr_waits_its_backoff_counted_from_the_deadline(bench: Bench) {
+/// Calls `end` for five attempts of jobs with all backoffs, with the wait after the attempt. `end`
+/// ends the attempt and checks the due time.
+async fn each_attempt(bench: &Bench, mut end: impl AsyncFnMut(PoppedJob, Millis, String)) {
     for (number, text) in BACKOFFS.iter().enumerate() {
-        let backoff: Backoff = text.parse().expect("a backoff");
-        let (name, topic) = (format!("job:{number}"), format!("t{number}"));
+        let (name, topic, backoff) = (format!("job:{number}"), format!("t{number}"), backoff(text));
         let new = with(job(&name, &topic), |policy| policy.backoff = Some(backoff.clone()));
         bench.put(new).await.expect("put");
         for attempt in 1..=5 {
             let popped = bench.pop_one(&topic).await;
             assert_eq!(popped.attempt, attempt);
-            // A late promote must not change later due times.
-            bench.advance(MINUTE);
-            bench.advance(Millis::new(777));
-            bench.promote().await;
             let delay = backoff.delay(&popped.id, attempt);
-            let job = bench.get(&popped.id).await.expect("the job exists");
-            assert_eq!(job.due_at, popped.reserved_until.after(delay), "{text} {attempt}");
-            let state = if delay.get() <= 777 { State::Ready } else { State::Delayed };
-            assert_eq!(job.state, state, "{text} {attempt}");
-            bench.advance(delay);
-            bench.promote().await;
+            end(popped, delay, format!("{text} {attempt}")).await;
+            bench.promote_after(delay).await;
         }
     }
 }
 
+pub async fn an_expired_ttr_waits_its_backoff_counted_from_the_deadline(bench: Bench) {
+    each_attempt(&bench, async |popped, delay, case| {
+        // A late promote must not change later due times.
+        bench.promote_after(Millis::new(60_777)).await;
+        let job = bench.job(popped.id.as_str()).await;
+        assert_eq!(job.due_at, popped.reserved_until.after(delay), "{case}");
+        let state = if delay.get() <= 777 { State::Ready } else { State::Delayed };
+        assert_eq!(job.state, state, "{case}");
+    })
+    .await;
+}
+
 pub async fn a_release_without_a_delay_waits_the_backoff(bench: Bench) {
-    for (number, text) in BACKOFFS.iter().enumerate() {
-        let backoff: Backoff = text.parse().expect("a backoff");
-        let (name, topic) = (format!("job:{number}"), format!("t{number}"));
-        let new = with(job(&name, &topic), |policy| policy.backoff = Some(backoff.clone()));
-        bench.put(new).await.expect("put");
-        for attempt in 1..=5 {
-            let popped = bench.pop_one(&topic).await;
-            assert_eq!(popped.attempt, attempt);
-            let delay = backoff.delay(&popped.id, attempt);
-            let moved = bench.release(&popped.id, Some(popped.reservation), None).await;
-            let moved = moved.expect("release");
-            assert_eq!(moved.due_at, bench.now().after(delay), "{text} {attempt}");
-            assert!(!moved.died, "{text} {attempt}");
-            bench.advance(delay);
-            bench.promote().await;
-        }
-    }
+    each_attempt(&bench, async |popped, delay, case| {
+        let moved = bench.release(&popped.id, Some(popped.reservation), None).await;
+        let moved = moved.expect("release");
+        assert_eq!((moved.due_at, moved.died), (bench.now().after(delay), false), "{case}");
+    })
+    .await;
 }
 
 pub async fn attempts_are_counted_and_spent(bench: Bench) {
@@ -121,10 +98,9 @@ pub async fn attempts_are_counted_and_spent(bench: Bench) {
     for attempt in 1..=3 {
         assert_eq!(bench.pop_one("t").await.attempt, attempt);
         assert_eq!(bench.pop_one("endless").await.attempt, attempt);
-        bench.advance(MINUTE);
-        bench.promote().await;
+        bench.promote_after(MINUTE).await;
     }
-    let dead = bench.get(&id("a")).await.expect("the job is kept");
+    let dead = bench.job("a").await;
     assert_eq!((dead.state, dead.attempt), (State::Dead, 3));
     assert_eq!(dead.died_at, Some(bench.now()));
     assert_eq!(dead.error.as_deref(), Some("ttr expired"));
@@ -137,37 +113,43 @@ pub async fn attempts_are_counted_and_spent(bench: Bench) {
 }
 
 pub async fn dead_jobs_are_kept_for_their_retention(bench: Bench) {
-    bench.put(job("a", "t")).await.expect("put");
-    let popped = bench.pop_one("t").await;
-    bench.bury(&popped.id, Some(popped.reservation)).await.expect("bury");
-    let dead = bench.get(&popped.id).await.expect("the job is kept");
+    let long = bench.buried(job("long", "t")).await.id;
+    let short = with(job("short", "t"), |policy| {
+        (policy.dead_retention, policy.max_attempts) = (SECOND, 1);
+    });
+    let short = bench.popped(short).await.id;
+    let dead = bench.job("long").await;
     assert_eq!((dead.died_at, dead.error.as_deref()), (Some(START), Some("buried")));
-    bench.advance(Millis::new(RETENTION.get() - 1));
-    bench.promote().await;
-    assert_eq!(bench.state(&popped.id).await, Some(State::Dead));
-    bench.advance(Millis::new(1));
-    let gone: u64 = bench.promote().await.iter().map(|promoted| promoted.total().gone).sum();
-    assert_eq!(gone, 1);
-    assert_eq!(bench.get(&popped.id).await, None);
-    bench.put(job("a", "t")).await.expect("the id is free again");
+    let bench = bench.reopen().await;
+    let dead = Some(State::Dead);
+    // The second job dies after a minute.
+    let steps = [
+        (MINUTE, [dead, dead], 0),
+        (SECOND, [dead, None], 1),
+        (Millis::new(RETENTION.get() - 61_001), [dead, None], 0),
+        (Millis::new(1), [None, None], 1),
+    ];
+    for (span, states, expected) in steps {
+        bench.advance(span);
+        let gone: u64 = bench.promote().await.iter().map(|promoted| promoted.total().gone).sum();
+        assert_eq!((bench.states([&long, &short]).await, gone), (states.to_vec(), expected));
+    }
+    bench.put(job("long", "t")).await.expect("the id is free again");
 }
 
 pub async fn a_touch_moves_the_deadline(bench: Bench) {
-    bench.put(job("a", "t")).await.expect("put");
-    let popped = bench.pop_one("t").await;
+    let popped = bench.popped(job("a", "t")).await;
     let hold = Some(popped.reservation);
     bench.advance(Millis::new(59_999));
     let until = bench.touch(&popped.id, hold, None).await;
     assert_eq!(until, Ok(bench.now().after(MINUTE)));
-    bench.advance(Millis::new(59_999));
-    bench.promote().await;
+    bench.promote_after(Millis::new(59_999)).await;
     assert_eq!(bench.state(&popped.id).await, Some(State::Reserved));
     // A touch may also shorten the TTR. Later touches without a TTR use the shorter one.
     let until = bench.touch(&popped.id, hold, Some(SECOND)).await;
     assert_eq!(until, Ok(bench.now().after(SECOND)));
     assert_eq!(bench.touch(&popped.id, hold, None).await, until);
-    bench.advance(SECOND);
-    bench.promote().await;
+    bench.promote_after(SECOND).await;
     assert_eq!(bench.state(&popped.id).await, Some(State::Ready));
 }
 
@@ -176,8 +158,7 @@ pub async fn a_pop_can_set_another_ttr_for_its_attempt(bench: Bench) {
     let popped = bench.pop_with("t", 1, Some(HOUR)).await.remove(0);
     assert_eq!((popped.ttr, popped.reserved_until), (HOUR, bench.now().after(HOUR)));
     assert_eq!(bench.get(&popped.id).await.map(|job| job.ttr), Some(HOUR));
-    bench.advance(HOUR);
-    bench.promote().await;
+    bench.promote_after(HOUR).await;
     assert_eq!(bench.pop_one("t").await.ttr, MINUTE);
 }
 
@@ -190,8 +171,7 @@ pub async fn the_next_deadline_is_never_reported_too_late(bench: Bench) {
     assert_eq!(next().await, None);
     bench.put(delayed("a", "t", HOUR)).await.expect("put");
     assert_eq!(next().await, Some(HOUR.into()));
-    let sooner = Change { schedule: Some(Schedule::In(MINUTE)), ..Change::default() };
-    bench.reschedule(&name, sooner).await.expect("reschedule");
+    bench.reschedule(&name, due_in(MINUTE)).await.expect("reschedule");
     assert_eq!(next().await, Some(MINUTE.into()));
     bench.delete(&name).await.expect("delete");
     assert_eq!(next().await, None, "a deadline remains after all jobs were removed");
@@ -204,48 +184,32 @@ pub async fn the_next_deadline_is_never_reported_too_late(bench: Bench) {
     let promoted = promote_in(&*bench.store, bucket, 10).await.expect("promote");
     assert_eq!((promoted.total().expired, promoted.next), (1, None));
     // A reschedule must not remove the earlier deadline of another job.
-    let mut names =
-        (0..).map(|n: u32| n.to_string()).filter(|name| bench.bucket(&id(name)) == bucket);
-    let [first, moved] = [names.next(), names.next()].map(|name| name.expect("one of many"));
-    bench.put(delayed(&first, "t", MINUTE)).await.expect("put");
-    bench.put(delayed(&moved, "t", HOUR)).await.expect("put");
-    let later = Change { schedule: Some(Schedule::In(RETENTION)), ..Change::default() };
-    bench.reschedule(&id(&moved), later).await.expect("reschedule");
+    let others = (0..).map(|n: u32| id(&n.to_string())).filter(|id| bench.bucket(id) == bucket);
+    let [first, moved] = &others.take(2).collect::<Vec<_>>()[..] else { unreachable!("two ids") };
+    bench.put(delayed(first.as_str(), "t", MINUTE)).await.expect("put");
+    bench.put(delayed(moved.as_str(), "t", HOUR)).await.expect("put");
+    bench.reschedule(moved, due_in(RETENTION)).await.expect("reschedule");
     assert_eq!(next().await, Some(MINUTE.into()));
 }
 
 pub async fn the_next_deadline_after_a_batch_is_its_earliest(bench: Bench) {
-    let bucket = bench.bucket(&id("0"));
-    let names: Vec<String> = (0..)
-        .map(|n: u32| n.to_string())
-        .filter(|name| bench.bucket(&id(name)) == bucket)
-        .take(9)
-        .collect();
-    let batch = |names: &[String], seconds: [u64; 3]| {
-        let delays = seconds.map(|delay| Millis::new(delay * 1000));
-        names.iter().zip(delays).map(|(name, delay)| delayed(name, "t", delay)).collect()
-    };
+    let (bucket, ids) = bench.ids(9);
+    let wait = |next: Option<Next>| next.map(|next| next.wait);
     // The first batch has its earliest deadline in the middle. The second has no earlier deadline,
     // and the third has one.
-    for (names, seconds, earliest) in [
-        (&names[..3], [70, 50, 90], 50),
-        (&names[3..6], [60, 80, 100], 50),
-        (&names[6..], [40, 10, 20], 10),
-    ] {
-        bench.store.call_in::<verb::Put>(bucket, batch(names, seconds)).await.expect("put");
+    let batches = [([70, 50, 90], 50), ([60, 80, 100], 50), ([40, 10, 20], 10)];
+    for (ids, (seconds, earliest)) in ids.chunks(3).zip(batches) {
+        let delays = seconds.map(|delay| Millis::new(delay * 1_000));
+        let batch = ids.iter().zip(delays).map(|(id, delay)| delayed(id.as_str(), "t", delay));
+        bench.call::<verb::Put>(bucket, batch.collect()).await;
         let next = peek_in(&*bench.store, bucket, vec![]).await.expect("look").next;
-        let wait = next.map(|next| next.wait);
-        assert_eq!(wait, Some(std::time::Duration::from_secs(earliest)), "{seconds:?}");
+        assert_eq!(wait(next), Some(Duration::from_secs(earliest)), "{seconds:?}");
     }
     bench.advance(Millis::new(10_000));
     let promoted = promote_in(&*bench.store, bucket, 100).await.expect("promote");
     assert_eq!(promoted.total().ready.count, 1);
-    let wait = promoted.next.map(|next| next.wait);
-    assert_eq!(
-        wait,
-        Some(std::time::Duration::from_secs(10)),
-        "the wait does not end at the deadline at 20 s"
-    );
+    let expected = Some(Duration::from_secs(10));
+    assert_eq!(wait(promoted.next), expected, "the wait does not end at the deadline at 20 s");
 }
 
 /// Returns the time of this machine in microseconds, since a test's clock has only milliseconds.
@@ -272,16 +236,10 @@ pub async fn no_wait_is_shorter_by_a_part_of_a_millisecond(bench: Bench) {
 
         let now = job(&format!("now:{number}"), &topic);
         let bucket = bench.bucket(&now.id);
-        bench.put(now.clone()).await.expect("put");
+        bench.put(now).await.expect("put");
         let before = micros();
-        let want = PopRequest { topic: now.topic, count: 1, ttr: Some(span), consumer: None };
-        let popped = bench
-            .store
-            .call_in::<verb::Pop>(bucket, (nonce(), vec![want]))
-            .await
-            .expect("pop")
-            .remove(0);
-        let popped = &popped.jobs[0];
+        let want = PopRequest { ttr: Some(span), ..want(&topic, 1) };
+        let popped = &bench.pop_in(bucket, vec![want]).await[0].jobs[0];
         within(before, popped.reserved_until, "pop");
         let before = micros();
         let until = bench.touch(&popped.id, Some(popped.reservation), Some(span)).await;
@@ -290,21 +248,16 @@ pub async fn no_wait_is_shorter_by_a_part_of_a_millisecond(bench: Bench) {
         let moved = bench.release(&popped.id, Some(popped.reservation), Some(span)).await;
         within(before, moved.expect("release").due_at, "release");
         let before = micros();
-        let change = Change { schedule: Some(Schedule::In(span)), ..Change::default() };
-        let moved = bench.reschedule(&popped.id, change).await.expect("reschedule");
+        let moved = bench.reschedule(&popped.id, due_in(span)).await.expect("reschedule");
         within(before, moved.due_at, "reschedule");
     }
 }
 
 pub async fn promoting_goes_in_bounded_steps(bench: Bench) {
-    let bucket = bench.bucket(&id("0"));
-    let mine = |n: &u32| bench.bucket(&id(&n.to_string())) == bucket;
-    let jobs: Vec<NewJob> = (0..)
-        .filter(mine)
-        .take(25)
-        .map(|n| delayed(&n.to_string(), if n % 2 == 0 { "even" } else { "odd" }, SECOND))
-        .collect();
-    bench.store.call_in::<verb::Put>(bucket, jobs).await.expect("put");
+    let (bucket, ids) = bench.ids(25);
+    let topics = ["even", "odd"].into_iter().cycle();
+    let jobs = ids.iter().zip(topics).map(|(id, topic)| delayed(id.as_str(), topic, SECOND));
+    bench.call::<verb::Put>(bucket, jobs.collect()).await;
     bench.advance(SECOND);
     let mut steps = Vec::new();
     loop {

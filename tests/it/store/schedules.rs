@@ -1,13 +1,12 @@
 use delay_queue::{
-    job::{JobId, Millis, NewJob, Schedule, ScheduleName, State, UnixMillis},
+    job::ScheduleName,
     store::{
-        DueSchedules, Fired, Firing, NewSchedule, PutOutcome, ScheduleChange, ScheduleChanged,
-        SchedulePage, StoredSchedule, verb,
+        DueSchedules, Fired, Firing, NewSchedule, ScheduleChange, ScheduleChanged, SchedulePage,
+        StoredSchedule,
     },
 };
 
-use crate::store::bench::{Bench, MINUTE, SECOND, START, id, job};
-use crate::store::redis_only::command;
+use crate::store::prelude::*;
 
 fn name(text: &str) -> ScheduleName {
     text.parse().expect("a name")
@@ -51,6 +50,15 @@ async fn due_names(bench: &Bench, limit: usize) -> (Vec<String>, Option<UnixMill
     (found.due.into_iter().map(|due| due.name.to_string()).collect(), found.next_at)
 }
 
+/// Returns a number of seconds after the start.
+fn at(seconds: u64) -> Option<UnixMillis> {
+    Some(START.after(Millis::new(seconds * 1_000)))
+}
+
+fn owned(names: &[&str]) -> Vec<String> {
+    names.iter().map(|name| (*name).to_owned()).collect()
+}
+
 async fn page(bench: &Bench, prefix: &str, after: Option<&str>, limit: usize) -> Vec<String> {
     page_and_more(bench, prefix, after, limit).await.0
 }
@@ -71,9 +79,7 @@ async fn page_and_more(
 async fn fire(bench: &Bench, schedule: StoredSchedule, new: NewSchedule, job: NewJob) -> Fired {
     let bucket = bench.bucket(&job.id);
     let firing = Firing { schedule, new, job };
-    let mut replies =
-        bench.store.call_in::<verb::Fire>(bucket, vec![firing]).await.expect("an outcome");
-    replies.pop().expect("a reply").expect("no refusal")
+    one(bench.call::<verb::Fire>(bucket, vec![firing]).await).expect("no refusal")
 }
 
 fn at_start(of: &str) -> NewJob {
@@ -120,19 +126,18 @@ pub async fn due_schedules_come_earliest_first_with_the_time_of_the_next(bench: 
     assert_eq!(due(&bench, 10).await, nothing);
     let times = [("c", 3), ("a", 1), ("d", 4), ("b", 2)];
     for (of, seconds) in times {
-        create(&bench, of, of, Some(START.after(Millis::new(seconds * 1_000)))).await;
+        create(&bench, of, of, at(seconds)).await;
     }
     create(&bench, "never", "never", None).await;
-    let after = |seconds: u64| Some(START.after(Millis::new(seconds * 1_000)));
-    assert_eq!(due_names(&bench, 10).await, (vec![], after(1)));
+    assert_eq!(due_names(&bench, 10).await, (vec![], at(1)));
     bench.advance(Millis::new(999));
-    assert_eq!(due_names(&bench, 10).await, (vec![], after(1)), "one is due a millisecond early");
+    assert_eq!(due_names(&bench, 10).await, (vec![], at(1)), "one is due a millisecond early");
     bench.advance(Millis::new(2_001));
-    let all = ["a", "b", "c"].map(str::to_owned);
-    assert_eq!(due_names(&bench, 10).await, (all.to_vec(), after(4)));
-    assert_eq!(due_names(&bench, 3).await, (all.to_vec(), after(4)));
-    assert_eq!(due_names(&bench, 2).await, (all[..2].to_vec(), after(3)));
-    assert_eq!(due_names(&bench, 0).await, (vec![], after(1)));
+    for (limit, expected) in [(10, 3), (3, 3), (2, 2)] {
+        let names = owned(&["a", "b", "c"][..expected]);
+        assert_eq!(due_names(&bench, limit).await, (names, at(expected as u64 + 1)), "{limit}");
+    }
+    assert_eq!(due_names(&bench, 0).await, (vec![], at(1)));
     assert_eq!(due(&bench, 1).await.due, [stored("a", "a")]);
 }
 
@@ -140,18 +145,15 @@ pub async fn a_look_at_due_schedules_ends_after_a_number_of_bytes(bench: Bench) 
     const MIB: usize = 1 << 20;
     let sizes = [("a", 5), ("b", 1), ("c", 1), ("d", 1), ("e", 1), ("f", 1)];
     for ((of, mib), seconds) in sizes.into_iter().zip(0..) {
-        let at = START.after(Millis::new(seconds * 1_000));
-        create(&bench, of, &of.repeat(mib * MIB), Some(at)).await;
+        create(&bench, of, &of.repeat(mib * MIB), at(seconds)).await;
     }
     bench.advance(MINUTE);
-    let after = |seconds: u64| Some(START.after(Millis::new(seconds * 1_000)));
-    let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
-    assert_eq!(due_names(&bench, 10).await, (names(&["a"]), after(1)), "one, although it is long");
+    assert_eq!(due_names(&bench, 10).await, (owned(&["a"]), at(1)), "one, although it is long");
     change(&bench, "a", Some(&"a".repeat(5 * MIB)), None).await;
-    assert_eq!(due_names(&bench, 10).await, (names(&["b", "c", "d", "e"]), after(5)));
-    assert_eq!(due_names(&bench, 2).await, (names(&["b", "c"]), after(3)));
+    assert_eq!(due_names(&bench, 10).await, (owned(&["b", "c", "d", "e"]), at(5)));
+    assert_eq!(due_names(&bench, 2).await, (owned(&["b", "c"]), at(3)));
     change(&bench, "b", Some(&"b".repeat(MIB)), Some(new("short", Some(START)))).await;
-    assert_eq!(due_names(&bench, 10).await, (names(&["b", "c", "d", "e", "f"]), None));
+    assert_eq!(due_names(&bench, 10).await, (owned(&["b", "c", "d", "e", "f"]), None));
 }
 
 pub async fn schedules_are_listed_by_name_in_pages(bench: Bench) {
@@ -186,24 +188,22 @@ pub async fn a_page_of_schedules_ends_after_a_number_of_bytes(bench: Bench) {
         create(&bench, of, &of.repeat(mib * MIB), None).await;
     }
     let found = async |after, limit| page_and_more(&bench, "", after, limit).await;
-    let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
-    assert_eq!(found(None, 10).await, (names(&["a"]), Some("a".to_owned())));
-    assert_eq!(found(Some("a"), 10).await, (names(&["b", "c"]), Some("c".to_owned())));
-    assert_eq!(found(Some("a"), 1).await, (names(&["b"]), Some("b".to_owned())));
-    assert_eq!(found(Some("b"), 10).await, (names(&["c", "d", "e"]), None), "it is the last one");
+    assert_eq!(found(None, 10).await, (owned(&["a"]), Some("a".to_owned())));
+    assert_eq!(found(Some("a"), 10).await, (owned(&["b", "c"]), Some("c".to_owned())));
+    assert_eq!(found(Some("a"), 1).await, (owned(&["b"]), Some("b".to_owned())));
+    assert_eq!(found(Some("b"), 10).await, (owned(&["c", "d", "e"]), None), "it is the last one");
 }
 
 #[tokio::test]
 async fn a_text_that_is_not_utf_8_can_be_put_off_replaced_and_removed() {
     let bench = Bench::redis().await;
     for (of, seconds) in [("a", 1), ("b", 2), ("c", 3)] {
-        create(&bench, of, of, Some(START.after(Millis::new(seconds * 1_000)))).await;
+        create(&bench, of, of, at(seconds)).await;
     }
     let damage = || command(&bench, r#"HSET {dq:schedules}:all a "\xff""#);
     damage();
     bench.advance(MINUTE);
-    let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
-    assert_eq!(due_names(&bench, 10).await, (names(&["a", "b", "c"]), None));
+    assert_eq!(due_names(&bench, 10).await, (owned(&["a", "b", "c"]), None));
     assert_eq!(page(&bench, "", None, 10).await, ["a", "b", "c"]);
     let found = text(&bench, "a").await.expect("a text in place of it");
     assert!(found.starts_with("not UTF-8"), "{found}");
@@ -213,7 +213,7 @@ async fn a_text_that_is_not_utf_8_can_be_put_off_replaced_and_removed() {
     };
     let later = new(&found, Some(bench.now().after(MINUTE)));
     assert_eq!(change(&found, Some(later)).await, [ScheduleChanged::Done]);
-    assert_eq!(due_names(&bench, 10).await.0, names(&["b", "c"]), "a server looks at it later");
+    assert_eq!(due_names(&bench, 10).await.0, owned(&["b", "c"]), "a server looks at it later");
     assert_eq!(text(&bench, "a").await.as_deref(), Some(&*found), "its bytes are kept");
     assert_eq!(change("not UTF-8, SHA-1 0", None).await, [ScheduleChanged::Stale]);
     assert_eq!(change(&found, Some(new("again", None))).await, [ScheduleChanged::Done]);
@@ -239,21 +239,19 @@ async fn a_page_of_names_without_texts_says_that_others_follow() {
 
 pub async fn a_firing_puts_the_job_and_advances_the_schedule(bench: Bench) {
     create(&bench, "s", "1", Some(START)).await;
-    let next = new("2", Some(START.after(MINUTE)));
+    let next = new("2", at(60));
     let first = fire(&bench, stored("s", "1"), next.clone(), at_start("s:1")).await;
     let Fired::Placed(placed) = first else { panic!("{first:?}") };
     assert_eq!((placed.how, placed.state), (PutOutcome::Created, State::Ready));
     assert_eq!(text(&bench, "s").await.as_deref(), Some("2"));
-    assert_eq!(due_names(&bench, 10).await, (vec![], Some(START.after(MINUTE))));
+    assert_eq!(due_names(&bench, 10).await, (vec![], at(60)));
     assert_eq!(bench.pop_one("t").await.id, id("s:1"));
     // The last instant, with a delay.
     bench.advance(MINUTE);
     let later = NewJob { schedule: Schedule::At(bench.now().after(SECOND)), ..job("s:2", "t") };
     let last = fire(&bench, stored("s", "2"), new("3", None), later).await;
-    assert!(
-        matches!(last, Fired::Placed(ref placed) if placed.state == State::Delayed),
-        "{last:?}"
-    );
+    let is_delayed = matches!(&last, Fired::Placed(placed) if placed.state == State::Delayed);
+    assert!(is_delayed, "{last:?}");
     assert_eq!(due_names(&bench, 10).await, (vec![], None));
     assert_eq!(page(&bench, "", None, 10).await, ["s"], "an ended schedule stays");
 }
@@ -263,14 +261,14 @@ pub async fn a_firing_changes_nothing_if_its_id_is_in_use(bench: Bench) {
     bench.put(job("s:1", "t")).await.expect("it is free");
     bench.put(job("s:2", "other")).await.expect("it is free");
     for (of, topic) in [("s:1", "t"), ("s:2", "other")] {
-        let later = new("2", Some(START.after(MINUTE)));
+        let later = new("2", at(60));
         let taken = fire(&bench, stored("s", "1"), later, at_start(of)).await;
         assert_eq!(taken, Fired::Taken);
-        assert_eq!(bench.get(&id(of)).await.expect("it stays").topic.as_str(), topic);
+        assert_eq!(bench.job(of).await.topic.as_str(), topic);
     }
     assert_eq!(text(&bench, "s").await.as_deref(), Some("1"));
     assert_eq!(due_names(&bench, 10).await.0, ["s"]);
-    let other = new("2", Some(START.after(MINUTE)));
+    let other = new("2", at(60));
     let placed = fire(&bench, stored("s", "1"), other, at_start("s:1:x")).await;
     assert!(matches!(placed, Fired::Placed(_)), "{placed:?}");
 }
@@ -278,8 +276,8 @@ pub async fn a_firing_changes_nothing_if_its_id_is_in_use(bench: Bench) {
 /// A call makes only the firings whose ids are free.
 pub async fn a_taken_id_does_not_hold_up_the_other_firings(bench: Bench) {
     let bucket = bench.bucket(&id("a:1"));
-    let others =
-        (0..).map(|n| format!("b{n}")).filter(|of| bench.bucket(&id(&format!("{of}:1"))) == bucket);
+    let is_there = |of: &String| bench.bucket(&id(&format!("{of}:1"))) == bucket;
+    let others = (0..).map(|n| format!("b{n}")).filter(is_there);
     let names: Vec<String> = std::iter::once("a".to_owned()).chain(others.take(2)).collect();
     bench.put(job("a:1", "other")).await.expect("it is free");
     let mut firings = Vec::new();
@@ -288,7 +286,7 @@ pub async fn a_taken_id_does_not_hold_up_the_other_firings(bench: Bench) {
         let (new, job) = (new("2", None), at_start(&format!("{of}:1")));
         firings.push(Firing { schedule: stored(of, "1"), new, job });
     }
-    let fired = bench.store.fire(vec![(bucket, firings)]).await.remove(0).expect("an outcome");
+    let fired = bench.call::<verb::Fire>(bucket, firings).await;
     let is_placed = |fired: &Result<Fired, _>| matches!(fired, Ok(Fired::Placed(_)));
     assert_eq!(fired[0], Ok(Fired::Taken));
     assert!(fired[1..].iter().all(is_placed), "{fired:?}");
@@ -300,16 +298,13 @@ pub async fn an_outdated_firing_does_not_advance_the_schedule(bench: Bench) {
     let outdated = fire(&bench, stored("s", "1"), new("3", None), at_start("s:1")).await;
     // On a cluster the put comes first.
     let is_one_step = bench.store.kept_after_firing() == Millis::ZERO;
-    assert!(
-        matches!(outdated, Fired::Stale(ref placed) if placed.is_none() == is_one_step),
-        "{outdated:?}"
-    );
+    let Fired::Stale(placed) = outdated else { panic!("{outdated:?}") };
+    assert_eq!(placed.is_none(), is_one_step, "{placed:?}");
     assert_eq!(text(&bench, "s").await.as_deref(), Some("2"));
     let gone = fire(&bench, stored("gone", "1"), new("3", None), at_start("gone:1")).await;
     assert!(matches!(gone, Fired::Stale(_)), "{gone:?}");
     assert_eq!(text(&bench, "gone").await, None);
-    let job: JobId = id("s:1");
-    assert_eq!(bench.get(&job).await.is_none(), is_one_step);
+    assert_eq!(bench.get(&id("s:1")).await.is_none(), is_one_step);
     assert_eq!(due_names(&bench, 10).await.0, ["s"]);
 }
 
@@ -336,38 +331,33 @@ pub async fn many_schedules_fire_in_one_call(bench: Bench) {
     }
     let found = due(&bench, 500).await.due;
     assert_eq!(found.len(), 300);
-    let mut parts: Vec<(delay_queue::job::Bucket, Vec<Firing>)> = Vec::new();
-    for schedule in found {
+    let firings = found.into_iter().map(|schedule| {
         let job = at_start(&format!("{}:1", schedule.name));
-        let next = new("2", Some(START.after(MINUTE)));
-        let (bucket, firing) = (bench.bucket(&job.id), Firing { schedule, new: next, job });
-        match parts.iter_mut().find(|(known, part)| *known == bucket && part.len() < 200) {
-            Some((_, part)) => part.push(firing),
-            None => parts.push((bucket, vec![firing])),
-        }
-    }
+        (job.id.clone(), Firing { schedule, new: new("2", at(60)), job })
+    });
+    let firings: BTreeMap<JobId, Firing> = firings.collect();
     let mut fired = 0;
-    for part in parts {
-        for reply in bench.store.fire(vec![part]).await {
-            let replies = reply.expect("an outcome");
+    for (bucket, part) in bench.parts(firings.keys(), |id| firings[id].clone()) {
+        for part in part.chunks(200) {
+            let replies = bench.call::<verb::Fire>(bucket, part.to_vec()).await;
             fired += replies.iter().filter(|r| matches!(r, Ok(Fired::Placed(_)))).count();
         }
     }
     assert_eq!(fired, 300);
-    assert_eq!(due_names(&bench, 10).await, (vec![], Some(START.after(MINUTE))));
+    assert_eq!(due_names(&bench, 10).await, (vec![], at(60)));
     assert_eq!(bench.ready("t").await, 300);
 }
 
 pub async fn schedules_survive_a_restart(bench: Bench) {
     create(&bench, "a", "one", Some(START)).await;
     create(&bench, "b", "two", None).await;
-    create(&bench, "c", "three", Some(START.after(MINUTE))).await;
+    create(&bench, "c", "three", at(60)).await;
     assert_eq!(change(&bench, "c", Some("three"), None).await, ScheduleChanged::Done);
-    let next = new("fired", Some(START.after(SECOND)));
+    let next = new("fired", at(1));
     fire(&bench, stored("a", "one"), next, at_start("a:1")).await;
     let bench = bench.reopen().await;
     assert_eq!(page(&bench, "", None, 10).await, ["a", "b"]);
-    assert_eq!(due_names(&bench, 10).await, (vec![], Some(START.after(SECOND))));
+    assert_eq!(due_names(&bench, 10).await, (vec![], at(1)));
     assert_eq!(text(&bench, "a").await.as_deref(), Some("fired"));
     assert_eq!(bench.ready("t").await, 1);
     // They are no settings of a topic.

@@ -18,39 +18,46 @@ pub async fn every_event_in_every_state_does_what_the_table_says(bench: Bench) {
             let expected = next(Some(state), event);
             assert_eq!(happened, expected, "{state:?} {event:?}");
             if expected.is_err() {
-                let after = bench.get(&name).await;
-                assert_eq!(
-                    after, before,
-                    "a refused event has changed the job: {state:?} {event:?}"
-                );
+                assert_eq!(bench.get(&name).await, before, "{state:?} changed by {event:?}");
             }
             let _ = bench.delete(&name).await;
-            assert!(
-                bench.pop(TOPIC, 1).await.is_empty(),
-                "a removed job is still ready: {state:?} {event:?}"
-            );
+            let left = bench.pop(TOPIC, 1).await;
+            assert_eq!(left, [], "a removed job is still ready: {state:?} {event:?}");
         }
     }
 }
 
 pub async fn a_delete_leaves_a_job_in_a_state_that_it_excludes(bench: Bench) {
     let name = id("job");
-    for state in State::ALL {
+    for (state, remember) in State::ALL.into_iter().flat_map(|s| [(s, None), (s, Some(HOUR))]) {
         for mask in 0..32_u8 {
             let states = states(mask);
             arrange(&bench, state, Event::Delete { kept: false }).await;
-            let before = bench.get(&name).await;
-            let deleted = bench.delete_in(&name, Some(states)).await;
+            let before = bench.job("job").await;
+            let delete = Delete { states: Some(states), remember, ..deletion(&name) };
+            let deleted = bench.delete_by(delete).await;
+            let left = bench.get(&name).await;
             if states.has(state) {
-                assert_eq!((deleted, bench.get(&name).await), (Ok(state), None), "{states:?}");
+                assert_eq!(deleted, Ok(state), "{states:?} {remember:?}");
+                let ending = left.and_then(|job| job.ending).map(|ending| ending.outcome);
+                assert_eq!(ending, remember.map(|_| Outcome::Deleted), "{states:?} {remember:?}");
+                // No consumer can pop or finish the deleted job.
+                let refusal =
+                    if remember.is_some() { Refusal::Finished } else { Refusal::NotFound };
+                assert_eq!(bench.finish(&name, before.reservation).await, Err(refusal));
+                assert_eq!(bench.pop(TOPIC, 1).await, []);
+                let put = bench.put(job("job", TOPIC)).await;
+                assert_eq!(put.is_err(), remember.is_some(), "{state:?} {remember:?}: {put:?}");
             } else {
-                assert_eq!(deleted, Err(Refusal::WrongState(state)), "{states:?}");
-                assert_eq!(bench.get(&name).await, before, "{states:?}");
-                let _ = bench.delete(&name).await;
+                assert_eq!(deleted, Err(Refusal::WrongState(state)), "{states:?} {remember:?}");
+                assert_eq!(left, Some(before), "{states:?} {remember:?}");
             }
+            let _ = bench.delete(&name).await;
         }
     }
-    assert_eq!(bench.delete_in(&name, Some(states(31))).await, Err(Refusal::NotFound));
+    let delete = Delete { states: Some(states(31)), ..deletion(&name) };
+    assert_eq!(bench.delete_by(delete).await, Err(Refusal::NotFound));
+    assert_eq!(bench.records().await, 0);
 }
 
 pub async fn every_event_without_a_job_does_what_the_table_says(bench: Bench) {
@@ -84,16 +91,16 @@ async fn arrange(bench: &Bench, state: State, event: Event) -> Reservation {
     );
     let lapses_later = state == State::Reserved && event == Event::Promote(After::Later);
     let waits = state == State::Delayed || lapses_later;
-    let mut new = job("job", TOPIC);
+    let mut new = NewJob { body: text(5_000), ..job("job", TOPIC) };
     let wait = if expires { "list:30000" } else { "list:3600000" };
-    new.policy.backoff = waits.then(|| wait.parse().expect("a backoff"));
+    new.policy.backoff = waits.then(|| backoff(wait));
     if state == State::Dead || (spent && state == State::Reserved) {
         new.policy.max_attempts = 1;
     }
     if state == State::Finished || event == (Event::Finish { kept: true }) {
         new.policy.finished_retention = HOUR;
     }
-    let target = moves.then(|| "other".parse().expect("a topic"));
+    let target = moves.then(|| topic("other"));
     if state != State::Dead {
         new.policy.dead_to = target.clone();
     }
@@ -102,8 +109,7 @@ async fn arrange(bench: &Bench, state: State, event: Event) -> Reservation {
         new.policy.ttr = SECOND;
         new.policy.expires_after = Some(MINUTE);
     }
-    bench.put(new).await.expect("put");
-    let popped = bench.pop_one(TOPIC).await;
+    let popped = bench.popped(new).await;
     if expires && state == State::Reserved {
         bench.touch(&popped.id, Some(popped.reservation), Some(HOUR)).await.expect("touched");
     }
@@ -112,10 +118,7 @@ async fn arrange(bench: &Bench, state: State, event: Event) -> Reservation {
         State::Finished => {
             bench.finish(&popped.id, Some(popped.reservation)).await.expect("finished");
         }
-        _ => {
-            bench.advance(if expires { SECOND } else { MINUTE });
-            bench.promote().await;
-        }
+        _ => bench.promote_after(if expires { SECOND } else { MINUTE }).await,
     }
     if spent && matches!(state, State::Delayed | State::Ready) {
         // A restore keeps the reservation, which a reschedule would end.
@@ -141,8 +144,7 @@ async fn apply(
     let hold = Some(reservation);
     match event {
         Event::Put(due) | Event::Replace(due) => {
-            let mut new = job(id.as_str(), TOPIC);
-            new.schedule = Schedule::In(delay(due));
+            let mut new = delayed(id.as_str(), TOPIC, delay(due));
             if matches!(event, Event::Replace(_)) {
                 new.on_conflict = OnConflict::Replace;
             }
@@ -154,11 +156,7 @@ async fn apply(
                 }
                 other => other,
             })?;
-            assert_eq!(
-                Some(placed.state),
-                bench.state(id).await,
-                "the answer differs from the stored job"
-            );
+            assert_eq!(Some(placed.state), bench.state(id).await, "the answer of the put");
         }
         Event::Promote(_) => {
             let span = match bench.state(id).await {
@@ -167,13 +165,9 @@ async fn apply(
                 Some(State::Dead) => RETENTION,
                 Some(State::Ready) | None => Millis::ZERO,
             };
-            bench.advance(span);
-            bench.promote().await;
+            bench.promote_after(span).await;
         }
-        Event::Expire { .. } => {
-            bench.advance(MINUTE);
-            bench.promote().await;
-        }
+        Event::Expire { .. } => bench.promote_after(MINUTE).await,
         Event::Pop => {
             let was = bench.state(id).await;
             if bench.pop(TOPIC, 1).await.is_empty() && was.is_some() {
@@ -185,11 +179,7 @@ async fn apply(
         Event::Release(after) => {
             let delay = if after == After::Later { HOUR } else { Millis::ZERO };
             let moved = bench.release(id, hold, Some(delay)).await?;
-            assert_eq!(
-                Some(moved.state),
-                bench.state(id).await,
-                "the answer differs from the stored job"
-            );
+            assert_eq!(Some(moved.state), bench.state(id).await, "the answer of the release");
         }
         Event::Touch => drop(bench.touch(id, hold, None).await?),
         Event::Bury { .. } => bench.bury(id, hold).await?,
@@ -200,9 +190,8 @@ async fn apply(
         }
         Event::Restore(state) => bench.restore(stored(bench, id.as_str(), TOPIC, state)).await?,
         Event::Reschedule(due) => {
-            let schedule = Some(Schedule::In(delay(due)));
-            let job = bench.reschedule(id, Change { schedule, ..Change::default() }).await?;
-            assert_eq!(bench.get(id).await, Some(job), "the answer differs from the stored job");
+            let job = bench.reschedule(id, due_in(delay(due))).await?;
+            assert_eq!(bench.get(id).await, Some(job), "the answer of the reschedule");
         }
     }
     Ok(bench.state(id).await)

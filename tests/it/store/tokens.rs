@@ -30,11 +30,8 @@ async fn all(bench: &Bench) -> (u64, Vec<StoredToken>) {
 }
 
 fn token(name: &str, text: &str, used_at: Option<u64>) -> StoredToken {
-    StoredToken {
-        name: name.to_owned(),
-        text: text.to_owned(),
-        used_at: used_at.map(UnixMillis::new),
-    }
+    let (name, text) = (name.to_owned(), text.to_owned());
+    StoredToken { name, text, used_at: used_at.map(UnixMillis::new) }
 }
 
 pub async fn tokens_are_made_listed_and_revoked_each_by_its_name(bench: Bench) {
@@ -64,11 +61,7 @@ pub async fn the_first_token_must_have_the_scope_admin(bench: Bench) {
     assert_eq!(make("shop", false).await, Done);
     assert_eq!(make("root", false).await, NameConflict);
     assert!(revoke(&bench, "root").await && revoke(&bench, "shop").await);
-    assert_eq!(
-        make("shop", false).await,
-        NeedsAdmin,
-        "without any token, a token without admin rights was created"
-    );
+    assert_eq!(make("shop", false).await, NeedsAdmin, "there is no token again");
     // Whichever call is first, a token without admin rights must never be the only one.
     for _ in 0..20 {
         let (shop, root) = futures::join!(make("shop", false), make("root", true));
@@ -97,18 +90,12 @@ pub async fn tokens_are_read_again_only_when_one_is_made_or_revoked(bench: Bench
     let (made, _) = all(&bench).await;
     assert!(revoke(&bench, "c").await);
     assert!(revoke(&bench, "a").await);
-    let changed_tokens = since(made).await.expect("another version");
-    assert!(
-        changed_tokens.version > made && changed_tokens.tokens.is_empty(),
-        "{changed_tokens:?}"
-    );
+    let changed = since(made).await.expect("another version");
+    assert!(changed.version > made && changed.tokens.is_empty(), "{changed:?}");
     used(&[("a", 9)]).await; // this token was revoked
     assert!(create(&bench, "a", "new").await);
-    assert_eq!(
-        all(&bench).await.1,
-        [token("a", "new", None)],
-        "the new token has the uses of the old one"
-    );
+    let new = [token("a", "new", None)];
+    assert_eq!(all(&bench).await.1, new, "the new token has the uses of the old one");
 }
 
 pub async fn tokens_outlive_the_server(bench: Bench) {
@@ -128,12 +115,8 @@ pub async fn a_revocation_is_seen_even_if_its_caller_has_gone(bench: Bench) {
         drop(bench.store.change_token(revoke).now_or_never());
         left = all(&bench).await.1;
     }
-    let changed_tokens =
-        bench.store.tokens(Some(made)).await.expect("tokens").expect("another version");
-    assert!(
-        changed_tokens.version > made && changed_tokens.tokens.is_empty(),
-        "{changed_tokens:?}"
-    );
+    let changed = bench.store.tokens(Some(made)).await.expect("tokens").expect("another version");
+    assert!(changed.version > made && changed.tokens.is_empty(), "{changed:?}");
 }
 
 pub async fn a_job_of_a_forbidden_topic_is_not_read(bench: Bench) {

@@ -1,62 +1,45 @@
 //! Sizes of topics and of the whole store.
 
-use delay_queue::store::verb;
-
 use crate::store::prelude::*;
-
-fn topic(name: &str) -> Topic {
-    name.parse().expect("a topic")
-}
 
 pub async fn a_page_of_large_jobs_ends_early_and_the_next_continues(bench: Bench) {
     const BODY: usize = 100_000;
-    let bucket = bench.store.buckets().all().next().expect("one");
-    let names = (0..).map(|n| id(&n.to_string())).filter(|name| bench.bucket(name) == bucket);
-    let names: Vec<_> = names.take(20).collect();
-    let body = bytes::Bytes::from(format!("\"{}\"", "x".repeat(BODY)));
-    for name in &names {
-        bench.put(NewJob { body: body.clone(), ..job(name.as_str(), "t") }).await.expect("put");
+    let mut ids = bench.ids(20).1;
+    for id in &ids {
+        let new = NewJob { body: text(BODY), ..job(id.as_str(), "t") };
+        bench.put(new).await.expect("put");
     }
-    let (mut found, mut after) = (Vec::new(), None);
-    loop {
-        let range = JobRange { after, limit: 100, ..JobRange::default() };
-        let page = bench.store.list(bucket, topic("t"), State::Ready, range).await.expect("a page");
+    let range = JobRange { limit: 100, ..JobRange::default() };
+    let jobs = bench.list_all("t", State::Ready, range, async |page: &JobPage| {
         let bytes: usize = page.jobs.iter().map(|job| job.body.len()).sum();
         assert!(bytes <= (512 << 10) + 2 * BODY, "{bytes}");
-        found.extend(page.jobs.into_iter().map(|job| job.id));
-        after = page.next;
-        if after.is_none() {
-            break;
-        }
-    }
+    });
+    let mut found: Vec<JobId> = jobs.await.into_iter().map(|job| job.id).collect();
     found.sort_unstable();
-    let mut names = names;
-    names.sort_unstable();
-    assert_eq!(found, names);
+    ids.sort_unstable();
+    assert_eq!(found, ids);
 }
 
 pub async fn usage_of_a_topic_is_the_sum_of_its_bodies(bench: Bench) {
     const SHORT: usize = 160;
     const LONG: usize = 8_000;
-    let body = |bytes: usize| bytes::Bytes::from(format!("\"{}\"", "x".repeat(bytes - 2)));
     let topic_usage = async |bench: &Bench| {
         let all = bench.store.topic_usage(topic("t")).await.expect("usage");
         (all.jobs, usize::try_from(all.bytes).expect("a small number"))
     };
     assert_eq!(topic_usage(&bench).await, (0, 0));
-    for (name, of, bytes) in
-        [("a", "t", SHORT), ("b", "t", LONG), ("c", "t", SHORT), ("d", "u", LONG)]
-    {
-        bench.put(NewJob { body: body(bytes), ..job(name, of) }).await.expect("put");
+    let jobs = [("a", "t", SHORT), ("b", "t", LONG), ("c", "t", SHORT), ("d", "u", LONG)];
+    for (name, of, bytes) in jobs {
+        bench.put(NewJob { body: text(bytes), ..job(name, of) }).await.expect("put");
     }
-    let refused = bench.put(NewJob { body: body(LONG), ..job("a", "t") }).await;
+    let refused = bench.put(NewJob { body: text(LONG), ..job("a", "t") }).await;
     refused.expect_err("the id is taken");
     assert_eq!(topic_usage(&bench).await, (3, 2 * SHORT + LONG));
-    let change = Change { body: Some(body(LONG)), ..Change::default() };
+    let change = Change { body: Some(text(LONG)), ..Change::default() };
     bench.reschedule(&id("a"), change).await.expect("the body is replaced");
     assert_eq!(topic_usage(&bench).await, (3, SHORT + 2 * LONG));
     let replace = OnConflict::Replace;
-    let other = NewJob { on_conflict: replace, body: body(LONG), ..delayed("c", "t", HOUR) };
+    let other = NewJob { on_conflict: replace, body: text(LONG), ..delayed("c", "t", HOUR) };
     bench.put(other).await.expect("replaced");
     let bench = bench.reopen().await;
     assert_eq!(topic_usage(&bench).await, (3, 3 * LONG));
@@ -66,15 +49,14 @@ pub async fn usage_of_a_topic_is_the_sum_of_its_bodies(bench: Bench) {
     assert_eq!(topic_usage(&bench).await, (2, 2 * LONG));
     bench.delete(&id("c")).await.expect("deleted");
     for bucket in bench.store.buckets().all() {
-        bench
-            .call::<verb::Purge>(bucket, Purge { topic: topic("t"), state: State::Ready, limit: 9 })
-            .await;
+        let purge = Purge { topic: topic("t"), state: State::Ready, limit: 9 };
+        bench.call::<verb::Purge>(bucket, purge).await;
     }
     assert_eq!(topic_usage(&bench).await, (0, 0));
 
     // With this number of jobs, the store estimates the size from a sample.
     for number in 0..1_200 {
-        let job = NewJob { body: body(SHORT), ..job(&format!("many-{number}"), "many") };
+        let job = NewJob { body: text(SHORT), ..job(&format!("many-{number}"), "many") };
         bench.put(job).await.expect("put");
     }
     let many = bench.store.topic_usage(topic("many")).await.expect("usage");
@@ -86,9 +68,8 @@ pub async fn the_store_reports_its_number_of_jobs_and_its_size(bench: Bench) {
     let before = usage().await;
     assert_eq!(before.jobs, 0);
     // A megabyte is noticeable even while other tests write.
-    let body = bytes::Bytes::from(format!("\"{}\"", "x".repeat(100_000)));
     for number in 0..10 {
-        let job = NewJob { body: body.clone(), ..job(&format!("{number}"), "t") };
+        let job = NewJob { body: text(100_000), ..job(&format!("{number}"), "t") };
         bench.put(job).await.expect("put");
     }
     let full = usage().await;

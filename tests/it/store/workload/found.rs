@@ -1,7 +1,5 @@
 //! Contents of a store, read through its methods.
 
-use delay_queue::job::Job;
-
 use crate::store::prelude::*;
 
 #[derive(Debug, Clone, PartialEq, Default)]

@@ -11,24 +11,9 @@ use crate::store::prelude::*;
 pub use self::{
     found::{Found, settle},
     runs::{Random, ballast, folder, on_all_cores, open},
-    world::{World, run_step},
+    world::{World, defaults},
 };
-
-/// One step: a call, or a change of the time.
-#[derive(Debug, Clone)]
-pub enum Step {
-    Call(Call),
-    Puts(Vec<NewJob>),
-    Change(u8, Box<Change>),
-    Pause(&'static str, bool),
-    PauseFor(&'static str, u64),
-    EndPause(&'static str),
-    Defaults(&'static str, Option<u64>),
-    Token(TokenChange),
-    Used(&'static str, u64),
-    /// Changes no job. The store checkpoints its log into its file.
-    Checkpoint,
-}
+pub use super::{calls::Step, equivalence::run_step};
 
 pub fn put(name: u8, topic: &str, delay: u64) -> NewJob {
     NewJob {
@@ -49,32 +34,43 @@ fn once(name: u8) -> NewJob {
 }
 
 pub fn pop(topic: u8) -> Step {
-    Step::Call(Call::Pop { topic, ttr: None, is_named: false })
+    Step::Pop { topic, ttr: None, is_named: false }
 }
 
 pub fn pass(steps: u64) -> Step {
-    Step::Call(Call::Pass { millis: steps * STEP })
+    Step::Pass(steps * STEP)
+}
+
+/// Finishes a job with a result of this length.
+pub fn finish(name: u8, result: Option<usize>) -> Step {
+    Step::Finish(name, ReservationChoice::Last, result)
+}
+
+pub fn restore(name: u8, topic: u8, state: State, attempt: u32) -> Step {
+    Step::Restore { name, topic, state, attempt }
+}
+
+pub fn creation(name: &str) -> Step {
+    let text = format!("{{\"of\":\"{name}\"}}");
+    Step::Token(TokenChange::Create { name: name.to_owned(), text, is_admin: true })
+}
+
+pub fn revocation(name: &str) -> Step {
+    Step::Token(TokenChange::Revoke { name: name.to_owned() })
 }
 
 pub fn steps() -> Vec<Step> {
+    use ReservationChoice::{ById, Last};
     let keep = NewJob { on_conflict: OnConflict::Keep, ..put(1, "t0", 0) };
     let replace = NewJob { on_conflict: OnConflict::Replace, ..put(2, "t0", 30) };
-    let backoff = |text: &str| Some(text.parse().expect("a backoff"));
-    let waits = |name| with(put(name, "t0", 0), |policy| policy.backoff = backoff("list:512"));
-    let create = |name: &str| TokenChange::Create {
-        name: name.to_owned(),
-        text: format!("{{\"of\":\"{name}\"}}"),
-        is_admin: true,
-    };
+    let waits = |name| with(put(name, "t0", 0), |rules| rules.backoff = Some(backoff("list:512")));
     let change = Change {
         schedule: Some(Schedule::In(Millis::new(50 * STEP))),
         ..changing(|policy| {
             (policy.ttr, policy.max_attempts) = (Some(Millis::new(20 * STEP)), Some(3));
-            policy.backoff = Some(backoff("exp:128:2:4096:0"));
+            policy.backoff = Some(Some(backoff("exp:128:2:4096:0")));
         })
     };
-    let call = Step::Call;
-    let finish = |name, result| call(Call::Finish { name, hold: ReservationChoice::Last, result });
     let retention = Millis::new(100 * STEP);
     vec![
         Step::Puts(vec![put(0, "t0", 0)]),
@@ -87,74 +83,74 @@ pub fn steps() -> Vec<Step> {
         Step::Puts(vec![keep]),
         Step::Puts(vec![replace]),
         pop(0),
-        call(Call::Touch { name: 0, hold: ReservationChoice::Last, ttr: Some(40 * STEP) }),
+        Step::Touch(0, Last, Some(40 * STEP)),
         finish(0, None),
         pop(1),
-        call(released(3, ReservationChoice::Last, Some(5 * STEP))),
+        released(3, Last, Some(5 * STEP)),
         pass(8),
-        call(Call::Promote),
+        Step::Promote,
         pop(1),
-        call(Call::Bury { name: 4, hold: ReservationChoice::Last }),
-        call(Call::Kick { name: 4 }),
-        call(Call::Pop { topic: 1, ttr: Some(16 * STEP), is_named: true }),
+        Step::Bury(4, Last),
+        Step::Kick(4),
+        Step::Pop { topic: 1, ttr: Some(16 * STEP), is_named: true },
         pass(20),
-        call(Call::Promote),
+        Step::Promote,
         pop(1),
-        call(Call::Unpop { name: 4 }),
-        Step::Token(create("alice")),
-        Step::Token(create("bob")),
+        Step::Unpop(4),
+        creation("alice"),
+        creation("bob"),
         Step::Used("alice", 1_800_000_000_123),
-        Step::Token(TokenChange::Revoke { name: "bob".to_owned() }),
-        Step::Pause("t0", true),
-        Step::Pause("t0", false),
-        Step::PauseFor("t1", 30 * STEP),
-        Step::Defaults("t0", Some(7_000)),
-        Step::Defaults("t1", Some(8_000)),
-        Step::Defaults("t1", None),
+        revocation("bob"),
+        Step::Pause(0, true),
+        Step::Pause(0, false),
+        Step::PauseFor(1, 30 * STEP),
+        Step::Defaults(0, Some(7_000)),
+        Step::Defaults(1, Some(8_000)),
+        Step::Defaults(1, None),
         pass(40),
-        Step::EndPause("t1"),
-        Step::Change(2, Box::new(change)),
-        Step::Change(2, Box::new(Change { body: Some(long('b')), ..Change::default() })),
-        call(Call::Delete { name: 1, only: Some(15), remember: None }),
+        Step::EndPause(1),
+        Step::Reschedule(2, Box::new(change)),
+        Step::Reschedule(2, Box::new(Change { body: Some(long('b')), ..Change::default() })),
+        Step::Delete(1, Some(15), None),
         Step::Puts(vec![once(5), once(6), put(7, "t0", 0)]),
         pop(0),
         pop(0),
         pass(40),
-        call(Call::Promote),
-        call(Call::KickDead { topic: 0, limit: 1 }),
-        call(Call::Purge { topic: 0, state: State::Dead as usize, limit: 5 }),
-        call(Call::Restore { name: 8, topic: 1, state: State::Delayed as usize, attempt: 2 }),
-        call(Call::Restore { name: 9, topic: 1, state: State::Reserved as usize, attempt: 1 }),
+        Step::Promote,
+        Step::KickDead(0, 1),
+        Step::Purge(0, State::Dead, 9),
+        restore(8, 1, State::Delayed, 2),
+        restore(9, 1, State::Reserved, 1),
         Step::Checkpoint,
         Step::Puts(vec![put(10, "t0", 0), put(11, "t0", 5)]),
         pop(0),
-        call(released(7, ReservationChoice::Last, None)),
-        call(Call::Reopen),
+        released(7, Last, None),
+        Step::Reopen,
         pop(0),
-        call(released(5, ReservationChoice::ById, Some(0))),
+        released(5, ById, Some(0)),
         Step::Puts(vec![waits(12)]),
         pop(1),
-        call(Call::Bury { name: 4, hold: ReservationChoice::ById }),
+        Step::Bury(4, ById),
         pass(300),
-        call(Call::Promote),
+        Step::Promote,
         pop(0),
         Step::Puts(vec![
             NewJob { on_conflict: OnConflict::Replace, ..put(12, "t0", 9) },
             put(13, "t1", 3),
         ]),
-        Step::Defaults("t0", Some(9_000)),
-        call(Call::Kick { name: 13 }),
-        call(Call::Delete { name: 12, only: None, remember: None }),
+        Step::Defaults(0, Some(9_000)),
+        Step::Kick(13),
+        Step::Delete(12, None, None),
         Step::Puts((14..18).map(|name| kept(put(name, "t2", 0), retention)).collect()),
         pop(2),
         finish(14, Some(20)),
         pop(2),
         finish(15, Some(5_000)),
-        call(Call::Delete { name: 16, only: None, remember: Some(200 * STEP) }),
+        Step::Delete(16, None, Some(200 * STEP)),
         Step::Puts(vec![NewJob { on_conflict: OnConflict::Replace, ..put(14, "t2", 0) }]),
-        call(Call::Restore { name: 18, topic: 2, state: State::Finished as usize, attempt: 0 }),
+        restore(18, 2, State::Finished, 0),
         pass(100),
-        call(Call::Promote),
+        Step::Promote,
     ]
 }
 
@@ -171,14 +167,14 @@ fn every_step_of_the_workload_changes_something() {
         let found = |world: &World| world.found(world.now(), Reservation::from_bits);
         let only_time = matches!(
             steps[number],
-            Step::Checkpoint | Step::Call(Call::Promote | Call::Reopen | Call::Pass { .. })
+            Step::Checkpoint | Step::Promote | Step::Reopen | Step::Pass(_)
         );
         let kept = after.answer().contains("Kept");
         let same = Found { ..found(before) } == Found { ..found(after) };
         assert!(only_time || kept || !same, "{said}");
     }
     let promotes = worlds[1..].iter().zip(&steps);
-    let promotes = promotes.filter(|(_, step)| matches!(step, Step::Call(Call::Promote)));
+    let promotes = promotes.filter(|(_, step)| matches!(step, Step::Promote));
     let promoted: Vec<&str> = promotes.map(|(world, _)| world.answer()).collect();
     // Jobs that became ready, expired and died, dead jobs that were removed, and jobs that moved.
     let expected = [

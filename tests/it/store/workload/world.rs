@@ -1,23 +1,38 @@
-//! Runs the steps of the workload on the model and on a store.
+//! The state of the model after some steps.
 
-use delay_queue::job::Job;
+use crate::store::{
+    calls::{filter, numbered, result, said, stored, topic_of},
+    equivalence::{CONSUMER, aligned},
+    model::Model,
+    prelude::*,
+};
 
-use crate::store::equivalence::Reference;
-use crate::store::prelude::*;
-
-/// State of the model after some steps.
-#[derive(Clone)]
+/// The model, its last answer, and the reservations that its pops have returned.
+#[derive(Debug, Clone)]
 pub struct World {
-    pub reference: Reference,
+    model: Model,
+    steps: u64,
+    given: Vec<(JobId, u64)>,
+    answer: String,
     settings: TopicSettings,
     tokens: BTreeMap<String, StoredToken>,
 }
 
 impl World {
+    pub fn new() -> Self {
+        Self {
+            model: Model::new(START),
+            steps: 0,
+            given: Vec::new(),
+            answer: String::new(),
+            settings: TopicSettings::default(),
+            tokens: BTreeMap::new(),
+        }
+    }
+
     /// Returns the states before the first step and after each step.
     pub fn all(steps: &[Step]) -> Vec<Self> {
-        let (settings, tokens) = (TopicSettings::default(), BTreeMap::new());
-        let mut worlds = vec![Self { reference: Reference::new(), settings, tokens }];
+        let mut worlds = vec![Self::new()];
         for step in steps {
             let mut next = worlds[worlds.len() - 1].clone();
             next.run_step(step);
@@ -27,17 +42,17 @@ impl World {
     }
 
     pub fn now(&self) -> UnixMillis {
-        self.reference.model.now
+        self.model.now
     }
 
     pub fn answer(&self) -> &str {
-        &self.reference.answer
+        &self.answer
     }
 
     /// Returns the contents that a store in this state must have at the time `at`, after all due
     /// jobs are promoted. `given` returns the reservation of the n-th pop.
     pub fn found(&self, at: UnixMillis, given: impl Fn(u64) -> Reservation) -> Found {
-        let mut model = self.reference.model.clone();
+        let mut model = self.model.clone();
         model.now = at;
         model.promote();
         let reservation = |token| match token {
@@ -56,49 +71,98 @@ impl World {
         }
     }
 
-    fn run_step(&mut self, step: &Step) {
-        if let Step::Call(call) = step {
-            return self.reference.call(call);
-        }
-        self.reference.advance_to_call();
-        let model = &mut self.reference.model;
-        let now = model.now;
-        let topic = |name: &&str| name.parse::<Topic>().expect("a topic");
-        self.reference.answer = match step {
-            Step::Call(_) => unreachable!("the match above handles calls"),
+    /// Returns all jobs of random steps, and the topics.
+    pub fn everything(&self) -> (Vec<Option<Job>>, Vec<(Topic, Counts)>) {
+        let jobs = (0..5).map(|number| self.model.get(&numbered(number)));
+        (jobs.collect(), self.model.topics())
+    }
+
+    /// Advances the clock to the time of this step, and makes it.
+    pub fn run_step(&mut self, step: &Step) {
+        let now = aligned(self.model.now, self.steps);
+        (self.model.now, self.steps) = (now, self.steps + 1);
+        let millis = |span: &Option<u64>| span.map(Millis::new);
+        let hold = step.reservation(&self.given, 0);
+        let model = &mut self.model;
+        self.answer = match step {
             Step::Puts(jobs) => {
                 let answers: Vec<_> = jobs.iter().map(|job| model.put(job.clone())).collect();
-                format!("{answers:?}")
+                said(answers)
             }
-            Step::Change(name, change) => {
-                format!(
-                    "{:?}",
-                    model.reschedule(&id(&format!("job:{name}")), change.as_ref().clone())
-                )
+            Step::Pop { topic, ttr, is_named } => {
+                let consumer = is_named.then(|| CONSUMER.parse().expect("a name"));
+                let popped = model.pop(&topic_of(*topic), millis(ttr), consumer);
+                let given = popped.iter().map(|(job, reservation)| (job.id.clone(), *reservation));
+                self.given.extend(given);
+                let jobs: Vec<_> = popped.into_iter().map(|(job, _)| job).collect();
+                said(jobs)
+            }
+            Step::Unpop(name) => said(model.unpop(&numbered(*name), hold)),
+            Step::Finish(name, _, length) => {
+                said(model.finish(&numbered(*name), hold, result(*length)))
+            }
+            Step::Release(name, _, rules) => {
+                let name = numbered(*name);
+                let release = rules.release(job_ref(&name, None));
+                said(model.release(&name, hold, release))
+            }
+            Step::Touch(name, _, ttr) => said(model.touch(&numbered(*name), hold, millis(ttr))),
+            Step::Bury(name, _) => said(model.bury(&numbered(*name), hold)),
+            Step::Kick(name) => said(model.kick(&numbered(*name))),
+            Step::Delete(name, only, remember) => {
+                let (only, remember) = (only.map(states), millis(remember));
+                said(model.delete(&numbered(*name), only, remember))
+            }
+            Step::Reschedule(name, change) => {
+                said(model.reschedule(&numbered(*name), Change::clone(change)))
+            }
+            Step::Pass(millis) => {
+                model.now = now.after(Millis::new(*millis));
+                String::new()
+            }
+            Step::Promote => said(model.promote()),
+            Step::Purge(topic, state, _) => said(model.purge(&topic_of(*topic), *state)),
+            Step::KickDead(topic, limit) => said(model.kick_dead(&topic_of(*topic), *limit)),
+            Step::KickMatching { topic, state, filter, limit } => {
+                let filter = self::filter(*filter, *state, now);
+                let kicked = model.kick_matching(&topic_of(*topic), *state, &filter, *limit);
+                said(kicked)
+            }
+            Step::PurgeMatching { topic, state, filter, .. } => {
+                let filter = self::filter(*filter, *state, now);
+                said(model.purge_matching(&topic_of(*topic), *state, &filter))
+            }
+            // No later call uses the restored reservation, because no pop of the model has
+            // returned it.
+            Step::Restore { .. } => said(model.restore(stored(step, now))),
+            // Opening a store promotes due jobs.
+            Step::Reopen => {
+                model.promote();
+                String::new()
             }
             Step::Pause(name, on) => {
-                self.settings.paused.remove(&topic(name));
-                self.settings.paused.extend(on.then(|| (topic(name), Pause::OPEN)));
+                self.settings.paused.remove(&topic_of(*name));
+                self.settings.paused.extend(on.then(|| (topic_of(*name), Pause::OPEN)));
                 String::new()
             }
             Step::PauseFor(name, span) => {
                 let until = now.after(Millis::new(*span));
-                self.settings.paused.insert(topic(name), Pause { until: Some(until) });
-                format!("{until:?}")
+                self.settings.paused.insert(topic_of(*name), Pause { until: Some(until) });
+                said(until)
             }
             Step::EndPause(name) => {
-                let left = self.settings.paused[&topic(name)].until.expect("an end").since(now);
+                let left = self.settings.paused[&topic_of(*name)].until.expect("an end").since(now);
                 if left == Millis::ZERO {
-                    self.settings.paused.remove(&topic(name));
+                    self.settings.paused.remove(&topic_of(*name));
                 }
-                format!("{left:?}")
+                said(left)
             }
             Step::Defaults(name, ttr) => {
-                self.settings.defaults.remove(&topic(name));
-                self.settings.defaults.extend(ttr.map(|ttr| (topic(name), defaults(ttr))));
+                self.settings.defaults.remove(&topic_of(*name));
+                self.settings.defaults.extend(ttr.map(|ttr| (topic_of(*name), defaults(ttr))));
                 String::new()
             }
-            Step::Token(change) => format!("{:?}", self.token(change)),
+            Step::Token(change) => said(self.token(change)),
             Step::Used(name, at) => {
                 if let Some(token) = self.tokens.get_mut(*name) {
                     token.used_at = Some(UnixMillis::new(*at));
@@ -128,67 +192,6 @@ impl World {
     }
 }
 
-fn defaults(ttr: u64) -> PolicyFields {
+pub fn defaults(ttr: u64) -> PolicyFields {
     PolicyFields { ttr: Some(Millis::new(ttr)), ..PolicyFields::default() }
-}
-
-/// Makes the step with this number on a store. Returns the answer as text, which must equal the
-/// model's.
-pub async fn run_step(tested: &mut StoreUnderTest, number: u64, step: &Step) -> String {
-    tested.advance_to_call(number);
-    if let Step::Call(call) = step {
-        if let Call::Reopen = call {
-            tested.bench.promote().await;
-        }
-        return tested.call(call).await;
-    }
-    let (store, bucket) = (&tested.bench.store, tested.bench.bucket(&id("any")));
-    let topic = |name: &&str| name.parse::<Topic>().expect("a topic");
-    match step {
-        Step::Call(_) => unreachable!("the match above handles calls"),
-        Step::Puts(jobs) => {
-            format!("{:?}", store.call_in::<verb::Put>(bucket, jobs.clone()).await.expect("put"))
-        }
-        Step::Change(name, change) => {
-            let id = id(&format!("job:{name}"));
-            let changed = tested.bench.reschedule(&id, change.as_ref().clone()).await;
-            let hidden =
-                |job: Job| Job { reservation: job.reservation.map(|_| Reservation::NONE), ..job };
-            format!("{:?}", changed.map(hidden))
-        }
-        Step::Pause(name, on) => {
-            store.set_paused(topic(name), *on).await.expect("paused");
-            String::new()
-        }
-        Step::PauseFor(name, span) => {
-            let end = Schedule::In(Millis::new(*span));
-            format!("{:?}", store.pause_until(topic(name), end).await.expect("paused"))
-        }
-        Step::EndPause(name) => {
-            let Some(SettingsChanges::All(settings)) = store.settings(0).await.expect("settings")
-            else {
-                panic!("all settings are new to version 0")
-            };
-            let until = settings.paused[&topic(name)].until.expect("an end");
-            format!("{:?}", store.end_pause(topic(name), until).await.expect("ended"))
-        }
-        Step::Defaults(name, ttr) => {
-            store.set_defaults(topic(name), ttr.map(defaults)).await.expect("set");
-            String::new()
-        }
-        Step::Token(change) => {
-            format!("{:?}", store.change_token(change.clone()).await.expect("changed"))
-        }
-        Step::Used(name, at) => {
-            let uses = vec![((*name).to_owned(), UnixMillis::new(*at))];
-            store.note_token_uses(uses).await.expect("noted");
-            String::new()
-        }
-        // Waits until the writer has checkpointed the log. With each read, the writer checks
-        // whether a checkpoint is due.
-        Step::Checkpoint => {
-            store.usage().await.expect("usage");
-            String::new()
-        }
-    }
 }
