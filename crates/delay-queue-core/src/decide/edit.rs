@@ -1,4 +1,4 @@
-//! What a decision changes, and what it answers.
+//! The change that a decision makes, and its answer.
 
 use bytes::Bytes;
 

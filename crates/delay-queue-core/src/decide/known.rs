@@ -3,7 +3,7 @@
 use super::{JobRef, Place, Reply};
 use crate::job::{JobId, Millis, Policy, Refusal, Reservation, State, Topic, UnixMillis};
 
-/// What decisions need to know of a job. Its body, its error and its history stay in the store.
+/// The facts of a job that decisions use. Its body, its error and its history stay in the store.
 #[derive(Debug, Clone, Copy)]
 pub struct Known<'a> {
     /// The id.

@@ -1,4 +1,4 @@
-//! What a transition makes of a job, one file a verb.
+//! Decisions of transitions, one file a verb.
 //!
 //! A decision takes the job as a store has loaded it, the time, and a request; it returns an
 //! [`Edit`], or the reason why nothing changes. The state table ([`next`](crate::job::next)) says

@@ -1,5 +1,5 @@
 //! Transitions that `delay-queue-core` decides: one script loads the jobs, and one writes the edits
-//! of those that are still the same. Jobs that have changed in between are loaded again.
+//! of the jobs that are still the same. The others are loaded again.
 
 mod loaded;
 mod swap;
@@ -28,7 +28,8 @@ type Loads = (Now, Vec<Texts>);
 type Decided<'a> = (usize, Transitioned, Swap<'a>);
 
 impl RedisStore {
-    /// Makes a transition of each job, which `decide` decides; `held` returns what the caller names.
+    /// Makes a transition of each job, which `decide` decides; `held` returns the job that the caller
+    /// names.
     pub(super) async fn decide<J: Sync>(
         &self,
         parts: &Parts<Vec<J>>,
@@ -100,8 +101,8 @@ impl RedisStore {
         }
     }
 
-    /// Loads jobs, each by the index of its part and its own. Searches all topics for those that no
-    /// set of their own topic has.
+    /// Loads jobs, each by the index of its part and its own. Searches all topics for the
+    /// jobs that no set of their own topic has.
     async fn load<'a>(
         &self,
         asked: &[(Bucket, (usize, Vec<usize>))],

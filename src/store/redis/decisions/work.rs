@@ -1,4 +1,4 @@
-//! What is left to do of one part of a call.
+//! The progress of one part of a call.
 
 use std::collections::HashSet;
 
