@@ -28,8 +28,8 @@ type Loads = (Now, Vec<Texts>);
 type Decided<'a> = (usize, Transitioned, Swap<'a>);
 
 impl RedisStore {
-    /// Makes a transition of each job, which `decide` decides; `held` returns the job that the caller
-    /// names.
+    /// Makes a transition of each job, which `decide` decides; `held` returns the job that the
+    /// caller names.
     pub(super) async fn decide<J: Sync>(
         &self,
         parts: &Parts<Vec<J>>,
