@@ -36,7 +36,7 @@
 //! | `<tag>:expiring:<t>` | sorted set | id → time at which it expires: every delayed or ready job that does, and for a while reserved ones (`shared/expiry.lua`) | – |
 //!
 //! `<tag>:hints-5:<database>` is a channel: see `hints/`. `<tag>:absent` never exists: see
-//! `shared/prelude.lua`.
+//! `shared/basics.lua`.
 //!
 //! A job is in `pool`, and in exactly one of the five sorted sets of its topic: the set of its
 //! state. A delayed or ready job that expires is also in `expiring`. The time of a set in `bucket`

@@ -145,14 +145,14 @@ impl Values {
     }
 }
 
-/// Returns the state of a code of `shared/prelude.lua`.
+/// Returns the state of a code of `shared/basics.lua`.
 pub fn state_of(code: i64) -> Result<State, StoreError> {
     let state = State::ALL.into_iter().find(|state| i64::from(state_code(*state)) == code);
     let unknown = || StoreError::unreadable(format!("state {code}: the job is in no set"));
     state.ok_or_else(unknown)
 }
 
-/// Returns the code of a state in `shared/prelude.lua`.
+/// Returns the code of a state in `shared/basics.lua`.
 pub fn state_code(state: State) -> u8 {
     state as u8 + 1
 }

@@ -450,7 +450,7 @@ async fn check_without_each_right(
     let command = cut_off(redis, &mut tested, before.len() as u64, call, !used.is_empty()).await;
     let tag = command[3].strip_suffix(":pool").map(str::to_owned);
     // The other keys may change: their entries may be too early or cause a needless read. See
-    // scripts/shared/prelude.lua and scripts/set_topic.lua.
+    // scripts/shared/basics.lua and scripts/set_topic.lua.
     let matters = |line: &String| {
         let key = line.split(' ').next().expect("a key");
         ![":bucket", ":ends", ":version", ":changes"].iter().any(|end| key.ends_with(end))

@@ -88,8 +88,8 @@ mod tests {
 
     #[test]
     fn the_states_of_scripts_are_those_of_jobs() {
-        let prelude = text("shared/prelude");
-        let line = |start| prelude.lines().find(|line| line.starts_with(start)).expect(start);
+        let basics = text("shared/basics");
+        let line = |start| basics.lines().find(|line| line.starts_with(start)).expect(start);
         let (states, codes) = (line("local STATES ="), line("local STATE_CODE ="));
         for (state, code) in State::ALL.iter().zip(1..) {
             assert!(states.contains(&format!("'{}'", state.name())), "{states}");
