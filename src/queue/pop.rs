@@ -19,6 +19,7 @@ use crate::{
 };
 
 /// Maximum number of rounds in addition to one per bucket, if buckets give fewer jobs than wanted.
+/// Rounds that end expired jobs do not count: each leaves fewer of them before the others.
 const EXTRA_CALLS: usize = 8;
 
 /// The pop that a client requests.
@@ -107,7 +108,8 @@ impl Queue {
     async fn take(&self, pop: &Pop, trouble: &mut Trouble) -> Option<PendingDelivery> {
         let mut delivery = PendingDelivery::default();
         // A call stops at its limit of body bytes and leaves further jobs to the next call.
-        for _ in 0..EXTRA_CALLS + usize::from(self.store.buckets().get()) {
+        let mut rounds = EXTRA_CALLS + usize::from(self.store.buckets().get());
+        while rounds > 0 {
             let got = u16::try_from(delivery.jobs().len()).unwrap_or(u16::MAX);
             let mut claims = self.claim(pop, pop.count.saturating_sub(got));
             if claims.all.is_empty() {
@@ -119,6 +121,9 @@ impl Queue {
                 if !is_available && !delivery.jobs().is_empty() || delivery.bytes() >= pop.enough {
                     return Some(delivery);
                 }
+            }
+            if !std::mem::take(&mut delivery.has_ended_jobs) {
+                rounds -= 1;
             }
         }
         Some(delivery).filter(|delivery| !delivery.jobs().is_empty())

@@ -90,8 +90,15 @@ pub struct Popped {
     pub left: u64,
     /// Jobs that had expired and are ready in other topics now, by topic.
     pub moved: Vec<(Topic, ReadyJobs)>,
-    /// Number of jobs that had expired and are dead now. The store on Redis does not report them.
+    /// Number of jobs that had expired or are damaged, and are dead now.
     pub dead: u64,
+}
+
+impl Popped {
+    /// Returns whether the request ended jobs instead of reserving them.
+    pub fn has_ended_jobs(&self) -> bool {
+        self.dead > 0 || !self.moved.is_empty()
+    }
 }
 
 /// Result of a promote in one bucket.

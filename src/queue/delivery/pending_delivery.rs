@@ -26,6 +26,8 @@ pub struct PendingDelivery {
     returner: Option<Arc<Returner>>,
     /// Time just before the first of these jobs was reserved.
     asked: Option<Instant>,
+    /// Whether the pop ended expired or damaged jobs instead of reserving them.
+    pub(in crate::queue) has_ended_jobs: bool,
 }
 
 pub struct Returner {
@@ -44,7 +46,7 @@ impl PendingDelivery {
         returner: Arc<Returner>,
         asked: Instant,
     ) -> Self {
-        Self { jobs, returner: Some(returner), asked: Some(asked) }
+        Self { jobs, returner: Some(returner), asked: Some(asked), has_ended_jobs: false }
     }
 
     /// Returns at most how long the jobs have been reserved.
@@ -65,7 +67,8 @@ impl PendingDelivery {
     /// Gives back the second half of the jobs.
     pub fn halve(&mut self) {
         let rest = self.jobs.split_off(self.jobs.len().div_ceil(2));
-        drop(Self { jobs: rest, returner: self.returner.clone(), asked: self.asked });
+        let returner = self.returner.clone();
+        drop(Self { jobs: rest, returner, asked: self.asked, has_ended_jobs: false });
     }
 
     /// Gives all jobs back now; returns whether the store has taken them. Jobs for which this fails
@@ -89,6 +92,7 @@ impl PendingDelivery {
     pub fn join(&mut self, mut other: Self) {
         self.jobs.append(&mut other.jobs);
         self.asked = self.asked.into_iter().chain(other.asked).min();
+        self.has_ended_jobs |= other.has_ended_jobs;
         if self.returner.is_none() {
             self.returner = other.returner.take();
         }

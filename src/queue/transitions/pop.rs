@@ -133,10 +133,13 @@ fn share(
 ) -> StoreResults<PendingDelivery> {
     let mut all = Vec::with_capacity(pops.len());
     for (same, popped) in pops.chunk_by(can_merge).zip(popped) {
+        let has_ended_jobs = popped.has_ended_jobs();
         let mut jobs = popped.jobs.into_iter();
         for pop in same {
             let own = jobs.by_ref().take(pop.want.count.into()).collect();
-            all.push(Ok(PendingDelivery::new(own, Arc::clone(returner), began)));
+            let mut delivery = PendingDelivery::new(own, Arc::clone(returner), began);
+            delivery.has_ended_jobs = has_ended_jobs;
+            all.push(Ok(delivery));
         }
     }
     all

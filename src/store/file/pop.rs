@@ -83,23 +83,34 @@ impl Pop {
                     });
                 }
                 Err(ReadError::Engine(cause)) => return Err(StoreError::unavailable(cause)),
-                Err(ReadError::Damaged(damage)) => self.quarantine(writer, bucket, taken, damage),
+                Err(ReadError::Damaged(damage)) => {
+                    popped.dead += self.quarantine(writer, bucket, taken, damage);
+                }
             }
         }
         popped.left = writer.machines[bucket.index()].ready(&want.topic);
         Ok(popped)
     }
 
-    fn quarantine(&self, writer: &mut WriterState, bucket: Bucket, taken: Taken, damage: String) {
+    /// Buries a damaged job. Returns the number of jobs that died.
+    fn quarantine(
+        &self,
+        writer: &mut WriterState,
+        bucket: Bucket,
+        taken: Taken,
+        damage: String,
+    ) -> u64 {
         tracing::error!(id = %taken.id, damage, "quarantined a damaged job as dead");
         let held =
             JobRef { id: taken.id, reservation: Some(taken.reservation), topics: Topics::ALL };
         let bury = Bury { held, error: Some(damage) };
         let machine = &mut writer.machines[bucket.index()];
-        if let Err(refusal) = machine.bury_damaged(self.now, &bury, &mut writer.writes) {
+        let buried = machine.bury_damaged(self.now, &bury, &mut writer.writes);
+        if let Err(refusal) = &buried {
             tracing::error!(?refusal, "failed to quarantine a damaged job");
         }
         // Damaged pages may point to pages of other jobs. A delete would free those pages.
         writer.writes.push(Write::Quarantine { serial: taken.serial, fate: Fate::Dead });
+        buried.is_ok_and(|job| job.died).into()
     }
 }

@@ -44,14 +44,18 @@ impl RedisStore {
             expired.extend((!late.is_empty()).then_some((bucket, late)));
             Ok(popped)
         });
-        let outcomes = outcomes.collect();
+        let mut outcomes: StoreResults<Vec<Popped>> = outcomes.collect();
         // If this fails, the jobs die at the end of their TTR.
         for error in self.unpop(expired).await.into_iter().filter_map(Result::err) {
             tracing::warn!(%error, "failed to give expired jobs back");
         }
-        // If this fails, the next pop after the job's TTR buries the job.
-        for error in self.bury(damaged).await.into_iter().filter_map(Result::err) {
-            tracing::error!(%error, "failed to quarantine damaged jobs");
+        let buckets: Vec<Bucket> = damaged.iter().map(|&(bucket, _)| bucket).collect();
+        for (bucket, outcome) in buckets.into_iter().zip(self.bury(damaged).await) {
+            match outcome {
+                Ok(buried) => count_buried(&parts, &mut outcomes, bucket, &buried),
+                // The next pop after the job's TTR buries the job.
+                Err(error) => tracing::error!(%error, "failed to quarantine damaged jobs"),
+            }
         }
         outcomes
     }
@@ -103,14 +107,31 @@ impl RedisStore {
     }
 }
 
-/// Reads the jobs that are ready in other topics, by topic.
-fn moved(mut values: Values) -> StoreResult<Vec<(Topic, ReadyJobs)>> {
-    let mut all = Vec::new();
+/// Adds buried jobs to the dead ones of the requests for their topics.
+fn count_buried(
+    parts: &Parts<(Nonce, Vec<PopRequest>)>,
+    outcomes: &mut [StoreResult<Vec<Popped>>],
+    bucket: Bucket,
+    buried: &[Reply<Transitioned>],
+) {
+    let Some(index) = parts.iter().position(|&(of, _)| of == bucket) else { return };
+    let Ok(popped) = &mut outcomes[index] else { return };
+    for job in buried.iter().flatten().filter(|job| job.died) {
+        let mut wants = parts[index].1.1.iter().zip(&mut *popped);
+        if let Some((_, popped)) = wants.find(|(want, _)| want.topic == *job.left()) {
+            popped.dead += 1;
+        }
+    }
+}
+
+/// Reads how many expired jobs are dead, and which are ready in other topics, by topic.
+fn read_expired(mut values: Values) -> StoreResult<(u64, Vec<(Topic, ReadyJobs)>)> {
+    let (dead, mut moved) = (values.number()?, Vec::new());
     while values.left() > 0 {
         let topic = values.parsed()?;
-        all.push((topic, ReadyJobs { count: values.number()?, highest: values.priority()? }));
+        moved.push((topic, ReadyJobs { count: values.number()?, highest: values.priority()? }));
     }
-    Ok(all)
+    Ok((dead, moved))
 }
 
 /// Reads the jobs of each request, and the damaged ones, which must be buried.
@@ -124,8 +145,8 @@ fn read(
     let mut damaged = Vec::new();
     let mut all = Vec::with_capacity(wants.len());
     for _ in wants {
-        let (left, others) = reply.number_and_more()?;
-        let moved = others.map(moved).transpose()?.unwrap_or_default();
+        let (left, expired) = reply.number_and_more()?;
+        let (dead, moved) = expired.map(read_expired).transpose()?.unwrap_or_default();
         let mut values = reply.inner()?;
         let mut jobs = Vec::new();
         while values.left() > 0 {
@@ -141,7 +162,7 @@ fn read(
                 }
             }
         }
-        all.push(Popped { jobs, left, moved, dead: 0 });
+        all.push(Popped { jobs, left, moved, dead });
     }
     Ok((all, damaged))
 }

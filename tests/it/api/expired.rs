@@ -154,6 +154,24 @@ pub async fn no_pop_returns_an_expired_job(server: Server) {
     );
 }
 
+pub async fn a_pop_without_a_wait_finds_a_job_behind_expired_ones(server: Server) {
+    // The first jobs expire soon. However many of them the timer leaves, no pop comes back without
+    // a job.
+    for part in ids_in_one_bucket(4_000).chunks(1_000) {
+        let put = |id| json!({"topic": "t", "id": id, "expires_after": 1.5});
+        let jobs: Vec<Value> = part.iter().map(put).collect();
+        server.post("/batch/jobs", json!({ "jobs": jobs }).to_string()).await.ok(200);
+    }
+    server.put(r#"{"topic":"t","id":"last","priority":0}"#).await;
+    loop {
+        let jobs = server.pop("t/pop").await;
+        assert!(!jobs.is_empty(), "a pop has not found the job that does not expire");
+        if jobs[0]["id"] == "last" {
+            return;
+        }
+    }
+}
+
 /// Starts servers whose timers do not poll during a test, so that they know deadlines only from
 /// their own calls.
 async fn start_with_rare_polls() -> [Server; 2] {

@@ -154,7 +154,8 @@ on_each_store! {
             a_job_expires_while_no_consumer_holds_it,
             a_job_whose_next_attempt_would_be_too_late_dies_at_once,
             a_late_consumer_finishes_an_expired_job,
-            no_pop_returns_an_expired_job;
+            no_pop_returns_an_expired_job,
+            a_pop_without_a_wait_finds_a_job_behind_expired_ones;
         dead_to:
             a_job_that_dies_moves_to_the_topic_that_its_topic_names,
             a_retried_put_keeps_a_job_that_has_moved,

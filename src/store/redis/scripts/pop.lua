@@ -3,8 +3,9 @@
 --       topic, count, TTR in ms ('' for each job's own); the name of the consumer, if it has one, follows the TTR and a
 --       blank
 -- Reply now (rounded up), then for each want: how many jobs stay ready, {id, record, attempt, due, TTR, …}. A job that
---       has expired becomes dead and is not in the reply, or moves: see die.lua. If jobs have moved, {how many stay ready,
---       topic, number of jobs that are ready there now, the highest priority among them, …} replaces the first number.
+--       has expired becomes dead and is not in the reply, or moves: see die.lua. If jobs have expired, {how many stay
+--       ready, how many are dead now, then for each topic to which others moved: topic, number of jobs that are ready
+--       there now, the highest priority among them} replaces the first number.
 --       e.g. {1763690060000, 0, {'7', '4 019aa424e480b532 …', 1, 1763690060000, 60000}}
 -- The reservation of the n-th job of the reply is the nonce followed by 2047 + n in three hex digits; it ends at now +
 -- TTR. The reply includes unreadable records: the store checks every record anyway and buries those jobs.
@@ -32,10 +33,11 @@ local pool_is_elsewhere, body_is_elsewhere, any_body_is_elsewhere
 --- @include "pop/read"
 --- @include "pop/reserve"
 
-local function with_moved(left)
-  local all = { left }
-  for target, found in pairs(moved) do
+local function with_expired(left)
+  local all = { left, expired }
+  for target, found in pairs(moved or {}) do
     local last = #all
+    all[2] = all[2] - found.ready
     all[last + 1], all[last + 2], all[last + 3] = target, found.ready, found.highest
   end
   return all
@@ -56,7 +58,7 @@ local function pop(topic, count, ttr, consumer)
     if expired < MAX_EXPIRED then count = count + expired - expired_before end
   end
   local left = is_drained and 0 or redis.call('ZCARD', key('ready', topic))
-  return moved and with_moved(left) or left, jobs
+  return expired > 0 and with_expired(left) or left, jobs
 end
 
 local function transition()
