@@ -2,6 +2,7 @@
 
 import datetime
 import re
+import time
 
 from scenario import scenario
 
@@ -98,6 +99,91 @@ def put_gives_up_after_retry_for(s):
     s.proxy.refuse()
     error = s.fails("unavailable", driver.put, s.topic)
     assert error.applied == "no", vars(error)
+
+
+def gathered(s, puts, fault=None):
+    """Begins puts while the answer to another put is held back. Returns the functions that wait for their replies.
+
+    The fault is an action and an answer for the first request with several puts.
+    """
+    rule = s.proxy.rule("POST", "/jobs", "hold")
+    waits = [s.driver.begin("put", put={"topic": s.topic, "delay": 3600})]
+    s.proxy.wait_for("the first put", lambda proxy: proxy.requests("POST", "/jobs"))
+    if fault:
+        s.proxy.rule("POST", "/batch/jobs", fault[0], 1, fault[1])
+    waits += [s.driver.begin("put", put={"topic": s.topic, "delay": 3600, **put}) for put in puts]
+    assert s.driver.call("get", id="nothing:1") is None  # the driver has begun the puts before this command
+    assert len(s.proxy.requests("POST", "/jobs")) == 1, "a second request is under way"
+    s.proxy.lift(rule)
+    return waits
+
+
+@scenario
+def a_lone_put_is_one_request_at_once(s):
+    waits = []
+    for n in range(10):
+        began = time.monotonic()
+        s.driver.put(s.topic, n, delay=3600)
+        waits.append(s.proxy.requests("POST", "/jobs")[-1].at - began)
+    seen = s.proxy.requests("POST", "/jobs")
+    assert [one.path for one in seen] == ["/jobs"] * 10, seen
+    assert min(waits) < 0.02, waits
+
+
+@scenario
+def concurrent_puts_share_requests(s):
+    waits = gathered(s, [{"body": [n, "x" * 30_000]} for n in range(99)])
+    answers = [wait() for wait in waits]
+    assert len({answer["id"] for answer in answers}) == 100, answers
+    assert [s.server.job(answer["id"])["body"][0] for answer in answers[1:]] == list(range(99))
+    seen = s.proxy.requests("POST", "/jobs")
+    assert len(seen) <= 10, f"{len(seen)} requests"
+    assert seen[0].path == "/jobs" and seen[1].path == "/batch/jobs", seen
+    for one in seen:
+        assert len(one.content) <= 1 << 20 or one.path == "/jobs", len(one.content)
+    assert s.server.counts(s.topic)["delayed"] == 100
+
+
+@scenario
+def gathered_puts_survive_a_lost_answer(s):
+    waits = gathered(
+        s, [{"body": n, "id": f"g:{n}"} if n % 2 else {"body": n} for n in range(50)], ("drop_answer", None)
+    )
+    answers = [wait() for wait in waits][1:]
+    assert len({answer["id"] for answer in answers}) == 50, answers
+    assert [s.server.job(answer["id"])["body"] for answer in answers] == list(range(50))
+    assert s.server.counts(s.topic)["delayed"] == 51
+    lost = s.proxy.requests("POST", "/batch/jobs")[0]
+    assert lost.result == "dropped" and len(lost.json["jobs"]) > 1, lost
+
+
+@scenario
+def gathered_puts_have_their_own_refusals(s):
+    s.server.put(s.topic, id="gathered:taken", delay=3600)
+    puts = [{"id": f"gathered:{n}"} for n in range(20)]
+    puts[7]["id"] = "gathered:taken"
+    puts[13]["priority"] = 11
+    waits = gathered(s, puts)[1:]
+    assert s.proxy.wait_for("several puts", lambda proxy: proxy.requests("POST", "/batch/jobs"))
+    taken, wrong = s.fails("refused", waits[7]), s.fails("refused", waits[13])
+    assert taken.status == 409 and taken.code == "job_exists" and taken.applied == "no", vars(taken)
+    assert wrong.status == 422 and wrong.code == "invalid_field" and wrong.field == "priority", vars(wrong)
+    assert "`priority`" in wrong.message and "jobs[" not in wrong.message, wrong
+    for n in set(range(20)) - {7, 13}:
+        assert waits[n]()["id"] == f"gathered:{n}"
+    assert s.server.counts(s.topic)["delayed"] == 20
+
+
+@scenario
+def gathered_puts_are_sent_alone_after_a_refusal(s):
+    problem = {"type": "about:blank", "title": "x", "status": 413, "code": "body_too_large", "detail": "x"}
+    answer = (413, {**problem, "applied": "no"}, {})
+    waits = gathered(s, [{"id": f"alone:{n}"} for n in range(10)], ("answer", answer))[1:]
+    assert [wait()["id"] for wait in waits] == [f"alone:{n}" for n in range(10)]
+    refused = s.proxy.requests("POST", "/batch/jobs")[0]
+    assert refused.result == 413, refused
+    alone = [one.json.get("id") for one in s.proxy.seen if one.at > refused.at and one.path == "/jobs"]
+    assert alone[: len(refused.json["jobs"])] == [job["id"] for job in refused.json["jobs"]], alone
 
 
 @scenario

@@ -8,6 +8,7 @@ import logging
 from collections import deque
 from typing import Any, Deque, Dict, List, Optional, Set
 
+from ._batch import MOST_JOBS, batch_content, first_batch
 from ._exchange import Failed, Outcome, Request, Success, pause, refusal
 from ._outage import Outage
 from ._transport import AsyncTransport
@@ -15,8 +16,6 @@ from .errors import Refused
 from .values import encoded
 
 log = logging.getLogger("delay_queue")
-BATCH = 1000
-BATCH_BYTES = 1 << 20
 
 
 @dataclasses.dataclass
@@ -44,7 +43,7 @@ class Acknowledger:
         self._task: Optional["asyncio.Task[None]"] = None
         #: Topics for which the warning of a result that is not kept was logged.
         self._without_result = without_result
-        self._largest = BATCH
+        self._largest = MOST_JOBS
         #: Whether an acknowledgement of the last batch must be repeated later.
         self._repeats = False
         self._is_closed = False
@@ -78,8 +77,9 @@ class Acknowledger:
     async def _send(self) -> None:
         failures = 0
         while self._waiting:
-            batch = self._next_batch()
-            content = b'{"jobs":[' + b",".join(one.content for one in batch) + b"]}"
+            # They stay in the queue until they are answered.
+            batch = first_batch(self._waiting, self._largest)
+            content = batch_content(one.content for one in batch)
             timeout = self._transport.settings.timeout
             outcome = await self._transport.send(Request("POST", f"/batch/{self.kind}", timeout, content=content))
             self._outage.note(outcome)
@@ -89,24 +89,13 @@ class Acknowledger:
                 await asyncio.sleep(pause(failures, outcome.retry_after if isinstance(outcome, Failed) else 0.0))
         self._task = None
 
-    def _next_batch(self) -> List[Acknowledgement]:
-        """Returns the first waiting acknowledgements, which stay in the queue until they are answered."""
-        batch: List[Acknowledgement] = []
-        size = 0
-        for one in self._waiting:
-            size += len(one.content)
-            if batch and (len(batch) == self._largest or size > BATCH_BYTES):
-                break
-            batch.append(one)
-        return batch
-
     def _settle(self, batch: List[Acknowledgement], outcome: Outcome) -> None:
         """Takes the answered acknowledgements out of the queue."""
         self._repeats = False
         for _ in batch:
             self._waiting.popleft()
         if isinstance(outcome, Success):
-            self._largest = BATCH
+            self._largest = MOST_JOBS
             for one, result in zip(batch, outcome.value["results"]):
                 self._settle_one(one, result)
             return

@@ -6,13 +6,13 @@ import time
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple, Union, cast
 from urllib.parse import quote
 
+from ._batch import MOST_JOBS, batch_content
 from ._exchange import Answer, Failed, Flow, Outcome, Request, Success, exchange, failure, pause, refusal, value_of
 from ._settings import Settings
 from .errors import Refused, Unavailable, UsageError
 from .puts import CancelAnswer, JobInfo, Put, PutAnswer
 from .values import Duration, duration, encoded
 
-BATCH = 1000
 #: Bytes of the bodies in one batch; a server accepts requests of 8 MiB by default.
 BATCH_BYTES = 4 << 20
 LONGEST_GET = 60.0
@@ -48,8 +48,7 @@ class Calls:
         while left:
 
             def content(unknown: bool, left: List[int] = left) -> bytes:
-                jobs = [puts[index].to_json(unknown or was_unknown[index]) for index in left]
-                return b'{"jobs":[' + b",".join(jobs) + b"]}"
+                return batch_content(puts[index].to_json(unknown or was_unknown[index]) for index in left)
 
             outcome, _ = yield from self._exchange("POST", "/batch/jobs", content)
             again: List[int] = []
@@ -137,7 +136,7 @@ def batches(puts: Sequence[Put]) -> List[List[Put]]:
     size = 0
     for put in puts:
         length = len(put.to_json())
-        if not batches or len(batches[-1]) == BATCH or size + length > BATCH_BYTES:
+        if not batches or len(batches[-1]) == MOST_JOBS or size + length > BATCH_BYTES:
             batches.append([])
             size = 0
         batches[-1].append(put)

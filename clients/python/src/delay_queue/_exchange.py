@@ -70,10 +70,21 @@ def judged(answer: Answer, url: str) -> Outcome:
     if 200 <= answer.status < 300:
         return foreign(answer, url) if value is answer else Success(answer.status, value)
     problem = value if isinstance(value, dict) and "code" in value else None
-    passes = answer.status in PASSING or (answer.status >= 500 and answer.status != 507)
-    if passes and (problem is None or problem["code"] != "topic_full"):
+    if problem is not None:
+        return judged_problem(answer, problem)
+    return failure(answer, None) if passes(answer.status) else foreign(answer, url)
+
+
+def judged_problem(answer: Answer, problem: Mapping[str, Any]) -> Union[Failed, Refused]:
+    """Returns the meaning of a problem, which is the content of an answer or a part of it."""
+    if passes(answer.status) and problem.get("code") != "topic_full":
         return failure(answer, problem)
-    return foreign(answer, url) if problem is None else refusal(problem, answer.status)
+    return refusal(problem, answer.status)
+
+
+def passes(status: int) -> bool:
+    """Returns whether the same request may succeed later."""
+    return status in PASSING or (status >= 500 and status != 507)
 
 
 def failure(answer: Answer, problem: Optional[Mapping[str, Any]]) -> Failed:

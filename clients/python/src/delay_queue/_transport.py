@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from typing import Optional, TypeVar, Union
+from typing import Awaitable, Callable, Optional, TypeVar, Union
 
 import httpx
 
@@ -33,8 +33,8 @@ class Transport:
         except httpx.HTTPError as error:
             return failed(error)
 
-    def run(self, flow: Flow[T]) -> T:
-        """Runs a flow to its end."""
+    def run(self, flow: Flow[T], send: Optional[Callable[[Request], Outcome]] = None) -> T:
+        """Runs a flow to its end. ``send`` sends its requests in another way than alone."""
         outcome: Optional[Outcome] = None
         while True:
             try:
@@ -44,7 +44,7 @@ class Transport:
                 return result
             outcome = None
             if isinstance(step, Request):
-                outcome = self.send(step)
+                outcome = (send or self.send)(step)
             else:
                 time.sleep(step)
 
@@ -65,8 +65,8 @@ class AsyncTransport:
         except httpx.HTTPError as error:
             return failed(error)
 
-    async def run(self, flow: Flow[T]) -> T:
-        """Runs a flow to its end."""
+    async def run(self, flow: Flow[T], send: Optional[Callable[[Request], Awaitable[Outcome]]] = None) -> T:
+        """Runs a flow to its end. ``send`` sends its requests in another way than alone."""
         outcome: Optional[Outcome] = None
         while True:
             try:
@@ -76,7 +76,7 @@ class AsyncTransport:
                 return result
             outcome = None
             if isinstance(step, Request):
-                outcome = await self.send(step)
+                outcome = await (send or self.send)(step)
             else:
                 await asyncio.sleep(step)
 

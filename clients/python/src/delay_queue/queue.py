@@ -6,6 +6,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Dict, Iterable, List, Mapping, Optional, Type
 
 from ._calls import Calls, PutResult, seconds
+from ._gather import Gatherer
 from ._settings import Settings
 from ._transport import Transport
 from .puts import CancelAnswer, JobInfo, Put, PutAnswer, PutFields
@@ -28,14 +29,16 @@ class Queue:
         self.settings = Settings(url, token, retry_for, timeout)
         self._calls = Calls(self.settings)
         self._transport = Transport(self.settings)
+        self._gatherer = Gatherer(self._transport)
 
     def put(self, topic: str, body: Any = None, **fields: Unpack[PutFields]) -> PutAnswer:
         """Puts a job. The keyword arguments are the fields of Put.
 
         A put whose answer was lost is repeated, and finds its own job. Such a repetition cannot tell a job of the
-        same ``id`` that another producer has put earlier in the same topic from its own.
+        same ``id`` that another producer has put earlier in the same topic from its own. Concurrent puts share
+        requests.
         """
-        return self._transport.run(self._calls.put(Put.of(topic, body, fields)))
+        return self._transport.run(self._calls.put(Put.of(topic, body, fields)), self._gatherer.send)
 
     def put_many(self, puts: Iterable[Put]) -> List[PutResult]:
         """Puts jobs in batches of up to 1,000. Each put has its result, in order: the job or an error."""
