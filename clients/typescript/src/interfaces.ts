@@ -3,7 +3,7 @@ import type { Job, JobInfo, Put, PutJob, PutOptions, State, Topic, TopicSettings
 
 /** Calls of producers. `Queue` carries them out on a server, `FakeQueue` in memory. */
 export interface Producer {
-  /** Puts a job. Throws `Refused`, or `Unavailable` after `retryFor`. */
+  /** Puts a job. Throws `Refused`, or `Unavailable` after `retryFor`. Concurrent calls share requests. */
   put(topic: string, body?: unknown, options?: PutOptions): Promise<PutJob>;
   /** Puts any number of jobs; each has its own result, in the order of the puts. */
   putMany(puts: Iterable<Put>): Promise<PromiseSettledResult<PutJob>[]>;

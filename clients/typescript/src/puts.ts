@@ -1,6 +1,7 @@
-import { Refused, type Refusal, UsageError } from "./errors.js";
+import { type Refusal, Refused, UsageError } from "./errors.js";
 import { newId } from "./ids.js";
 import { Backoff, repeatable, sleep } from "./retry.js";
+import { refused } from "./transport.js";
 import type { Put, PutJob } from "./types.js";
 import { fromWire, toWire } from "./wire.js";
 
@@ -43,7 +44,7 @@ export class PendingPut {
   settle(item: Refusal): void {
     const { status, ...job } = item;
     if (status < 300) this.succeed(job);
-    else this.fail(new Refused(item));
+    else this.fail(refused(item));
   }
 
   /** Sets the result, unless a repetition may succeed. */
@@ -107,11 +108,11 @@ export async function complete(
 }
 
 /** Cuts puts into requests of at most 1,000 jobs and about 4 MiB; the server takes 8 MiB. */
-export function* chunks(puts: PendingPut[]): Generator<PendingPut[]> {
-  let chunk: PendingPut[] = [];
+export function* chunks<T extends { size: number }>(puts: T[], mostUnits = 4 << 20): Generator<T[]> {
+  let chunk: T[] = [];
   let size = 0;
   for (const put of puts) {
-    if (chunk.length === 1000 || (chunk.length > 0 && size + put.size > 4 << 20)) {
+    if (chunk.length === 1000 || (chunk.length > 0 && size + put.size > mostUnits)) {
       yield chunk;
       [chunk, size] = [[], 0];
     }

@@ -1,5 +1,6 @@
 import { type Duration, milliseconds } from "./duration.js";
 import { Refused, UnexpectedAnswer } from "./errors.js";
+import { Gatherer } from "./gatherer.js";
 import type { Acknowledged, Acknowledgement, Cancelled, Consumer, PopRequest, Producer, Verb } from "./interfaces.js";
 import { chunks, complete, PendingPut } from "./puts.js";
 import { retrying } from "./retry.js";
@@ -26,6 +27,10 @@ export class Queue implements Producer, Consumer {
   readonly #transport: Transport;
   readonly #retryFor: number;
   readonly #timeout: number;
+  readonly #gatherer = new Gatherer({
+    one: (put) => this.#send({ method: "POST", path: "/jobs", body: put }),
+    batch: (puts) => this.#batch("jobs", puts),
+  });
 
   /** @throws UsageError, which names the wrong option */
   constructor({ url, token, retryFor = 30, timeout = 10 }: QueueOptions) {
@@ -36,9 +41,7 @@ export class Queue implements Producer, Consumer {
 
   async put(topic: string, body?: unknown, options?: PutOptions): Promise<PutJob> {
     const put = new PendingPut({ ...options, topic, body });
-    await complete([put], this.#retryFor, async ([one]) => {
-      one?.succeed(await this.#send({ method: "POST", path: "/jobs", body: one.json }));
-    });
+    await complete([put], this.#retryFor, () => this.#gatherer.send(put));
     if (put.result?.status === "fulfilled") return put.result.value;
     throw put.result?.reason;
   }

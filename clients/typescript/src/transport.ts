@@ -105,7 +105,7 @@ export class Transport {
     const refusal: Refusal = { ...problem, status };
     if (problem.request_id !== undefined) refusal.requestId = problem.request_id;
     if (seconds >= 0) refusal.retryAfter = seconds;
-    throw status === 401 || status === 403 ? new NotAllowed(refusal) : new Refused(refusal);
+    throw refused(refusal);
   }
 
   #classify(error: unknown): Error {
@@ -116,6 +116,11 @@ export class Transport {
     const applied = code !== undefined && NOT_SENT.has(code) ? "no" : "unknown";
     return new Unavailable(`${this.url} does not answer: ${reason}`, applied, { cause: error });
   }
+}
+
+/** Returns the error of a refusal. */
+export function refused(refusal: Refusal): Refused {
+  return refusal.status === 401 || refusal.status === 403 ? new NotAllowed(refusal) : new Refused(refusal);
 }
 
 function parseUrl(url: string | URL): URL {

@@ -104,7 +104,6 @@ class AsyncGatherer:
         put = PendingPut(request, answered.set)
         self._waiting.append(put)
         if self._task is None or self._task.done():
-            # The task starts after the other calls of this turn of the loop, which share its request.
             self._task = asyncio.ensure_future(self._send_all())
         try:
             await answered.wait()
@@ -116,6 +115,8 @@ class AsyncGatherer:
         while batch := taken(self._waiting):
             try:
                 await self._transport.run(exchanged(batch, self._transport.settings.url))
+                # The calls that it answered may put again in this turn of the loop, and share the next request.
+                await asyncio.sleep(0)
             except Exception as error:
                 fail(batch, error)
             except BaseException as error:
