@@ -90,6 +90,27 @@ def test_puts_of_one_turn_of_the_loop_share_the_first_request(stub: StubServer) 
     assert [len(body["jobs"]) for _, _, body in stub.requests] == [20]
 
 
+def test_calls_that_were_answered_together_share_the_next_request(stub: StubServer) -> None:
+    held = Held(stub)
+
+    async def main() -> None:
+        async with AsyncQueue(stub.url) as queue:
+
+            async def put_twice() -> None:
+                await queue.put("t")
+                await queue.put("t")
+
+            first = asyncio.ensure_future(put_twice())
+            await arrived(held)
+            others = [asyncio.ensure_future(put_twice()) for _ in range(20)]
+            await asyncio.sleep(0)
+            held.released.set()
+            await asyncio.gather(first, *others)
+
+    asyncio.run(main())
+    assert [len(batch) for batch in held.batches()] == [21, 20]
+
+
 def test_each_put_has_the_error_of_its_own_request(stub: StubServer) -> None:
     tried: List[str] = []
 
