@@ -13,7 +13,7 @@ use tokio::time::{Instant, sleep_until};
 use crate::{
     job::{Change, Job, JobId, Refusal, State, Topic, UnixMillis},
     store::{
-        Bury, Clock, Delete, Finish, Readied, Release, Reply, StoreError, Target, Touch,
+        Bury, Clock, Delete, Finish, Readied, Release, Reply, StoreResult, Target, Touch,
         Transitioned,
     },
 };
@@ -100,19 +100,10 @@ impl Queue {
             true => Vec::new(),
             false => jobs.iter().map(|job| job.id().clone()).collect(),
         };
-        let lacks = |job: &I| self.settings.require_reservation && job.lacks_reservation();
-        let refused: Vec<bool> = jobs.iter().map(lacks).collect();
-        let jobs = jobs.into_iter().zip(&refused).filter(|(_, refused)| !**refused);
-        let mut outcomes = dispatcher.submit(jobs.map(|(job, _)| job).collect()).await.into_iter();
-        let reply = |refused: bool| {
-            if refused {
-                return Err(QueueError::ReservationRequired);
-            }
-            let missing = || Err(StoreError::unreadable("fewer replies than jobs"));
-            let outcome = outcomes.next().unwrap_or_else(missing);
-            outcome.map_err(QueueError::Store)?.map_err(QueueError::Refused)
+        let results: Vec<Result<O, QueueError>> = match self.settings.require_reservation {
+            false => dispatcher.submit(jobs).await.into_iter().map(reply).collect(),
+            true => with_reservations(jobs, dispatcher).await,
         };
-        let results: Vec<Result<O, QueueError>> = refused.into_iter().map(reply).collect();
         if !watched.is_empty() {
             let changed = watched.iter().zip(&results).filter(|(_, result)| result.is_ok());
             self.watches.changed(changed.map(|(id, _)| id));
@@ -157,6 +148,29 @@ impl Queue {
             }
         }
     }
+}
+
+/// Submits the jobs that have a reservation, and refuses the others.
+async fn with_reservations<I, O>(
+    jobs: Vec<I>,
+    dispatcher: &Dispatcher<I, Reply<O>>,
+) -> Vec<Result<O, QueueError>>
+where
+    I: HasJobId + Send + 'static,
+    O: Send + 'static,
+{
+    let refused: Vec<bool> = jobs.iter().map(HasJobId::lacks_reservation).collect();
+    let held = jobs.into_iter().filter(|job| !job.lacks_reservation()).collect();
+    let mut outcomes = dispatcher.submit(held).await.into_iter();
+    let mut next = |is_refused| match is_refused {
+        true => Err(QueueError::ReservationRequired),
+        false => reply(outcomes.next().expect("the dispatcher has an outcome for each job")),
+    };
+    refused.into_iter().map(&mut next).collect()
+}
+
+fn reply<O>(outcome: StoreResult<Reply<O>>) -> Result<O, QueueError> {
+    outcome.map_err(QueueError::Store)?.map_err(QueueError::Refused)
 }
 
 /// Returns the error texts of these jobs: index, id and text.

@@ -9,6 +9,7 @@ use axum::{
     http::header::{CONNECTION, HeaderValue, TRANSFER_ENCODING},
     response::Response,
 };
+use futures::{StreamExt, stream::FuturesUnordered};
 use hyper::{Request, body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::rt::TokioIo;
 use tokio::{
@@ -68,7 +69,10 @@ pub async fn serve<W, S>(
     let connection = http1::Builder::new()
         .max_buf_size(all.max_head_bytes) // also limits how much of a body hyper buffers for the handler
         .serve_connection(TokioIo::new(&mut stream), answer);
+    // Polls the second future only after a wake of its own, not with each step of a request.
+    let mut closing: FuturesUnordered<_> = std::iter::once(until_closing(all, &link)).collect();
     let error = tokio::select! {
+        biased;
         ended = connection => match ended {
             Ok(()) => None,
             Err(error) => {
@@ -76,7 +80,7 @@ pub async fn serve<W, S>(
                 refusal(&error, &link)
             }
         },
-        error = until_closing(all, &link) => match error {
+        Some(error) = closing.next() => match error {
             None => return,
             error => error,
         },

@@ -1,13 +1,12 @@
 //! The socket of one client.
 
 use std::{
-    io::{self, ErrorKind, Read},
+    io::{self, ErrorKind},
     net::SocketAddr,
     os::fd::{AsFd, BorrowedFd},
     task::{Context, Poll},
 };
 
-use socket2::SockRef;
 use tokio::{
     io::{Interest, ReadBuf},
     net::{TcpStream, UnixStream},
@@ -67,23 +66,21 @@ impl Socket {
         on!(self, stream => stream.readable().await)
     }
 
-    /// Reads up to `limit` of the bytes that have arrived; returns whether more may have arrived.
+    /// Reads the bytes that have arrived; none at the end of the stream.
     ///
     /// A read that returns fewer bytes than requested has emptied the socket, so it also clears the
     /// readiness that the runtime has recorded. This saves a system call: the next read would
     /// usually find no bytes.
-    pub fn try_read_buf(&self, buffer: &mut ReadBuf<'_>, limit: usize) -> io::Result<bool> {
+    pub fn try_read(&self, buffer: &mut ReadBuf<'_>) -> io::Result<()> {
         let mut count = 0;
-        let room = buffer.initialize_unfilled_to(limit.min(buffer.remaining()));
         let tried = self.try_reading(|| {
-            count = (&*SockRef::from(self)).read(room)?;
-            match count > 0 && count < room.len() {
+            count = on!(self, stream => stream.try_read_buf(buffer))?;
+            match count > 0 && buffer.remaining() > 0 {
                 true => Err(ErrorKind::WouldBlock.into()),
-                false => Ok(count > 0),
+                false => Ok(()),
             }
         });
-        buffer.advance(count);
-        if count > 0 { Ok(tried.is_ok()) } else { tried }
+        if count > 0 { Ok(()) } else { tried }
     }
 
     pub fn try_write(&self, bytes: &[u8]) -> io::Result<usize> {

@@ -28,18 +28,11 @@ pub struct Wire {
     write_timeout: Duration,
     /// Timer of `write_timeout`; `None` while the client reads.
     stalled: Option<Pin<Box<Sleep>>>,
-    /// Maximum number of bytes of the next read.
-    read_limit: usize,
 }
-
-/// Maximum number of bytes of the first read of a request. Most requests fit, and the buffer, which
-/// a safe read must fill with zeros first, is small. Each read that fills the buffer doubles the
-/// limit of the next one.
-const FIRST_READ: usize = 4 << 10;
 
 impl Wire {
     pub fn new(socket: Arc<Socket>, write_timeout: Duration) -> Self {
-        Self { socket, write_timeout, stalled: None, read_limit: FIRST_READ }
+        Self { socket, write_timeout, stalled: None }
     }
 
     /// Calls `write` until it succeeds or the socket is not writable. One call is not enough,
@@ -78,20 +71,15 @@ impl Wire {
 
 impl AsyncRead for Wire {
     fn poll_read(
-        mut self: Pin<&mut Self>,
+        self: Pin<&mut Self>,
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         loop {
             ready!(self.socket.poll_read_ready(context))?;
-            match self.socket.try_read_buf(buffer, self.read_limit) {
+            match self.socket.try_read(buffer) {
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {}
-                Err(error) => return Poll::Ready(Err(error)),
-                Ok(has_more) => {
-                    self.read_limit =
-                        if has_more { self.read_limit.saturating_mul(2) } else { FIRST_READ };
-                    return Poll::Ready(Ok(()));
-                }
+                done => return Poll::Ready(done),
             }
         }
     }

@@ -18,8 +18,14 @@ pub fn parse<'a, T: Deserialize<'a>>(json: &'a [u8], within: &str) -> Result<T, 
             Err(error) => Err(invalid_json(&error.to_string())),
         };
     }
+    // One check of the whole text is cheaper than one of each string. Bytes that are not text are
+    // parsed for the position of the first wrong one.
+    let parsed = match std::str::from_utf8(json) {
+        Ok(text) => serde_json::from_str(text),
+        Err(_) => serde_json::from_slice(json),
+    };
     // Tracking the path is slow, so only refused text is parsed again with it.
-    serde_json::from_slice(json).map_err(|error| {
+    parsed.map_err(|error| {
         let deserializer = &mut serde_json::Deserializer::from_slice(json);
         match serde_path_to_error::deserialize::<_, T>(deserializer) {
             Err(located) => explain(&located, within),

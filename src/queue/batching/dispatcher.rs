@@ -47,11 +47,22 @@ impl<I: Send + 'static, O: Send + 'static> Dispatcher<I, O> {
     }
 }
 
-/// The original order of jobs that were divided by bucket: for each job, the index of its part.
-pub struct Order(Vec<usize>);
+/// The original order of jobs that were divided by bucket.
+pub enum Order {
+    /// This number of jobs in one part, in their order.
+    OnePart(usize),
+    /// For each job, the index of its part.
+    Parts(Vec<usize>),
+}
 
 /// Divides jobs by bucket; jobs of the same bucket keep their order.
 pub fn divide<I>(jobs: Vec<I>, bucket: impl Fn(&I) -> Bucket) -> (Parts<Vec<I>>, Order) {
+    if let Some(first) = jobs.first().map(&bucket)
+        && jobs[1..].iter().all(|job| bucket(job) == first)
+    {
+        let order = Order::OnePart(jobs.len());
+        return (vec![(first, jobs)], order);
+    }
     let mut parts: Parts<Vec<I>> = Vec::new();
     let mut order = Vec::with_capacity(jobs.len());
     for job in jobs {
@@ -64,16 +75,25 @@ pub fn divide<I>(jobs: Vec<I>, bucket: impl Fn(&I) -> Bucket) -> (Parts<Vec<I>>,
         parts[part].1.push(job);
         order.push(part);
     }
-    (parts, Order(order))
+    (parts, Order::Parts(order))
 }
 
 impl Order {
     /// Merges the results of all parts into the original order of the jobs.
-    pub fn restore<O>(self, parts: Vec<StoreResults<O>>) -> StoreResults<O> {
-        let mut parts: Vec<_> = parts.into_iter().map(Vec::into_iter).collect();
+    pub fn restore<O>(self, mut parts: Vec<StoreResults<O>>) -> StoreResults<O> {
         let missing = || Err(StoreError::unreadable("fewer replies than jobs"));
-        let next = |part: usize| parts.get_mut(part).and_then(Iterator::next);
-        self.0.into_iter().map(next).map(|outcome| outcome.unwrap_or_else(missing)).collect()
+        match self {
+            Self::OnePart(count) => {
+                let mut outcomes = parts.pop().unwrap_or_default();
+                outcomes.resize_with(count, missing);
+                outcomes
+            }
+            Self::Parts(order) => {
+                let mut parts: Vec<_> = parts.into_iter().map(Vec::into_iter).collect();
+                let mut next = |part: usize| parts.get_mut(part).and_then(Iterator::next);
+                order.into_iter().map(|part| next(part).unwrap_or_else(missing)).collect()
+            }
+        }
     }
 }
 
@@ -95,5 +115,10 @@ mod tests {
         let restored: Vec<Option<&str>> =
             order.restore(outcomes).into_iter().map(Result::ok).collect();
         assert_eq!(restored, [Some("3a"), Some("1a"), Some("3b"), None, None]);
+        let (parts, order) = divide(vec![2_usize, 2], |&n| buckets[n]);
+        assert_eq!(parts, [of(2, 2)]);
+        let restored: Vec<Option<&str>> =
+            order.restore(vec![vec![Ok("2a")]]).into_iter().map(Result::ok).collect();
+        assert_eq!(restored, [Some("2a"), None]);
     }
 }

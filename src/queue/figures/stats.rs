@@ -121,7 +121,14 @@ impl Stats {
     ) {
         let mut stats = self.lock();
         let Topics { all, shown, sum, rest } = &mut *stats;
-        for topic in topics {
+        let mut topics = topics.into_iter().peekable();
+        while let Some(topic) = topics.next() {
+            // Jobs of the same topic often follow each other, and share the look-up.
+            let mut jobs = 1;
+            while topics.next_if(|next| *next == topic).is_some() {
+                jobs += 1;
+            }
+            let mut add = |counters: &mut _| (0..jobs).for_each(|_| add(counters));
             add(sum);
             if !all.contains_key(topic) && all.len() < MAX_TOPICS {
                 all.insert(topic.clone(), Entry::default());

@@ -33,7 +33,7 @@ mod history;
 #[path = "../../../fuzz/inside/redis_records.rs"]
 mod fuzzing;
 
-use std::fmt::Write;
+use std::io::Write;
 
 use sha1_smol::Sha1;
 
@@ -58,17 +58,21 @@ pub const MAX_INLINE_BODY: usize = 4096;
 /// Number of hexadecimal digits of a checksum.
 const SUM_DIGITS: usize = 8;
 
+/// Bytes of most rules, without their topic.
+const RULES_ROOM: usize = 64;
+
 /// Prime by which a time is divided. The remainder is the check of the time, which costs a script
 /// little time.
 const TIME_CHECK: u64 = 65_521;
 
 /// Formats the part of a pool record that a put sends; the script prepends version, time and check.
 pub fn record_rest(job: &NewJob) -> Vec<u8> {
-    let mut record = rules(job).into_bytes();
+    let NewJob { id, topic, body, policy, .. } = job;
+    let inline: &[u8] = if body.len() <= MAX_INLINE_BODY { body } else { b"" };
+    let mut record = Vec::with_capacity(RULES_ROOM + topic.as_str().len() + inline.len());
+    push_rules(&mut record, id, (crc32fast::hash(body), body.len()), policy, topic);
     record.push(b'\n');
-    if job.body.len() <= MAX_INLINE_BODY {
-        record.extend_from_slice(&job.body);
-    }
+    record.extend_from_slice(inline);
     record
 }
 
@@ -96,14 +100,25 @@ fn rules(job: &NewJob) -> String {
 
 /// Formats the rules of a job whose body has this CRC-32 and length.
 fn rules_text(id: &JobId, (crc, length): (u32, usize), policy: &Policy, topic: &Topic) -> String {
-    let mut rules = String::with_capacity(64 + topic.as_str().len());
-    rules.push_str("12345678"); // room for the sum
-    push_hex(&mut rules, crc);
-    write!(rules, " {length} {policy} ").expect("a string takes any text");
-    rules.push_str(topic.as_str());
-    let sum = sum(&[id.as_str(), " ", &rules[SUM_DIGITS..]]);
-    rules.replace_range(..SUM_DIGITS, &sum);
-    rules
+    let mut rules = Vec::with_capacity(RULES_ROOM + topic.as_str().len());
+    push_rules(&mut rules, id, (crc, length), policy, topic);
+    String::from_utf8(rules).expect("rules are text")
+}
+
+/// Writes rules to an empty buffer.
+fn push_rules(
+    rules: &mut Vec<u8>,
+    id: &JobId,
+    (crc, length): (u32, usize),
+    policy: &Policy,
+    topic: &Topic,
+) {
+    rules.extend([0; SUM_DIGITS]);
+    rules.extend(digits(crc));
+    write!(rules, " {length} {policy} ").expect("a buffer takes any text");
+    rules.extend_from_slice(topic.as_str().as_bytes());
+    let sum = sum_of(&[id.as_str().as_bytes(), b" ", &rules[SUM_DIGITS..]]);
+    rules[..SUM_DIGITS].copy_from_slice(&digits(sum));
 }
 
 /// Formats a time with its check.
@@ -139,15 +154,15 @@ pub fn checksum(body: &[u8]) -> String {
 
 /// Formats a number as [`SUM_DIGITS`] hexadecimal digits.
 fn hex(number: u32) -> String {
-    let mut text = String::with_capacity(SUM_DIGITS);
-    push_hex(&mut text, number);
-    text
+    String::from_utf8(digits(number).into()).expect("digits are text")
 }
 
-fn push_hex(text: &mut String, number: u32) {
-    for shift in (0..u32::BITS).step_by(4).rev() {
-        text.extend(char::from_digit((number >> shift) & 15, 16));
-    }
+fn digits(number: u32) -> [u8; SUM_DIGITS] {
+    let bytes = number.to_be_bytes();
+    std::array::from_fn(|n| {
+        let half = if n % 2 == 0 { bytes[n / 2] >> 4 } else { bytes[n / 2] & 15 };
+        b"0123456789abcdef"[usize::from(half)]
+    })
 }
 
 /// Formats an error for attempt records, with a checksum of its own.

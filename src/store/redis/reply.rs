@@ -26,6 +26,16 @@ impl Values {
         Self(vec![reply].into_iter())
     }
 
+    /// Replaces a single text of numbers by these numbers.
+    pub fn split_numbers(&mut self) -> Result<(), StoreError> {
+        let [Value::BulkString(text)] = self.0.as_slice() else { return Ok(()) };
+        let text = str::from_utf8(text).map_err(StoreError::unreadable)?;
+        let numbers = text.split(' ').map(|number| number.parse().map(Value::Int));
+        let numbers: Result<Vec<Value>, _> = numbers.collect();
+        self.0 = numbers.map_err(StoreError::unreadable)?.into_iter();
+        Ok(())
+    }
+
     /// Returns the number of values that are left.
     pub fn left(&self) -> usize {
         self.0.len()

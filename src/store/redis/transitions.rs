@@ -16,8 +16,8 @@ use crate::{
     job::{Bucket, Job, NewJob, OnConflict, Policy, State, Topic, UnixMillis, retention_text},
     store::{
         Call, Command, Delete, Finish, Guarded, JobPosition, JobTransitions, KickDead, Matched,
-        Outcome, Period, Purge, ReadyJobs, Reply, Selection, StoreError, StoreResult, Target,
-        Touch, Transition,
+        Outcome, Period, Placed, Purge, ReadyJobs, Reply, Selection, StoreError, StoreResult,
+        Target, Touch, Transition,
     },
 };
 
@@ -27,7 +27,7 @@ impl JobTransitions for RedisStore {
         match command {
             Command::Put(call) => {
                 let fill = |cmd: &mut Cmd, bucket, jobs: &Vec<_>| puts(cmd, self, bucket, jobs);
-                self.make(call, &scripts.put, fill, each_reply(Values::placed))
+                self.make(call, &scripts.put, fill, placed)
             }
             Command::Fire(call) => call.by(|parts| self.fire(parts)),
             Command::Restore(call) => {
@@ -128,6 +128,12 @@ pub fn each_reply<J, O>(
     read: impl Fn(&mut Values) -> StoreResult<Reply<O>> + Send,
 ) -> impl Fn(&mut Values, &Vec<J>) -> StoreResult<Vec<Reply<O>>> + Send {
     move |reply, jobs| jobs.iter().map(|_| read(reply)).collect()
+}
+
+/// Reads the reply of `put.lua`.
+pub fn placed<J>(reply: &mut Values, jobs: &Vec<J>) -> StoreResult<Vec<Reply<Placed>>> {
+    reply.split_numbers()?;
+    jobs.iter().map(|_| reply.placed()).collect()
 }
 
 /// Adds the arguments of `put.lua`.

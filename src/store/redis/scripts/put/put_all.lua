@@ -41,11 +41,11 @@ local function has_repeated_or_living(ids, living)
   return false
 end
 
--- Puts the jobs in ARGV; put.lua describes the arguments and the reply.
+-- Puts the jobs in ARGV; put.lua describes the arguments and the replies. Also returns whether all replies are numbers.
 local function put_all()
   local ids, reply, count = {}, {}, tonumber(ARGV[2])
   for n = 1, count do ids[n] = ARGV[1 + 2 * n] end
-  if count == 0 then return reply end
+  if count == 0 then return reply, false end
   local living = redis.call('HMGET', POOL, unpack(ids))
   clear_created()
   local i, first = 3 + 2 * count, 1
@@ -80,5 +80,5 @@ local function put_all()
     if is_long then i = i + jobs end
   end
   write_created()
-  return reply
+  return reply, not created_ids
 end
