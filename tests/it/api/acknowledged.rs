@@ -30,11 +30,7 @@ pub fn wait_until_connected(replica: &Redis) {
 }
 
 async fn server(redis: &Redis, ack: Ack) -> Server {
-    Server::with(|settings| {
-        settings.store.url = Secret(redis.url());
-        settings.store.ack = Some(ack);
-    })
-    .await
+    Server::at_with(redis, |settings| settings.store.ack = Some(ack)).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -42,15 +38,15 @@ async fn without_a_replica_one_batch_is_unknown_and_others_refused() {
     let (master, mut replica) = master_and_replica();
     let server = server(&master, Ack::Replica).await;
     server.put(r#"{"topic":"t","id":"held"}"#).await;
-    let held = server.pop_one("t").await;
+    let popped = server.pop_one("t").await;
     server.put(r#"{"topic":"t","id":"before"}"#).await;
     replica.kill();
 
     // The master has written the put, but no replica has confirmed it.
     let first = server.post("/jobs", r#"{"topic":"t","id":"first"}"#).await;
-    assert_eq!(first.problem(503, "store_unavailable")["applied"], "unknown");
+    first.unavailable("unknown");
     assert!(first.headers.contains_key("retry-after"));
-    server.get("/jobs/first").await.ok(200);
+    server.job("first").await;
     // Later calls are refused before they write.
     for (path, body) in [
         ("/jobs", r#"{"topic":"t","id":"second"}"#),
@@ -61,33 +57,28 @@ async fn without_a_replica_one_batch_is_unknown_and_others_refused() {
         ("/topics/t/pause", ""),
         ("/batch/delete", r#"{"jobs":[{"id":"before"}]}"#),
     ] {
-        let problem = server.post(path, body).await.problem(503, "store_unavailable");
-        assert_eq!(problem["applied"], "no", "{path}: {problem}");
+        server.post(path, body).await.unavailable("no");
     }
     server.get("/topics/t/pop").await.problem(503, "store_unavailable");
     server.get("/jobs/second").await.problem(404, "job_not_found");
     // Reads need no replica.
-    assert_eq!(server.get("/jobs/held").await.ok(200)["attempt"], 1);
-    assert_eq!(server.get("/jobs/before").await.ok(200)["state"], "ready");
+    assert_eq!(server.job("held").await["attempt"], 1);
+    assert_eq!(server.job("before").await["state"], "ready");
 
     replica.resume();
     wait_until_connected(&replica);
     // The master gets the replica's first confirmation a little later.
-    let end = std::time::Instant::now() + patience();
-    loop {
-        let second = server.post("/jobs", r#"{"topic":"t","id":"second"}"#).await;
-        if second.status == 201 {
-            break;
-        }
-        assert_eq!(second.problem(503, "store_unavailable")["applied"], "no");
-        assert!(
-            std::time::Instant::now() < end,
-            "the master has received no confirmation of the replica"
-        );
-        tokio::time::sleep(std::time::Duration::from_millis(20)).await; // no event reports it
-    }
-    let body = format!(r#"{{"reservation":{}}}"#, held["reservation"]);
-    assert_eq!(server.post("/jobs/held/finish", body).await.status, 204);
+    eventually!(
+        {
+            let second = server.post("/jobs", r#"{"topic":"t","id":"second"}"#).await;
+            if second.status != 201 {
+                second.unavailable("no");
+            }
+            second.status == 201
+        },
+        "the master has received no confirmation of the replica"
+    );
+    server.act("held", "finish", held(&popped)).await.is_done();
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -95,21 +86,19 @@ async fn every_acknowledged_write_is_on_the_replica() {
     let (mut master, replica) = master_and_replica();
     let one = server(&master, Ack::Replica).await;
     for number in 0..50 {
-        one.put(&format!(r#"{{"topic":"t","id":"job:{number}"}}"#)).await;
+        one.put(format!(r#"{{"topic":"t","id":"job:{number}"}}"#)).await;
     }
     let popped = one.pop("t/pop?count=10").await;
     assert_eq!(popped.len(), 10);
     for job in &popped[..5] {
-        let path = format!("/jobs/{}/finish", job["id"].as_str().expect("an id"));
-        assert_eq!(one.post(&path, "").await.status, 204);
+        one.act(id_of(job), "finish", "").await.is_done();
     }
     // The master is killed right after the last answer. The replica must have all acknowledged
     // writes.
     master.kill();
     replica.command("REPLICAOF NO ONE").expect("an answer");
     let other = server(&replica, Ack::Memory).await;
-    let counts = other.get("/topics/t").await.ok(200);
-    assert_eq!((&counts["ready"], &counts["reserved"]), (&40.into(), &5.into()), "{counts}");
+    assert_shows(&other.topic("t").await, json!({"ready": 40, "reserved": 5}));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -117,8 +106,7 @@ async fn a_redis_that_syncs_every_write_satisfies_fsync() {
     let redis = Redis::with(&["--appendonly", "yes", "--appendfsync", "always"]);
     let server = server(&redis, Ack::Fsync).await;
     server.put(r#"{"topic":"t","id":"a"}"#).await;
-    let job = server.pop_one("t").await;
-    assert_eq!(server.post("/jobs/a/finish", "").await.status, 204, "{job}");
+    server.act("a", "finish", server.hold("t").await).await.is_done();
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -132,13 +120,14 @@ async fn a_master_that_becomes_a_replica_acknowledges_no_writes() {
         server.post("/jobs", put).await.problem(503, "store_unavailable");
     }
     master.command("REPLICAOF NO ONE").expect("an answer");
-    let back = std::time::Instant::now();
     // The replica reconnects to its master after about a second.
-    while server.post("/jobs", r#"{"topic":"t","id":"b"}"#).await.status != 201 {
-        assert!(back.elapsed() < patience(), "the server does not acknowledge writes again");
-        crate::api::server::pass(std::time::Duration::from_millis(50)).await;
-        server.delete("/jobs/b").await;
-    }
+    eventually!(
+        {
+            server.delete("/jobs/b").await;
+            server.post("/jobs", r#"{"topic":"t","id":"b"}"#).await.status == 201
+        },
+        "the server does not acknowledge writes again"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -149,10 +138,8 @@ async fn an_unaware_old_master_acknowledges_only_with_memory() {
     // The replica is promoted. The old master still answers, like one behind a network partition.
     new.command("REPLICAOF NO ONE").expect("an answer");
     weak.put(r#"{"topic":"t","id":"weak"}"#).await;
-    let put = strong.post("/jobs", r#"{"topic":"t","id":"strong"}"#).await;
-    assert_eq!(put.problem(503, "store_unavailable")["applied"], "unknown");
-    let strong_pop = strong.get("/topics/t/pop").await;
-    strong_pop.problem(503, "store_unavailable");
+    strong.post("/jobs", r#"{"topic":"t","id":"strong"}"#).await.unavailable("unknown");
+    strong.get("/topics/t/pop").await.problem(503, "store_unavailable");
     let there = server(&new, Ack::Memory).await;
     there.get("/jobs/weak").await.problem(404, "job_not_found"); // acknowledged, and lost
 }
@@ -167,8 +154,7 @@ async fn an_unchanged_answer_needs_the_confirmation_too() {
 
     link.set(Mode::Swallow);
     let x = r#"{"topic":"t","id":"x"}"#;
-    let first = one.post("/jobs", x).await.problem(503, "store_unavailable");
-    assert_eq!(first["applied"], "unknown");
+    assert_eq!(one.post("/jobs", x).await.problem(503, "store_unavailable")["applied"], "unknown");
     // The README tells clients to retry. One retry uses the connection that wrote the job, and
     // another one a connection that has never written.
     let keep = r#"{"topic":"t","id":"x","on_conflict":"keep"}"#;
@@ -180,7 +166,7 @@ async fn an_unchanged_answer_needs_the_confirmation_too() {
     master.kill();
     replica.command("REPLICAOF NO ONE").expect("an answer");
     let there = server(&replica, Ack::Memory).await;
-    there.get("/jobs/ready").await.ok(200);
+    there.job("ready").await;
     there.get("/jobs/x").await.problem(404, "job_not_found");
 }
 
@@ -198,7 +184,7 @@ async fn a_full_redis_confirms_the_writes_that_it_accepts() {
         for _ in 0..3 {
             server.post("/jobs/b/kick", "").await.ok(200); // the job is ready, so the kick changes nothing
         }
-        assert_eq!(server.post("/jobs/a/finish", "").await.status, 204);
+        server.post("/jobs/a/finish", "").await.is_done();
         server.delete("/jobs/b").await.ok(200);
         master.command("CONFIG SET maxmemory 0").expect("an answer");
     }

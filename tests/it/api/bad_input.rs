@@ -1,4 +1,5 @@
 //! Invalid input. Each request is refused with a 4xx that names the field, and stores nothing.
+//! Unit tests of each type have more invalid values.
 
 use crate::api::prelude::*;
 
@@ -9,78 +10,171 @@ async fn assert_empty(server: &Server) {
     }
 }
 
-pub async fn a_bad_put_is_refused_by_field_and_stores_nothing(server: Server) {
-    let bad_json =
-        ["", "{", "{\"topic\":}", "nope", "{\"topic\":\"t\"} x", "{\"topic\":\"t\",\"delay\":NaN}"];
-    for body in bad_json {
-        let problem = server.post("/jobs", body).await.problem(400, "invalid_json");
-        assert_eq!(problem["applied"], "no");
-    }
+pub async fn a_bad_field_is_refused_by_its_name_in_every_request(server: Server) {
+    let kept = json!({"topic": "t", "id": "kept", "delay": "1h", "headers": {"a": "1"}});
+    server.put(kept).await;
+    let before = server.job("kept").await;
     let long = "a".repeat(129);
-    let values = vec![1; 1000];
-    let fields: Vec<(&str, Value)> = vec![
-        ("topic", json!({"topic": 7})),
-        ("topic", json!({"topic": ""})),
-        ("topic", json!({"topic": "a/b"})),
-        ("topic", json!({"topic": "a{b}"})),
-        ("topic", json!({"topic": "a\0"})),
-        ("topic", json!({"topic": ".."})),
-        ("topic", json!({"topic": long})),
-        ("topic", json!({"topic": "a:b"})),
-        ("topic", json!({"topic": null})),
-        ("id", json!({"id": ""})),
-        ("id", json!({"id": "a b"})),
-        ("id", json!({"id": "a/b"})),
-        ("id", json!({"id": ".."})),
-        ("id", json!({"id": long})),
-        ("id", json!({"id": 7})),
-        ("delay", json!({"delay": -1})),
-        ("delay", json!({"delay": "-5s"})),
-        ("delay", json!({"delay": "NaN"})),
-        ("delay", json!({"delay": "soon"})),
-        ("delay", json!({"delay": true})),
-        ("delay", json!({"delay": 315_576_001})),
-        ("delay", json!({"delay": "11y"})),
-        ("delay", json!({"delay": "5"})),
-        ("delay", json!({"delay": "1M"})),
-        ("delay", json!({"delay": "1H"})),
-        ("delay", json!({"delay": "1us"})),
-        ("ttr", json!({"ttr": "60"})),
-        ("delay", json!({"delay": 1e300})),
-        ("due_at", json!({"due_at": "tomorrow"})),
-        ("due_at", json!({"due_at": "2026-01-01"})),
-        ("due_at", json!({"due_at": "2026-01-01T00:00:00"})),
-        ("due_at", json!({"due_at": 1_700_000_000})),
-        ("due_at", json!({"due_at": "2999-01-01T00:00:00Z"})),
-        ("due_at", json!({"delay": 1, "due_at": "2030-01-01T00:00:00Z"})),
-        ("ttr", json!({"ttr": 0.5})),
-        ("ttr", json!({"ttr": "25h"})),
-        ("max_attempts", json!({"max_attempts": -1})),
-        ("max_attempts", json!({"max_attempts": 1.5})),
-        ("max_attempts", json!({"max_attempts": 1e10})),
-        ("backoff", json!({"backoff": []})),
-        ("backoff", json!({"backoff": values})),
-        ("backoff.factor", json!({"backoff": {"initial": 1, "max": 9, "factor": 0.5}})),
-        ("backoff.jitter", json!({"backoff": {"initial": 1, "max": 9, "jitter": 2}})),
-        ("backoff", json!({"backoff": "1s"})),
-        ("on_conflict", json!({"on_conflict": "perhaps"})),
-        ("dealy", json!({"dealy": 1})),
-    ];
-    for (field, change) in fields {
-        let mut body = json!({"topic": "t", "id": "a"});
-        for (name, value) in change.as_object().expect("an object") {
-            body[name] = value.clone();
+    let many: serde_json::Map<_, _> = (0..33).map(|n| (n.to_string(), json!(""))).collect();
+    let wait = |fields| with(&json!({"initial": 1, "max": 9}), fields);
+    for (field, values) in [
+        ("topic", json!([7, "", "a/b", "a{b}", "a\0", "..", long, "a:b"])),
+        ("id", json!(["", "a b", "a/b", "..", long, 7])),
+        ("delay", json!([-1, "-5s", "soon", true, 315_576_001, "11y", "5", "1M", 1e300])),
+        ("due_at", json!(["tomorrow", "2026-01-01", 1_700_000_000, "2999-01-01T00:00:00Z"])),
+        ("ttr", json!(["60", 0, 0.5, "25h"])),
+        ("max_attempts", json!([-1, 1.5, 1e10])),
+        ("backoff", json!([[], vec![1; 1000], "1s"])),
+        ("backoff[1]", json!([["1s", "2x"]])),
+        ("backoff.max", json!([{"initial": "1s"}, {"initial": "1s", "max": "1M"}])),
+        ("backoff.initial", json!([{"max": "1s"}])),
+        ("backoff.factor", json!([wait(json!({"factor": 0.5}))])),
+        ("backoff.jitter", json!([wait(json!({"jitter": 2}))])),
+        ("backoff.faktor", json!([wait(json!({"faktor": 2}))])),
+        ("priority", json!([10, -1, 4.5, "4", true, [4], {}])),
+        ("expires_after", json!([0, "0s", -1, "5", "1M", "soon", "", true, ["1h"], {}, "11y"])),
+        ("expires_at", json!(["2032-01-01T00:00:00Z"])),
+        ("finished_retention", json!(["31d", -1, "soon", true, [1], 2_592_000.001])),
+        ("dead_retention", json!(["11y"])),
+        ("dealy", json!([1])),
+        ("headers", json!([{"Host": "x"}, {"": "x"}, {"a": "1", "A": "2"}, {"a": "ü"}, many])),
+        ("headers", json!([["a"], "a=b", {"a": "x".repeat(8192)}])),
+        ("headers.a", json!([{"a": 1}, {"a": null}])),
+    ] {
+        let name = field.split(['.', '[']).next().expect("a name");
+        for value in values.as_array().expect("values") {
+            let put = with(&json!({"topic": "t", "id": "a"}), json!({name: value}));
+            let problem = server.post("/jobs", &put).await.invalid(field);
+            assert_eq!(problem["applied"], "no");
+            assert!(problem["detail"].as_str().expect("text").contains(field), "{problem}");
+            let change = with(&json!({"ttr": 90}), json!({name: value}));
+            server.patch("kept", &change).await.invalid(field);
+            // Topics have no headers, so all of them are refused.
+            let field_of_topic = if name == "headers" { name } else { field };
+            server.set_topic("t", &change).await.invalid(field_of_topic);
+            let batch = json!({"jobs": [{"topic": "t", "id": "c"}, put]});
+            let results = server.post("/batch/jobs", batch).await.results();
+            assert_eq!(results[1]["field"], format!("jobs[1].{field}"), "{value}");
+            assert_eq!(results[0]["status"], 201, "{results:?}");
+            server.delete("/jobs/c").await.ok(200);
         }
-        let problem = server.post("/jobs", body.to_string()).await.problem(422, "invalid_field");
-        assert_eq!(problem["field"], field, "{body}: {problem}");
-        assert!(problem["detail"].as_str().expect("text").contains(field), "{problem}");
     }
-    let huge = r#"{"topic":"t","id":"a","delay":1e400}"#;
-    assert_eq!(server.post("/jobs", huge).await.problem(422, "invalid_field")["field"], "delay");
+    server.get("/jobs/a").await.problem(404, "job_not_found");
+    assert_eq!(server.job("kept").await, before);
+    assert_eq!(server.topic("t").await["defaults"]["ttr"], Value::Null);
+    for (field, rest) in [
+        ("on_conflict", r#""on_conflict":"perhaps""#),
+        ("topic", r#""topic":null"#),
+        ("due_at", r#""delay":1,"due_at":"2030-01-01T00:00:00Z""#),
+        ("delay", r#""delay":1e400"#),
+        ("dead_to", r#""dead_to":"u""#),
+        ("dead_from", r#""dead_from":"u""#),
+    ] {
+        let topic = if field == "topic" { "" } else { r#""topic":"t","# };
+        server.post("/jobs", format!("{{{topic}{rest}}}")).await.invalid(field);
+    }
     for body in ["[]", "7", "null", r#"["t"]"#, "{}", r#"{"id":"a"}"#] {
         server.post("/jobs", body).await.problem(422, "invalid_field");
     }
+    for body in ["", "{", r#"{"topic":}"#, "nope", r#"{"topic":"t"} x"#, r#"{"delay":NaN}"#] {
+        assert_eq!(server.post("/jobs", body).await.problem(400, "invalid_json")["applied"], "no");
+    }
     assert_empty(&server).await;
+}
+
+/// Routes, and invalid values of their parameters.
+const PARAMETERS: [(&str, &str, &[&str]); 40] = [
+    ("GET /topics/t/pop", "wait", &["61", "-1", "x", "1M", "", "18446744073709551616"]),
+    ("GET /topics/t/pop", "count", &["0", "101", "-1", "1.5", "1&count=2"]),
+    ("GET /topics/t/pop", "ttr", &["0", "25h", "1H"]),
+    ("GET /topics/t/pop", "consumer", &["", "%20", "a+b", "%e4", "a&consumer=a"]),
+    ("GET /topics/t/pop", "wiat", &["1"]),
+    ("GET /jobs/b", "wait", &["61s", "-1", "soon", "1s&wait=2s", ""]),
+    ("GET /jobs/b", "wiat", &["1s"]),
+    ("POST /jobs", "delay", &["30"]),
+    ("POST /batch/jobs", "delay", &["30"]),
+    ("POST /batch/finish", "reservation", &["x"]),
+    ("PATCH /jobs/b", "delay", &["1"]),
+    ("DELETE /jobs/b", "reservation", &["x"]),
+    ("DELETE /jobs/b", "force", &["1"]),
+    ("DELETE /jobs/b", "state", &["", "delayed,", "delayed&state=ready", "Delayed"]),
+    ("DELETE /jobs/b", "remember", &["31d", "-1", "soon", "1s&remember=2s"]),
+    ("POST /jobs/b/kick", "reservation", &["x"]),
+    ("POST /jobs/b/finish", "wait", &["1"]),
+    ("GET /topics/t/jobs", "state", &["lost", "%ff", "\u{e9}"]),
+    ("GET /topics/t/jobs?state=dead", "limit", &["0", "1001", "%f0%9f"]),
+    ("GET /topics/t/jobs?state=dead", "cursor", &["%00"]),
+    ("GET /topics/t/jobs?state=dead", "error_contains", &[""]),
+    ("GET /topics/t/jobs?state=dead", "due_before", &["1000000000000"]),
+    ("GET /topics/t/jobs?state=ready", "due_before", &["tomorrow"]),
+    ("GET /topics/t/jobs?state=dead", "dry_run", &["true"]),
+    ("GET /topics/t/due", "step", &["0", "1&from=1900000000000&until=1900000501000"]),
+    ("GET /topics/t/due?from=1900000000000", "until", &["1900000000000"]),
+    ("GET /topics/t/due", "state", &["delayed"]),
+    ("GET /topics", "limit", &["0", "1001"]),
+    ("GET /topics", "prefix", &["a/b", "%ff"]),
+    ("GET /topics", "cursor", &["a/b"]),
+    ("GET /overview", "topic", &["a"]),
+    ("DELETE /topics/t/jobs", "state", &["lost"]),
+    ("DELETE /topics/t/jobs", "limit", &["1"]),
+    ("DELETE /topics/t/jobs", "died_after", &["1000000000000"]),
+    ("DELETE /topics/t/jobs", "cursor", &["a"]),
+    ("POST /topics/t/kick", "state", &["ready", "gone"]),
+    ("POST /topics/t/kick", "limit", &["0", "1000001"]),
+    ("POST /topics/t/kick", "due_after", &["1000000000000"]),
+    ("POST /topics/t/kick", "dry_run", &["1"]),
+    ("POST /topics/t/pause", "for", &["1h"]),
+];
+
+pub async fn bad_parameters_are_refused_by_name(server: Server) {
+    server.put(r#"{"topic":"t","id":"b"}"#).await;
+    let before = server.job("b").await;
+    for (route, field, values) in PARAMETERS {
+        let (method, path) = route.split_once(' ').expect("a route");
+        let method: Method = method.parse().expect("a method");
+        let takes_no_body = method == Method::GET || path.starts_with("/jobs/b/");
+        let body =
+            if takes_no_body || path.starts_with("/topics") { "" } else { r#"{"topic":"t"}"# };
+        let start = if path.contains('?') { '&' } else { '?' };
+        for value in values {
+            let path = format!("{path}{start}{field}={value}");
+            server.call(method.clone(), &path, body).await.invalid(field);
+        }
+    }
+    for (path, field) in [
+        ("/topics/t/jobs", "state"),
+        ("/topics/a,b/jobs?state=dead", "topic"),
+        ("/topics/a,b", "topic"),
+        ("/topics/a,,b/pop", "topic"),
+        (&format!("/topics/{}/pop", ["t"; 101].join(",")), "topic"),
+    ] {
+        server.get(path).await.invalid(field);
+    }
+    server.post("/topics/..%2f/pause", "").await.invalid("topic");
+    for (path, body, field) in [
+        ("/topics/t/pop?count=1", r#"{"count":1}"#, "count"),
+        ("/topics/t/pop?consumer=a", r#"{"consumer":"a"}"#, "consumer"),
+        ("/topics/t/pop", r#"{"consumer":7}"#, "consumer"),
+        ("/topics/t/pause", r#"{"x":1}"#, "x"),
+        ("/topics/t/pause", r#"{"for":0}"#, "for"),
+        ("/topics/t/pause", r#"{"for":"5"}"#, "for"),
+        ("/topics/t/pause", r#"{"for":"11y"}"#, "for"),
+        ("/topics/t/pause", r#"{"until":"1h"}"#, "until"),
+    ] {
+        server.post(path, body).await.invalid(field);
+    }
+    for (path, detail) in [
+        ("/topics/t/pop?wiat=1", "`wiat` is not a parameter of this route; did you mean `wait`?"),
+        ("/jobs/b?x=1", "`x` is not a parameter of this route; it takes wait"),
+        ("/topics?colour=1", "`colour` is not a parameter of this route; it takes "),
+    ] {
+        let problem = server.get(path).await.problem(422, "invalid_field");
+        assert!(problem["detail"].as_str().expect("text").starts_with(detail), "{problem}");
+    }
+    let body = r#"{"reservation":"x"}"#;
+    server.call(Method::DELETE, "/jobs/b", body).await.problem(422, "invalid_field");
+    assert_eq!(server.job("b").await, before);
+    assert_shows(&server.topic("t").await, json!({"paused": false, "ready": 1, "delayed": 0}));
 }
 
 /// Sends a request line unchanged, since a client library would normalize it.
@@ -114,73 +208,7 @@ pub async fn a_bad_id_or_topic_in_the_path_is_refused(server: Server) {
     }
     // An id with needless percent-encoding is still the same id.
     server.put(r#"{"topic":"t","id":"ab"}"#).await;
-    assert_eq!(server.get("/jobs/%61b").await.ok(200)["id"], "ab");
-}
-
-pub async fn a_bad_pop_is_refused(server: Server) {
-    let cases = [
-        ("wait", "wait=61"),
-        ("wait", "wait=-1"),
-        ("wait", "wait=x"),
-        ("wait", "wait=1M"),
-        ("ttr", "ttr=1H"),
-        ("wait", "wait="),
-        ("wait", "wait=18446744073709551616"),
-        ("count", "count=0"),
-        ("count", "count=101"),
-        ("count", "count=-1"),
-        ("count", "count=1.5"),
-        ("ttr", "ttr=0"),
-        ("ttr", "ttr=25h"),
-        ("wiat", "wiat=1"),
-        ("count", "count=1&count=2"),
-    ];
-    for (field, query) in cases {
-        let answer = server.get(&format!("/topics/t/pop?{query}")).await;
-        assert_eq!(answer.problem(422, "invalid_field")["field"], field, "{query}");
-    }
-    server.post("/topics/t/pop?count=1", r#"{"count":1}"#).await.problem(422, "invalid_field");
-    let many = vec!["t"; 101].join(",");
-    server.get(&format!("/topics/{many}/pop")).await.problem(422, "invalid_field");
-    server.get("/topics/a,,b/pop").await.problem(422, "invalid_field");
-}
-
-pub async fn parameters_that_a_route_does_not_take_are_refused(server: Server) {
-    server.put(r#"{"topic":"t","id":"b","delay":"1h"}"#).await;
-    for (method, path) in [
-        (Method::POST, "/jobs?delay=30"),
-        (Method::POST, "/batch/jobs?delay=30"),
-        (Method::POST, "/batch/finish?reservation=x"),
-        (Method::GET, "/jobs/b?x=1"),
-        (Method::PATCH, "/jobs/b?delay=1"),
-        (Method::DELETE, "/jobs/b?reservation=x"),
-        (Method::DELETE, "/jobs/b?force=1"),
-        (Method::DELETE, "/jobs/b?state="),
-        (Method::DELETE, "/jobs/b?state=delayed,"),
-        (Method::DELETE, "/jobs/b?state=delayed&state=ready"),
-        (Method::DELETE, "/jobs/b?state=Delayed"),
-        (Method::POST, "/jobs/b/kick?reservation=x"),
-        (Method::POST, "/jobs/b/finish?wait=1"),
-    ] {
-        let answer = server.call(method, path, r#"{"topic":"t","id":"a"}"#).await;
-        answer.problem(422, "invalid_field");
-    }
-    for (path, detail) in [
-        ("/topics/t/pop?wiat=1", "`wiat` is not a parameter of this route; did you mean `wait`?"),
-        ("/jobs/b?x=1", "`x` is not a parameter of this route; it takes wait"),
-        (
-            "/topics?colour=1",
-            "`colour` is not a parameter of this route; it takes prefix, limit, cursor",
-        ),
-    ] {
-        let problem = server.get(path).await.problem(422, "invalid_field");
-        let said = problem["detail"].as_str().expect("text");
-        assert!(said.starts_with(detail.trim_end_matches("prefix, limit, cursor")), "{said}");
-    }
-    let body = r#"{"reservation":"x"}"#;
-    server.call(Method::DELETE, "/jobs/b", body).await.problem(422, "invalid_field");
-    assert_eq!(server.get("/jobs/b").await.ok(200)["state"], "delayed");
-    assert_empty(&server).await;
+    assert_eq!(server.job("%61b").await["id"], "ab");
 }
 
 pub async fn a_body_over_the_limit_is_refused_however_it_is_sent(server: Server) {
@@ -211,7 +239,7 @@ pub async fn a_body_over_the_limit_is_refused_however_it_is_sent(server: Server)
         server.request(Method::POST, "/jobs").header("content-encoding", "gzip").body("x");
     Server::send(encoded).await.problem(415, "unsupported_encoding");
     assert_empty(&server).await;
-    server.put(&put(262_144)).await;
+    server.put(put(262_144)).await;
 }
 
 pub async fn a_bad_batch_is_refused(server: Server) {
@@ -226,41 +254,41 @@ pub async fn a_bad_batch_is_refused(server: Server) {
             json!({"jobs": [], "x": 1}),
             json!([]),
         ] {
-            server.post(&path, body.to_string()).await.problem(422, "invalid_field");
+            server.post(&path, body).await.problem(422, "invalid_field");
         }
         server.post(&path, "{\"jobs\":[").await.problem(400, "invalid_json");
     }
-    let unknown = server.post("/batch/finish", r#"{"jobs":[{"id":"a","x":1}]}"#).await.ok(200);
-    assert_eq!(unknown["results"][0]["field"], "jobs[0].x", "{unknown}");
+    let unknown = server.post("/batch/finish", r#"{"jobs":[{"id":"a","x":1}]}"#).await;
+    assert_eq!(unknown.results()[0]["field"], "jobs[0].x");
     assert_empty(&server).await;
 }
 
 pub async fn an_unknown_id_or_a_wrong_reservation_is_refused(server: Server) {
     for action in ["finish", "release", "touch", "bury", "kick"] {
-        let answer = server.post(&format!("/jobs/nobody/{action}"), "").await;
-        answer.problem(404, "job_not_found");
+        server.act("nobody", action, "").await.problem(404, "job_not_found");
     }
     server.put(r#"{"topic":"t","id":"a"}"#).await;
     server.put(r#"{"topic":"t","id":"x"}"#).await;
     let popped = server.pop("t/pop?count=2").await;
     let other = popped.iter().find(|job| job["id"] == "x").expect("x was popped");
-    for reservation in
-        [reservation_of(other), "nonsense".to_owned(), String::new(), "é\0".to_owned()]
-    {
+    for reservation in [&reservation_of(other), "nonsense", "", "é\0"] {
         for action in ["finish", "release", "touch", "bury"] {
-            let body = json!({"reservation": reservation}).to_string();
-            let answer = server.post(&format!("/jobs/a/{action}"), body).await;
-            answer.problem(409, "reservation_lost");
+            let by = json!({"reservation": reservation});
+            server.act("a", action, by).await.problem(409, "reservation_lost");
         }
     }
-    for body in [r#"{"reservation":7}"#, r#"{"rsv":"x"}"#, r#"{"id":"a"}"#, "[]"] {
-        server.post("/jobs/a/finish", body).await.problem(422, "invalid_field");
+    for (action, body) in [
+        ("finish", json!({"reservation": 7})),
+        ("finish", json!({"rsv": "x"})),
+        ("finish", json!({"id": "a"})),
+        ("finish", json!([])),
+        ("release", json!({"error": "x".repeat(5000)})),
+        ("release", json!({"delay": -1})),
+        ("touch", json!({"ttr": 0})),
+    ] {
+        server.act("a", action, body).await.problem(422, "invalid_field");
     }
-    let error = json!({"error": "x".repeat(5000)}).to_string();
-    server.post("/jobs/a/release", error).await.problem(422, "invalid_field");
-    server.post("/jobs/a/release", r#"{"delay":-1}"#).await.problem(422, "invalid_field");
-    server.post("/jobs/a/touch", r#"{"ttr":0}"#).await.problem(422, "invalid_field");
-    assert_eq!(server.get("/jobs/a").await.ok(200)["state"], "reserved");
+    assert_eq!(server.job("a").await["state"], "reserved");
 }
 
 pub async fn nonsense_never_makes_a_500(server: Server) {

@@ -13,15 +13,11 @@ pub async fn each_job_of_a_batch_has_its_own_result(server: Server) {
         7,{"id":"x"},{"topic":"t"}]}"#;
     let put = server.post("/batch/jobs", jobs).await.ok(200);
     assert_eq!(statuses(&put), [201, 409, 422, 201, 200, 422, 422, 201], "{put}");
-    assert_eq!(
-        (&put["results"][1]["code"], &put["results"][1]["id"]),
-        (&"job_exists".into(), &"a".into())
-    );
+    assert_shows(&put["results"][1], json!({"code": "job_exists", "id": "a"}));
     assert_eq!(put["results"][2]["field"], "jobs[2].delay");
     assert_eq!(put["results"][0]["state"], "ready");
     let both = r#"{"jobs":[{"topic":"t","delay":1,"due_at":1800000000000}]}"#;
-    let both = server.post("/batch/jobs", both).await.ok(200);
-    assert_eq!(both["results"][0]["field"], "jobs[0].due_at", "{both}");
+    assert_eq!(server.post("/batch/jobs", both).await.results()[0]["field"], "jobs[0].due_at");
 
     let popped = server.pop("t/pop?count=10").await;
     assert_eq!(popped.len(), 3);
@@ -30,7 +26,7 @@ pub async fn each_job_of_a_batch_has_its_own_result(server: Server) {
         json!({"id": id, "reservation": reservation_of(job)})
     };
     let touches = json!({"jobs": [hold("a"), {"id": "nobody"}, {"reservation": "x"}]});
-    let touched = server.post("/batch/touch", touches.to_string()).await.ok(200);
+    let touched = server.post("/batch/touch", touches).await.ok(200);
     assert_eq!(statuses(&touched), [200, 404, 422], "{touched}");
     assert!(touched["results"][0]["reserved_until"].is_string());
 
@@ -38,12 +34,12 @@ pub async fn each_job_of_a_batch_has_its_own_result(server: Server) {
     release["delay"] = "1h".into();
     let releases =
         json!({"jobs": [release, {"id": "a", "reservation": reservation_of(&hold("b"))}]});
-    let released = server.post("/batch/release", releases.to_string()).await.ok(200);
+    let released = server.post("/batch/release", releases).await.ok(200);
     assert_eq!(statuses(&released), [200, 409], "{released}");
     assert_eq!(released["results"][0]["state"], "delayed");
 
     let finishes = json!({"jobs": [hold("a"), hold("a")]});
-    let finished = server.post("/batch/finish", finishes.to_string()).await.ok(200);
+    let finished = server.post("/batch/finish", finishes).await.ok(200);
     assert_eq!(statuses(&finished), [204, 404], "{finished}");
 
     let deletes = r#"{"jobs":[{"id":"b"},{"id":"a"}]}"#;
@@ -52,21 +48,21 @@ pub async fn each_job_of_a_batch_has_its_own_result(server: Server) {
     assert_eq!(deleted["results"][0]["state"], "delayed");
 
     for id in ["c", "d", "e"] {
-        server.put(&json!({"topic": "t", "id": id, "delay": "1h"}).to_string()).await;
+        server.put(json!({"topic": "t", "id": id, "delay": "1h"})).await;
     }
     let deletes = json!({"jobs": [
         {"id": "c", "state": "ready,dead"}, {"id": "d", "state": "delayed"}, {"id": "e", "state": "late"},
     ]});
-    let deleted = server.post("/batch/delete", deletes.to_string()).await.ok(200);
+    let deleted = server.post("/batch/delete", deletes).await.ok(200);
     assert_eq!(statuses(&deleted), [409, 200, 422], "{deleted}");
     let [excluded, _, invalid] = [0, 1, 2].map(|n| deleted["results"][n].clone());
-    assert_eq!((&excluded["code"], &excluded["state"]), (&json!("wrong_state"), &json!("delayed")));
+    assert_shows(&excluded, json!({"code": "wrong_state", "state": "delayed"}));
     assert_eq!(invalid["field"], "jobs[2].state", "{invalid}");
 }
 
 pub async fn a_batch_buries_changes_and_kicks_each_job_by_itself(server: Server) {
     for id in ["a", "b"] {
-        server.put(&json!({"topic": "t", "id": id}).to_string()).await;
+        server.put(json!({"topic": "t", "id": id})).await;
     }
     let popped = server.pop("t/pop?count=2").await;
     let hold = |n: usize| json!({"id": popped[n]["id"], "reservation": reservation_of(&popped[n])});
@@ -75,11 +71,11 @@ pub async fn a_batch_buries_changes_and_kicks_each_job_by_itself(server: Server)
     let mut buried = hold(0);
     buried["error"] = "no such shop".into();
     let burials = json!({"jobs": [buried, refused, {"id": "nobody"}, {"id": "b", "delay": 1}]});
-    let answer = server.post("/batch/bury", burials.to_string()).await.ok(200);
+    let answer = server.post("/batch/bury", burials).await.ok(200);
     assert_eq!(statuses(&answer), [200, 422, 404, 422], "{answer}");
     assert_eq!(answer["results"][0]["state"], "dead");
     assert_eq!(answer["results"][1]["field"], "jobs[1].error");
-    assert_eq!(server.get("/jobs/a").await.ok(200)["error"], "no such shop");
+    assert_eq!(server.job("a").await["error"], "no such shop");
 
     let kicks =
         r#"{"jobs":[{"id":"a"},{"id":"b"},{},{"id":"nobody"},{"id":"a","reservation":"x"}]}"#;
@@ -89,7 +85,7 @@ pub async fn a_batch_buries_changes_and_kicks_each_job_by_itself(server: Server)
     assert_eq!(kicked["results"][1]["code"], "job_reserved");
     assert_eq!(kicked["results"][2]["field"], "jobs[2].id");
 
-    let current = server.get("/jobs/a").await.ok(200);
+    let current = server.job("a").await;
     let mut sent_back = current.clone();
     sent_back["delay"] = "1h".into();
     sent_back["due_at"] = Value::Null;
@@ -99,32 +95,25 @@ pub async fn a_batch_buries_changes_and_kicks_each_job_by_itself(server: Server)
         {"id": "b", "ttr": 5}, sent_back, other_topic, {"id": "a"}, {"ttr": 5},
         {"id": "a", "priority": 10}, {"id": "a", "body": {"n": 1}, "priority": 7},
     ]});
-    let patched = server.post("/batch/patch", patches.to_string()).await.ok(200);
+    let patched = server.post("/batch/patch", patches).await.ok(200);
     assert_eq!(statuses(&patched), [409, 200, 422, 422, 422, 422, 200], "{patched}");
     let fields = [2, 4, 5].map(|n| &patched["results"][n]["field"]);
     assert_eq!(fields, ["jobs[2].topic", "jobs[4].id", "jobs[5].priority"]);
     assert_eq!(patched["results"][1]["state"], "delayed");
     let last = &patched["results"][6];
-    assert_eq!((&last["body"], &last["priority"]), (&json!({"n": 1}), &json!(7)), "{last}");
-    let mut shown = server.get("/jobs/a").await.ok(200);
+    assert_shows(last, json!({"body": {"n": 1}, "priority": 7}));
+    let mut shown = server.job("a").await;
     shown["status"] = 200.into();
     assert_eq!(*last, shown);
 }
 
 pub async fn batches_put_pop_and_finish_a_thousand_jobs(server: Server) {
-    let jobs: Vec<Value> = (0..1000).map(|n| json!({"topic": "t", "body": n})).collect();
-    let put = server.post("/batch/jobs", json!({"jobs": jobs}).to_string()).await.ok(200);
-    assert!(statuses(&put).iter().all(|&status| status == 201));
-    let mut bodies = HashSet::new();
-    let mut finishes = Vec::new();
-    while bodies.len() < 1000 {
-        let jobs = server.pop("t/pop?count=100&wait=5s").await;
-        assert!(!jobs.is_empty(), "only {} jobs were delivered", bodies.len());
-        for job in jobs {
-            assert!(bodies.insert(job["body"].as_u64().expect("a number")), "twice: {job}");
-            finishes.push(json!({"id": job["id"], "reservation": job["reservation"]}));
-        }
-    }
-    let finished = server.post("/batch/finish", json!({"jobs": finishes}).to_string()).await;
+    server.put_all((0..1000).map(|n| json!({"topic": "t", "body": n}))).await;
+    let jobs = server.pop_all("t", 1000).await;
+    let bodies: HashSet<_> = jobs.iter().map(|job| job["body"].as_u64()).collect();
+    assert_eq!((jobs.len(), bodies.len()), (1000, 1000));
+    let finish = |job| with(&held(job), json!({"id": job["id"]}));
+    let finishes: Vec<Value> = jobs.iter().map(finish).collect();
+    let finished = server.post("/batch/finish", json!({"jobs": finishes})).await;
     assert!(statuses(&finished.ok(200)).iter().all(|&status| status == 204));
 }

@@ -152,7 +152,7 @@ async fn assert_survives(backend: &Backend, attack: &Attack) {
         let answer = server.get("/topics/due,held/pop?count=100&wait=1s&ttr=1h").await;
         if answer.status == 200 {
             for job in answer.jobs() {
-                missing.remove(job["id"].as_str().expect("an id"));
+                missing.remove(id_of(&job));
             }
         } else {
             pass(Duration::from_millis(50)).await; // calls on the broken bucket are refused

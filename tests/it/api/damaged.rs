@@ -18,9 +18,8 @@ fn damage(server: &Server, hash: &str, from: &str, to: &str) {
 
 /// Asserts that the job is reported as damaged, does not affect other jobs, and can be deleted.
 async fn assert_reported_as_damaged(server: &Server) {
-    let problem = server.get("/jobs/broken").await.problem(500, "job_damaged");
-    assert_eq!(problem["applied"], "no", "{problem}");
-    server.get("/jobs/sound").await.ok(200);
+    assert_eq!(server.get("/jobs/broken").await.problem(500, "job_damaged")["applied"], "no");
+    server.job("sound").await;
     let page = server.get("/topics/t/jobs?state=delayed").await.ok(200);
     assert_eq!(
         (&page["damaged"][0]["id"], &page["jobs"][0]["id"]),
@@ -60,25 +59,23 @@ async fn a_damaged_job_in_a_file_is_reported_as_damaged() {
 async fn a_failed_change_of_a_damaged_job_reports_whether_it_applied() {
     let server = Server::on_redis().await;
     server.put(BODY).await;
-    let due = async || server.get("/topics/t").await.ok(200)["next_due_at"].clone();
+    let due = async || server.topic("t").await["next_due_at"].clone();
     let later = r#"{"delay":"2h"}"#;
 
     // The store notices a body of another length before it writes anything.
     damage(&server, "pool", "MARK", "MARKED");
     let before = due().await;
-    let refused = server.call(Method::PATCH, "/jobs/broken", later).await;
-    assert_eq!(refused.problem(500, "job_damaged")["applied"], "no");
+    assert_eq!(server.patch("broken", later).await.problem(500, "job_damaged")["applied"], "no");
     assert_eq!(due().await, before);
 
     // The store notices this damage only by the checksum, after it has written the change.
     damage(&server, "pool", "MARKED", "MERK");
-    let refused = server.call(Method::PATCH, "/jobs/broken", later).await;
+    let refused = server.patch("broken", later).await;
     assert_eq!(refused.problem(500, "job_damaged")["applied"], "unknown");
     assert_ne!(due().await, before, "the change was not applied");
 
     // A new body repairs the job.
-    let mended = server.call(Method::PATCH, "/jobs/broken", r#"{"body":1}"#).await.ok(200);
-    assert_eq!(mended["body"], 1);
+    assert_eq!(server.patch("broken", r#"{"body":1}"#).await.ok(200)["body"], 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -90,8 +87,8 @@ async fn a_damaged_error_text_does_not_fail_a_change() {
     server.post("/jobs/broken/release", release).await.ok(200);
     damage(&server, "attempts", "MARK", "MERK");
     let change = async {
-        let job = server.call(Method::PATCH, "/jobs/broken", r#"{"delay":"1s"}"#).await.ok(200);
-        assert_eq!((&job["state"], &job["attempt"]), (&"delayed".into(), &1.into()));
+        let job = server.patch("broken", r#"{"delay":"1s"}"#).await.ok(200);
+        assert_shows(&job, json!({"state": "delayed", "attempt": 1}));
         assert!(job["error"].is_null(), "{job}");
     };
     // A waiting consumer gets the job at its due time.

@@ -1,33 +1,21 @@
 //! Pushed jobs arrive at their endpoint, and its answers decide what happens to them.
 
-use std::sync::Arc;
-
-use delay_queue::{job::Millis, store::redis::Secret};
-use serde_json::{Value, json};
-
-use super::server::Server;
-use crate::support::{
-    Redis,
-    endpoint::{Endpoint, status},
-    free_port,
+use crate::{
+    api::prelude::*,
+    support::endpoint::{Endpoint, status},
 };
 
-/// Sets the push of a topic: the URL of the endpoint, and `fields`.
 pub async fn push(server: &Server, topic: &str, endpoint: &Endpoint, fields: Value) {
-    let mut push = json!({ "url": endpoint.url(), "concurrency": 4 });
-    push.as_object_mut().expect("an object").extend(fields.as_object().expect("fields").clone());
-    let answer =
-        server.call(reqwest::Method::PUT, &format!("/topics/{topic}/push"), push.to_string()).await;
-    assert!(answer.status.is_success(), "{}", answer.text);
+    let push = with(&json!({ "url": endpoint.url(), "concurrency": 4 }), fields);
+    let answer = server.call(Method::PUT, &format!("/topics/{topic}/push"), push).await;
+    assert!(answer.status.is_success(), "{answer:?}");
 }
 
-/// Waits until a job has a state, and returns it.
 pub async fn until(server: &Server, id: &str, state: &str) -> Value {
     let mut job;
     eventually!(
         {
-            let answer = server.get(&format!("/jobs/{id}")).await;
-            job = answer.json();
+            job = server.get(&format!("/jobs/{id}")).await.json();
             job["state"] == state
         },
         "{id} is not {state}: {job}"
@@ -36,15 +24,7 @@ pub async fn until(server: &Server, id: &str, state: &str) -> Value {
 }
 
 pub async fn until_gone(server: &Server, id: &str) {
-    let mut last;
-    eventually!(
-        {
-            let answer = server.get(&format!("/jobs/{id}")).await;
-            last = answer.text;
-            answer.status == 404
-        },
-        "{id} is still there: {last}"
-    );
+    server.until_status(&format!("/jobs/{id}"), 404).await;
 }
 
 pub async fn a_pushed_job_is_posted_with_its_headers_and_finished(server: Server) {
@@ -104,7 +84,7 @@ pub async fn the_answer_decides_what_happens_to_the_job(server: Server) {
     .await;
     push(&server, "answers", &endpoint, json!({ "backoff": ["1h"] })).await;
     let put = async |id: &str, body: u16, fields: &str| {
-        server.put(&format!(r#"{{"topic":"answers","id":"{id}","body":{body}{fields}}}"#)).await;
+        server.put(format!(r#"{{"topic":"answers","id":"{id}","body":{body}{fields}}}"#)).await;
         endpoint.next().await
     };
     put("gone", 410, "").await;
@@ -136,13 +116,10 @@ pub async fn the_answer_decides_what_happens_to_the_job(server: Server) {
     server.stop().await;
 }
 
-/// Returns the seconds from the last pop of a job to its due time, rounded.
 fn wait(job: &Value) -> i64 {
     let ended = job["history"].as_array().and_then(|all| all.last()).expect("a history");
-    let at = |text: &Value| -> jiff::Timestamp {
-        text.as_str().expect("a time").parse().expect("a time")
-    };
-    (at(&job["due_at"]).as_millisecond() - at(&ended["ended_at"]).as_millisecond() + 500) / 1_000
+    let wait = time(job, "due_at").as_millisecond() - time(ended, "ended_at").as_millisecond();
+    (wait + 500) / 1_000
 }
 
 pub async fn a_batch_has_a_verdict_for_each_job(server: Server) {
@@ -163,7 +140,7 @@ pub async fn a_batch_has_a_verdict_for_each_job(server: Server) {
     for (id, body) in [("a", 200), ("b", 410), ("c", 500), ("d", 0)] {
         let headers = r#"{"X-Own":"yes"}"#;
         server
-            .put(&format!(r#"{{"topic":"batches","id":"{id}","body":{body},"headers":{headers}}}"#))
+            .put(format!(r#"{{"topic":"batches","id":"{id}","body":{body},"headers":{headers}}}"#))
             .await;
     }
     server.post("/topics/batches/resume", "").await.ok(200);
@@ -173,8 +150,8 @@ pub async fn a_batch_has_a_verdict_for_each_job(server: Server) {
     let mut jobs = request.json()["jobs"].as_array().expect("jobs").clone();
     jobs.sort_by_key(|job| job["id"].to_string());
     assert_eq!(jobs.len(), 4, "{jobs:?}");
-    assert_eq!((&jobs[0]["id"], &jobs[0]["attempt"]), (&json!("a"), &json!(1)));
-    assert_eq!((&jobs[1]["body"], &jobs[1]["headers"]), (&json!(410), &json!({ "X-Own": "yes" })));
+    assert_shows(&jobs[0], json!({"id": "a", "attempt": 1}));
+    assert_shows(&jobs[1], json!({"body": 410, "headers": { "X-Own": "yes" }}));
     until_gone(&server, "a").await;
     until(&server, "b", "dead").await;
     for id in ["c", "d"] {
@@ -211,10 +188,9 @@ pub async fn an_address_that_is_not_allowed_is_never_reached(server: Server) {
     let endpoint = Endpoint::at("[::1]:0", |_| status(204)).await;
     let put = |url: String| {
         let push = json!({ "url": url }).to_string();
-        server.call(reqwest::Method::PUT, "/topics/inward/push", push)
+        server.call(Method::PUT, "/topics/inward/push", push)
     };
-    let refused = put(endpoint.url()).await.problem(422, "invalid_field");
-    assert_eq!(refused["field"], "url", "{refused}");
+    assert_eq!(put(endpoint.url()).await.problem(422, "invalid_field")["field"], "url");
     // A name is checked at each attempt: `localhost` has both addresses on many machines, and one
     // that is not allowed is enough to refuse it. Where it has only 127.0.0.1, nothing listens.
     let port = endpoint.address.port();
@@ -234,7 +210,7 @@ pub async fn jobs_wait_while_the_endpoint_is_down(server: Server) {
     push(&server, "down", &endpoint, json!({ "concurrency": 16 })).await;
     drop(endpoint);
     for number in 0..100 {
-        server.put(&format!(r#"{{"topic":"down","id":"d{number}"}}"#)).await;
+        server.put(format!(r#"{{"topic":"down","id":"d{number}"}}"#)).await;
     }
     let mut shown;
     eventually!(
@@ -244,10 +220,9 @@ pub async fn jobs_wait_while_the_endpoint_is_down(server: Server) {
         },
         "the target is not open: {shown}"
     );
-    let overview = server.get("/overview").await.ok(200);
-    assert_eq!(overview["pushes"][0]["state"], "open", "{overview}");
+    assert_eq!(server.get("/overview").await.ok(200)["pushes"][0]["state"], "open");
     // While the target is open, at most one job a second is popped, so most of them stay ready.
-    let topic = server.get("/topics/down").await.ok(200);
+    let topic = server.topic("down").await;
     assert!(topic["ready"].as_u64().expect("a number") > 50, "{topic}");
     let endpoint = Endpoint::at(&address, |_| status(204)).await;
     let mut first = endpoint.next().await;
@@ -276,22 +251,18 @@ async fn a_stopping_server_gives_pushed_jobs_back_uncounted() {
         }
     });
     let redis = Arc::new(Redis::start());
-    let server = Server::with(|settings| {
-        settings.store.url = Secret(redis.url());
-        settings.server.shutdown_grace = Millis::new(100);
-    })
-    .await;
+    let grace = |all: &mut Settings| all.server.shutdown_grace = Millis::new(100);
+    let server = Server::at_with(&redis, grace).await;
     let push = json!({ "url": format!("http://{address}/"), "timeout": "5m" }).to_string();
-    server.call(reqwest::Method::PUT, "/topics/hanging/push", push).await.ok(201);
+    server.call(Method::PUT, "/topics/hanging/push", push).await.ok(201);
     server.put(r#"{"topic":"hanging","id":"h"}"#).await;
     begins.recv().await.expect("a connection");
     until(&server, "h", "reserved").await;
     // The request under way continues without its push.
-    assert_eq!(server.delete("/topics/hanging/push").await.status, 204);
+    server.delete("/topics/hanging/push").await.is_done();
     server.stop().await;
     let other = Server::on(redis).await;
-    let job = other.get("/jobs/h").await.ok(200);
-    assert_eq!((&job["state"], &job["attempt"]), (&json!("ready"), &json!(0)), "{job}");
+    assert_shows(&other.job("h").await, json!({"state": "ready", "attempt": 0}));
     hangs.abort();
     other.stop().await;
 }

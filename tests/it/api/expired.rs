@@ -2,7 +2,7 @@
 
 use crate::api::prelude::*;
 use crate::api::{
-    expiry::{span, time, until_dead},
+    expiry::{span, until_dead},
     priority::ids_in_one_bucket,
 };
 
@@ -12,40 +12,39 @@ pub async fn a_job_expires_while_no_consumer_holds_it(server: Server) {
     for (topic, id, after) in [("held", "c", 3.0), ("t", "a", 0.5), ("paused", "b", 0.5)] {
         let put =
             json!({"topic": topic, "id": id, "expires_after": after, "delay": 0.1, "ttr": 60});
-        server.put(&put.to_string()).await;
+        server.put(put).await;
     }
-    let held = server.pop_one("held").await;
+    let popped = server.pop_one("held").await;
     let waiting = server.get("/jobs/b?wait=30s").await.ok(200);
-    assert_eq!((&waiting["state"], &waiting["error"]), (&json!("dead"), &json!("expired")));
+    assert_shows(&waiting, json!({"state": "dead", "error": "expired"}));
     for id in ["a", "b"] {
         let dead = until_dead(&server, id).await;
-        assert_eq!((&dead["died_at"], &dead["attempt"]), (&dead["expires_at"], &json!(0)));
-        assert_eq!(dead["history"], json!([]));
+        assert_shows(&dead, json!({"died_at": dead["expires_at"], "attempt": 0, "history": []}));
         assert_eq!(span(&dead), Duration::from_millis(500), "the due time has changed");
         for action in ["finish", "release", "touch", "bury"] {
-            act(&server, id, action, &json!({})).await.problem(409, "never_popped");
+            server.act(id, action, "{}").await.problem(409, "never_popped");
         }
-        assert_eq!(get(&server, id).await, dead);
+        assert_eq!(server.job(id).await, dead);
     }
-    assert_eq!(server.get("/topics/t").await.ok(200)["dead"], 1);
+    assert_eq!(server.topic("t").await["dead"], 1);
     let listed = server.get("/topics/t/jobs?state=dead").await.ok(200);
     assert_eq!(listed["jobs"][0]["error"], "expired");
     assert!(server.pop("t,paused/pop").await.is_empty());
     // A reserved job may outlast its expiry. It dies when its reservation ends.
-    let by = json!({"reservation": reservation_of(&held)});
-    let touched = async || time(&act(&server, "c", "touch", &by).await.ok(200), "reserved_until");
-    let end = time(&held, "expires_at") + Duration::from_secs(60);
+    let by = held(&popped);
+    let touched = async || time(&server.act("c", "touch", &by).await.ok(200), "reserved_until");
+    let end = time(&popped, "expires_at") + Duration::from_secs(60);
     eventually!(
         touched().await > end,
         "the touch did not extend the reservation beyond the expiry"
     );
-    assert_eq!(get(&server, "c").await["state"], "reserved");
-    assert_eq!(act(&server, "c", "finish", &by).await.status, 204);
+    assert_eq!(server.job("c").await["state"], "reserved");
+    server.act("c", "finish", &by).await.is_done();
     // After a kick, the job has its whole time until the expiry again.
-    act(&server, "a", "kick", &json!({})).await.ok(200);
+    server.act("a", "kick", "{}").await.ok(200);
     assert_eq!(server.post("/topics/paused/kick", "").await.ok(200)["kicked"], 1);
     for id in ["a", "b"] {
-        assert!(span(&get(&server, id).await) == Duration::from_millis(500));
+        assert!(span(&server.job(id).await) == Duration::from_millis(500));
         until_dead(&server, id).await;
     }
 }
@@ -58,7 +57,7 @@ pub async fn a_job_whose_next_attempt_would_be_too_late_dies_at_once(server: Ser
             "ttr": if id == "ttr" { 1 } else { 60 },
             "backoff": if matches!(id, "backoff" | "ttr") { json!(["2h"]) } else { json!(null) },
         });
-        server.put(&put.to_string()).await;
+        server.put(put).await;
         server.pop_one(id).await;
     }
     for (id, request, state) in [
@@ -67,11 +66,10 @@ pub async fn a_job_whose_next_attempt_would_be_too_late_dies_at_once(server: Ser
         ("uncounted", json!({"delay": "2h", "error": "busy", "count_attempt": false}), "dead"),
         ("again", json!({"delay": "59m", "error": "busy"}), "delayed"),
     ] {
-        let released = act(&server, id, "release", &request).await.ok(200);
-        assert_eq!(released["state"], state, "{id}");
-        let job = get(&server, id).await;
+        assert_eq!(server.act(id, "release", request).await.ok(200)["state"], state, "{id}");
+        let job = server.job(id).await;
         let error = if state == "dead" { "expired" } else { "busy" };
-        assert_eq!((&job["state"], &job["error"]), (&json!(state), &json!(error)), "{id}");
+        assert_shows(&job, json!({"state": state, "error": error}));
         assert_eq!(job["history"][0]["error"], "busy", "{job}");
         assert_eq!(job["history"][0]["outcome"], "released", "{job}");
         assert_eq!(job["died_at"].is_string(), state == "dead", "{job}");
@@ -82,25 +80,10 @@ pub async fn a_job_whose_next_attempt_would_be_too_late_dies_at_once(server: Ser
     // The job died when its TTR expired, but its consumer may still finish it.
     assert!(time(&dead, "died_at") < time(&dead, "expires_at"));
     // The death is counted a moment later.
-    let counted = async || server.get("/topics/ttr").await.ok(200)["since_start"]["dead"] == 1;
+    let counted = async || server.topic("ttr").await["since_start"]["dead"] == 1;
     eventually!(counted().await, "the death is not counted");
-    assert_eq!(act(&server, "ttr", "finish", &json!({})).await.status, 204);
+    server.act("ttr", "finish", "{}").await.is_done();
     server.get("/jobs/ttr").await.problem(404, "job_not_found");
-}
-
-pub async fn a_late_consumer_finishes_an_expired_job(server: Server) {
-    let put = json!({"topic": "t", "id": "a", "expires_after": 1.5, "ttr": 1, "finished_retention": "1h"});
-    server.put(&put.to_string()).await;
-    let by = json!({"reservation": reservation_of(&server.pop_one("t").await)});
-    let dead = until_dead(&server, "a").await;
-    assert_eq!((&dead["attempt"], &dead["died_at"]), (&json!(1), &dead["expires_at"]));
-    assert_eq!(act(&server, "a", "finish", &by).await.status, 204);
-    let job = get(&server, "a").await;
-    assert_eq!(
-        (&job["state"], &job["history"][0]["outcome"]),
-        (&json!("finished"), &json!("finished"))
-    );
-    assert_eq!(job["error"], Value::Null);
 }
 
 /// Pops until the topic is empty. Returns the ids. Each job must have been popped before its
@@ -118,7 +101,7 @@ async fn pop_in_time(server: Arc<Server>, count: u64) -> Vec<String> {
             let is_in_time =
                 job.get("expires_at").is_none() || popped_at <= time(&job, "expires_at");
             assert!(is_in_time, "popped at {popped_at}: {job}");
-            ids.push(job["id"].as_str().expect("an id").to_owned());
+            ids.push(id_of(&job).to_owned());
         }
     }
 }
@@ -133,8 +116,8 @@ pub async fn no_pop_returns_an_expired_job(server: Server) {
     };
     server.post("/topics/t/pause", "").await.ok(200);
     let batch: Vec<Value> = (0..600).map(put).collect();
-    server.post("/batch/jobs", json!({ "jobs": batch }).to_string()).await.ok(200);
-    let last = get(&server, &ids[0]).await;
+    server.post("/batch/jobs", json!({ "jobs": batch })).await.ok(200);
+    let last = server.job(&ids[0]).await;
     server.post("/topics/t/resume", "").await.ok(200);
     let server = Arc::new(server);
     let consumers = [1, 7].map(|count| tokio::spawn(pop_in_time(Arc::clone(&server), count)));
@@ -149,7 +132,7 @@ pub async fn no_pop_returns_an_expired_job(server: Server) {
         "a job that does not expire was not delivered"
     );
     eventually!(
-        server.get("/topics/t").await.ok(200)["dead"] == 600 - popped.len(),
+        server.topic("t").await["dead"] == 600 - popped.len(),
         "the others are not dead: {last}"
     );
 }
@@ -172,16 +155,10 @@ pub async fn a_pop_without_a_wait_finds_a_job_behind_expired_ones(server: Server
     }
 }
 
-/// Starts servers whose timers do not poll during a test, so that they know deadlines only from
-/// their own calls.
-async fn start_with_rare_polls() -> [Server; 2] {
-    let rarely = |settings: &mut Settings| settings.timer.poll_interval = Millis::new(60_000);
-    [Server::on_file_with(rarely).await, Server::on_redis_with(rarely).await]
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn a_ready_job_expires_in_time_without_a_poll() {
-    for server in start_with_rare_polls().await {
+    let rarely = |settings: &mut Settings| settings.timer.poll_interval = Millis::new(60_000);
+    for server in Server::on_each_with(rarely).await {
         let soon = async |id: &str| {
             let begin = Stopwatch::start();
             until_dead(&server, id).await;
@@ -189,21 +166,21 @@ async fn a_ready_job_expires_in_time_without_a_poll() {
         };
         server.put(r#"{"topic":"t","id":"put","expires_after":0.3}"#).await;
         soon("put").await;
-        act(&server, "put", "kick", &json!({})).await.ok(200);
+        server.act("put", "kick", "{}").await.ok(200);
         soon("put").await;
         assert_eq!(server.post("/topics/t/kick", "").await.ok(200)["kicked"], 1);
         soon("put").await;
         server.put(r#"{"topic":"t","id":"changed"}"#).await;
-        patch(&server, "changed", &json!({"expires_after": 0.3})).await;
+        server.patch("changed", json!({"expires_after": 0.3})).await.ok(200);
         soon("changed").await;
         server.put(r#"{"topic":"t","id":"released","expires_after":1}"#).await;
         server.pop_one("t").await;
-        act(&server, "released", "release", &json!({"delay": 0})).await.ok(200);
+        server.act("released", "release", json!({"delay": 0})).await.ok(200);
         soon("released").await;
         server.put(r#"{"topic":"t","id":"late","delay":0.3,"expires_after":0.3}"#).await;
         soon("late").await;
         server.put(r#"{"topic":"t","id":"early","delay":"1h","expires_after":0.3}"#).await;
-        patch(&server, "early", &json!({"delay": 0.1})).await;
+        server.patch("early", json!({"delay": 0.1})).await.ok(200);
         soon("early").await;
     }
 }

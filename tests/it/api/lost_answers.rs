@@ -28,17 +28,15 @@ async fn put_two_and_pop_one(server: &Server) -> String {
     other.to_owned()
 }
 
-/// Waits until a job is in this state and has this number of attempts.
 async fn wait_for_state(server: &Server, id: &str, state: &str, attempt: u64) {
-    let begin = Instant::now();
-    loop {
-        let job = server.get(&format!("/jobs/{id}")).await.ok(200);
-        if job["state"] == state && job["attempt"] == attempt {
-            return;
-        }
-        assert!(begin.elapsed() < patience(), "the job does not become {state}: {job}");
-        pass(Duration::from_millis(20)).await; // no event reports it
-    }
+    let mut job;
+    eventually!(
+        {
+            job = server.job(id).await;
+            job["state"] == state && job["attempt"] == attempt
+        },
+        "the job does not become {state}: {job}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -64,8 +62,7 @@ async fn a_pop_with_a_lost_answer_is_given_back() {
     let (proxy, server, beside) = proxied_and_direct_server(&redis).await;
     let id = put_two_and_pop_one(&server).await;
     proxy.set(Mode::Mute);
-    let lost = server.get("/topics/t/pop").await;
-    assert_eq!(lost.problem(503, "store_unavailable")["applied"], "unknown");
+    server.get("/topics/t/pop").await.unavailable("unknown");
     wait_for_state(&beside, &id, "reserved", 1).await;
     proxy.set(Mode::Pass);
     wait_for_state(&beside, &id, "ready", 0).await;
@@ -79,17 +76,16 @@ async fn a_read_with_a_lost_answer_changed_nothing() {
     server.put(r#"{"topic":"t","id":"a"}"#).await;
     proxy.set(Mode::Mute);
     let paths = ["/jobs/a", "/topics", "/topics/t", "/topics/t/jobs?state=ready", "/topics/t/due"];
-    let reads = paths.map(|path| (reqwest::Method::GET, path, ""));
+    let reads = paths.map(|path| (Method::GET, path, ""));
     // These calls read the job before they change it.
     let looks = [
-        (reqwest::Method::PATCH, "/jobs/a", r#"{"id":"a","topic":"t","max_attempts":3}"#),
-        (reqwest::Method::DELETE, "/topics/t/jobs", ""),
+        (Method::PATCH, "/jobs/a", r#"{"id":"a","topic":"t","max_attempts":3}"#),
+        (Method::DELETE, "/topics/t/jobs", ""),
     ];
     let calls = reads.into_iter().chain(looks).map(async |(method, path, body)| {
-        let answer = server.call(method, path, body).await;
-        assert_eq!(answer.problem(503, "store_unavailable")["applied"], "no", "{path}");
+        server.call(method, path, body).await.unavailable("no");
     });
-    futures::future::join_all(calls).await;
+    join_all(calls).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -98,14 +94,14 @@ async fn a_waiting_pop_with_a_lost_call_ends_unknown() {
     let (proxy, server, beside) = proxied_and_direct_server(&redis).await;
     let id = put_two_and_pop_one(&server).await;
     proxy.set(Mode::Mute);
-    let waiting = Server::send(server.request(reqwest::Method::GET, "/topics/t/pop?wait=8s"));
+    let waiting = Server::send(server.request(Method::GET, "/topics/t/pop?wait=8s"));
     let cut = async {
         wait_for_state(&beside, &id, "reserved", 1).await;
         pass(Duration::from_secs(6)).await; // the server waits five seconds for an answer
         proxy.set(Mode::Cut); // later calls fail before they reach Redis
     };
     let (ended, ()) = futures::future::join(waiting, cut).await;
-    assert_eq!(ended.problem(503, "store_unavailable")["applied"], "unknown");
+    ended.unavailable("unknown");
     wait_for_state(&beside, &id, "reserved", 1).await;
     proxy.set(Mode::Pass);
     wait_for_state(&beside, &id, "ready", 0).await;
@@ -114,20 +110,16 @@ async fn a_waiting_pop_with_a_lost_call_ends_unknown() {
 #[tokio::test(flavor = "multi_thread")]
 async fn jobs_of_an_unconfirmed_pop_are_delivered_later() {
     let (master, mut replica) = master_and_replica();
-    let server = Server::with(|settings| {
-        settings.store.url = Secret(master.url());
-        settings.store.ack = Some(Ack::Replica);
-    })
-    .await;
+    let server = Server::at_with(&master, |all| all.store.ack = Some(Ack::Replica)).await;
     for number in 0..20 {
-        server.put(&format!(r#"{{"topic":"t","id":"job:{number}","max_attempts":1}}"#)).await;
+        server.put(format!(r#"{{"topic":"t","id":"job:{number}","max_attempts":1}}"#)).await;
     }
     // Redis must have the script of pops, since it would refuse a first call of an unknown script.
     server.put(r#"{"topic":"u"}"#).await;
     server.pop_one("u").await;
     replica.kill();
     let pop = server.get("/topics/t/pop?count=100").await;
-    assert_eq!(pop.problem(503, "store_unavailable")["applied"], "unknown");
+    pop.unavailable("unknown");
     // The jobs are given back although the replica still confirms nothing.
     for number in 0..20 {
         wait_for_state(&server, &format!("job:{number}"), "ready", 0).await;

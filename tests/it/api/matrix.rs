@@ -64,24 +64,18 @@ struct Matrix {
 
 impl Matrix {
     async fn new(server: Server) -> Self {
-        let every = SCOPES.iter().map(|scope| ((*scope).to_owned(), json!(["*"])));
-        let root = server.token("", "root", Value::Object(every.collect())).await;
+        let every = Value::from_iter(SCOPES.map(|scope| (scope, json!(["*"]))));
+        let root = server.token("", "root", every).await;
         Self { server, root, next: 0 }
     }
 
-    async fn send(&self, token: Option<&str>, method: Method, path: &str, body: Value) -> Answer {
-        let mut request = self.server.request(method, path);
-        if !body.is_null() {
-            request = request.body(body.to_string());
-        }
-        if let Some(token) = token {
-            request = request.bearer_auth(token);
-        }
-        Server::send(request).await
+    async fn send(&self, token: &str, method: Method, path: &str, body: Value) -> Answer {
+        let body = if body.is_null() { String::new() } else { body.to_string() };
+        self.server.call_as(token, method, path, body).await
     }
 
     async fn as_root(&self, method: Method, path: &str, body: Value) -> Value {
-        let answer = self.send(Some(&self.root), method, path, body).await;
+        let answer = self.send(&self.root, method, path, body).await;
         assert!(answer.status.is_success(), "{path}: {}", answer.text);
         serde_json::from_str(&answer.text).unwrap_or_default()
     }
@@ -108,25 +102,25 @@ impl Matrix {
 
     /// Calls a route on a job, topic or token of this topic. Returns the result in the words of the
     /// table.
-    async fn call(&mut self, row: &Row, token: Option<&str>, topic: &str) -> String {
+    async fn call(&mut self, row: &Row, token: &str, topic: &str) -> String {
         let act = row.path.rsplit('/').next().unwrap_or_default();
         let (mut path, mut body) = (row.path.replace("{t}", topic), Value::Null);
         let is_batch = path.starts_with("/batch/");
         if path.contains("{id}") || (is_batch && act != "jobs") {
             let (id, reservation) = self.job(topic, act).await;
             path = path.replace("{id}", &id);
-            let mut job = serde_json::Map::new();
+            let mut job = json!({});
             if !reservation.is_empty() {
-                job.insert("reservation".to_owned(), reservation.into());
+                job["reservation"] = reservation.into();
             }
             if act == "patch" {
-                job.insert("ttr".to_owned(), 60.into());
+                job["ttr"] = 60.into();
             }
             if is_batch {
-                job.insert("id".to_owned(), id.into());
+                job["id"] = id.into();
                 body = json!({"jobs": [job]});
             } else if row.method != Method::GET {
-                body = job.into();
+                body = job;
             }
         }
         if path.contains("/push") {
@@ -164,20 +158,14 @@ impl Matrix {
         if answer.status.as_u16() == 200 && is_batch {
             return format!("{} each", answer.json()["results"][0]["status"]);
         }
-        if answer.status.as_u16() == 200 && row.path == "/schedules" {
+        if answer.status == 200 && ["/schedules", "/topics"].contains(&row.path) {
             let schedule = json!({"topic": topic, "every": "1d"});
             self.as_root(Method::PUT, &format!("/schedules/of-{topic}"), schedule).await;
-            let list = self.send(token, Method::GET, "/schedules", Value::Null).await.json();
-            let all = list["schedules"].as_array().expect("schedules");
-            let is_there = all.iter().any(|one| one["topic"] == *topic);
-            return if is_there { "200" } else { "left out" }.to_owned();
-        }
-        if answer.status.as_u16() == 200 && row.path == "/topics" {
             self.job(topic, "").await;
-            let list =
-                self.send(token, Method::GET, "/topics?limit=1000", Value::Null).await.json();
-            let names = list["topics"].as_array().expect("topics");
-            let is_there = names.iter().any(|one| one["topic"] == *topic);
+            let path = format!("{}?limit=1000", row.path);
+            let list = self.send(token, Method::GET, &path, Value::Null).await.json();
+            let all = list[&row.path[1..]].as_array().expect("a list");
+            let is_there = all.iter().any(|one| one["topic"] == *topic);
             return if is_there { "200" } else { "left out" }.to_owned();
         }
         match answer.status.as_u16() {
@@ -226,7 +214,7 @@ pub async fn every_route_answers_each_scope_as_the_table_says(server: Server) {
                 ));
             }
         };
-        for token in [None, Some(wrong.reveal())] {
+        for token in ["", wrong.reveal()] {
             let found = matrix.call(&row, token, "own.a").await;
             compare("without a token".to_owned(), found, row.expected[3]);
         }
@@ -234,13 +222,13 @@ pub async fn every_route_answers_each_scope_as_the_table_says(server: Server) {
             let suffices = row.is_open || row.scopes.contains(scope);
             if let Some(also) = row.also.filter(|_| suffices) {
                 assert_eq!((*scope, also), ("manage", "put"), "{}", row.path);
-                let found = matrix.call(&row, Some(token), "own.a").await;
+                let found = matrix.call(&row, token, "own.a").await;
                 compare("by manage without put".to_owned(), found, row.expected[2]);
             }
             let token = if row.also.is_some() && suffices { &both } else { token };
             for (index, topic) in [(0, "own.a"), (1, "other")] {
                 let expected = row.expected[if suffices { index } else { 2 }];
-                let found = matrix.call(&row, Some(token), topic).await;
+                let found = matrix.call(&row, token, topic).await;
                 compare(format!("by {scope} on {topic}"), found, expected);
             }
         }
@@ -250,75 +238,61 @@ pub async fn every_route_answers_each_scope_as_the_table_says(server: Server) {
 
 pub async fn a_change_shows_no_body_to_a_token_that_may_not_read(server: Server) {
     let matrix = Matrix::new(server).await;
-    let job = json!({"topic": "own", "id": "x", "body": "secret", "headers": {"a": "secret"}, "delay": "1h"});
+    let (body, headers) = (json!("secret"), json!({"a": "secret"}));
+    let job = json!({"topic": "own", "id": "x", "body": body, "headers": headers, "delay": "1h"});
     matrix.as_root(Method::POST, "/jobs", job).await;
-    let blind = json!({"manage": ["*"], "read": ["other"]});
-    let blind = matrix.token("blind", blind).await;
-    let reader = matrix.token("reader", json!({"manage": ["*"], "read": ["own"]})).await;
-    // A token with the scope `cancel` may read the state of a job, and may change it.
-    let canceller = json!({"cancel": ["own"], "read": ["other"]});
-    let canceller = matrix.token("canceller", canceller).await;
-    for (method, body) in [(Method::GET, Value::Null), (Method::PATCH, json!({"delay": "3h"}))] {
-        let shown = matrix.send(Some(&canceller), method, "/jobs/x", body).await.ok(200);
-        assert_eq!(shown["state"], "delayed");
-        let hidden = ["body", "headers", "error"].map(|name| shown[name].is_null());
-        assert_eq!(hidden, [true; 3], "{shown}");
-    }
+    let later = json!({"delay": "2h"});
     let batch = json!({"jobs": [{"id": "x", "delay": "2h"}]});
-    let batch = matrix.send(Some(&canceller), Method::POST, "/batch/patch", batch).await.ok(200);
-    let changed = &batch["results"][0];
-    assert_eq!((&changed["status"], &changed["state"]), (&json!(200), &json!("delayed")));
-    assert!(["body", "headers", "error"].iter().all(|name| changed[name].is_null()), "{changed}");
-    let change = async |token: &str| {
-        let change = json!({"delay": "2h"});
-        matrix.send(Some(token), Method::PATCH, "/jobs/x", change).await.ok(200)
-    };
-    let changed = change(&blind).await;
-    assert_eq!((&changed["id"], &changed["state"]), (&json!("x"), &json!("delayed")));
-    assert!(changed.get("body").is_none() && changed["error"].is_null(), "{changed}");
-    assert!(changed.get("headers").is_none(), "{changed}");
-    let read = change(&reader).await;
-    assert_eq!((&read["body"], &read["headers"]["a"]), (&json!("secret"), &json!("secret")));
+    // A token with the scope `cancel` may read the state of a job, and may change it.
+    for (name, scopes, is_shown) in [
+        ("canceller", json!({"cancel": ["own"], "read": ["other"]}), false),
+        ("blind", json!({"manage": ["*"], "read": ["other"]}), false),
+        ("reader", json!({"manage": ["*"], "read": ["own"]}), true),
+    ] {
+        let token = matrix.token(name, scopes).await;
+        let mut answers = vec![
+            matrix.send(&token, Method::PATCH, "/jobs/x", later.clone()).await.ok(200),
+            matrix.send(&token, Method::POST, "/batch/patch", batch.clone()).await.results()[0]
+                .clone(),
+        ];
+        if name == "canceller" {
+            answers.push(matrix.send(&token, Method::GET, "/jobs/x", Value::Null).await.ok(200));
+        }
+        for shown in answers {
+            assert_shows(&shown, json!({"id": "x", "state": "delayed", "error": null}));
+            let expected = if is_shown { [Some(&body), Some(&headers)] } else { [None, None] };
+            assert_eq!(["body", "headers"].map(|name| shown.get(name)), expected, "{shown}");
+        }
+    }
 }
 
 pub async fn an_id_of_a_forbidden_topic_reveals_and_changes_nothing(server: Server) {
     let matrix = Matrix::new(server).await;
-    let put = |topic: &str, on_conflict: &str| json!({"topic": topic, "id": "x", "body": topic, "delay": "1h", "on_conflict": on_conflict});
+    let put = |topic: &str, on_conflict: &str| {
+        let job = json!({"topic": topic, "id": "x", "body": topic, "delay": "1h"});
+        with(&job, json!({"on_conflict": on_conflict}))
+    };
     matrix.as_root(Method::POST, "/jobs", put("other", "reject")).await;
     let writer = matrix.token("writer", json!({"put": ["own.*"], "read": ["own.*"]})).await;
     let mixed = matrix.token("mixed", json!({"put": ["own.*", "other"]})).await;
+    let ask = async |token: &str, on_conflict: &str| {
+        let answer = matrix.send(token, Method::POST, "/jobs", put("own.a", on_conflict)).await;
+        answer.problem(409, "job_exists")
+    };
     for on_conflict in ["reject", "keep", "replace"] {
-        let ask = |token: String| {
-            let body = put("own.a", on_conflict);
-            let matrix = &matrix;
-            async move {
-                matrix
-                    .send(Some(&token), Method::POST, "/jobs", body)
-                    .await
-                    .problem(409, "job_exists")
-            }
-        };
-        let told = ask(writer.clone()).await;
-        assert!(told["state"].is_null() && told["topic"].is_null(), "{told}");
+        let told = ask(&writer, on_conflict).await;
+        assert_shows(&told, json!({"state": null, "topic": null}));
         assert!(!told["detail"].as_str().expect("text").contains("other"), "{told}");
-        let told = ask(mixed.clone()).await;
-        assert!(told["state"] == "delayed" && told["topic"].is_null(), "{told}");
+        assert_shows(&ask(&mixed, on_conflict).await, json!({"state": "delayed", "topic": null}));
         let batch = json!({"jobs": [put("own.a", on_conflict)]});
-        let batch = matrix.send(Some(&writer), Method::POST, "/batch/jobs", batch).await.ok(200);
-        let told = &batch["results"][0];
-        assert!(
-            told["status"] == 409 && told["state"].is_null() && told["topic"].is_null(),
-            "{told}"
-        );
+        let told = matrix.send(&writer, Method::POST, "/batch/jobs", batch).await.results();
+        assert_shows(&told[0], json!({"status": 409, "state": null, "topic": null}));
     }
-    let told = matrix.send(Some(&matrix.root), Method::POST, "/jobs", put("own.a", "reject")).await;
-    let told = told.problem(409, "job_exists");
-    assert_eq!((&told["state"], &told["topic"]), (&json!("delayed"), &json!("other")));
+    assert_shows(&ask(&matrix.root, "reject").await, json!({"state": "delayed", "topic": "other"}));
     assert_eq!(matrix.as_root(Method::GET, "/jobs/x", Value::Null).await["body"], "other");
     // A pop of several topics needs the scope for each.
     let popper = matrix.token("popper", json!({"pop": ["own.*"]})).await;
-    let both =
-        matrix.send(Some(&popper), Method::GET, "/topics/own.a,other/pop", Value::Null).await;
+    let both = matrix.send(&popper, Method::GET, "/topics/own.a,other/pop", Value::Null).await;
     both.problem(403, "forbidden");
     // A list contains no topic that the token may not read, and its cursor names none.
     for topic in ["own.a", "own.b", "zzz", "aaa"] {
@@ -327,14 +301,12 @@ pub async fn an_id_of_a_forbidden_topic_reveals_and_changes_nothing(server: Serv
     let (mut cursor, mut names) = (String::new(), Vec::new());
     loop {
         let path = format!("/topics?limit=1{cursor}");
-        let page = matrix.send(Some(&writer), Method::GET, &path, Value::Null).await.ok(200);
+        let page = matrix.send(&writer, Method::GET, &path, Value::Null).await.ok(200);
         let topics = page["topics"].as_array().expect("topics").iter();
         names.extend(topics.map(|one| one["topic"].as_str().expect("a name").to_owned()));
-        match page["cursor"].as_str() {
-            Some(next) => cursor = format!("&cursor={next}"),
-            None => break,
-        }
-        assert!(cursor.starts_with("&cursor=own."), "{cursor}");
+        let Some(next) = page["cursor"].as_str() else { break };
+        assert!(next.starts_with("own."), "{next}");
+        cursor = format!("&cursor={next}");
     }
     assert_eq!(names, ["own.a", "own.b"]);
 }

@@ -5,30 +5,22 @@ use crate::api::prelude::*;
 
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// Returns the value of a series, if the metrics contain it.
-fn value(metrics: &str, series: &str) -> Option<f64> {
-    let mut lines = metrics.lines().filter_map(|line| line.strip_prefix(series));
-    let text = lines.find_map(|rest| rest.strip_prefix(' '))?;
-    Some(text.parse().expect("a number"))
-}
-
 async fn scrape(server: &Server) -> String {
     let answer = server.get("/metrics").await;
     assert_eq!(answer.status, 200, "{}", answer.text);
     answer.text
 }
 
-/// Scrapes until the condition holds, since the server counts jobs at most once a second.
 async fn until(server: &Server, holds: impl Fn(&str) -> bool) -> String {
-    let begin = Instant::now();
-    loop {
-        let metrics = scrape(server).await;
-        if holds(&metrics) {
-            return metrics;
-        }
-        assert!(begin.elapsed() < patience(), "{metrics}");
-        pass(Duration::from_millis(50)).await;
-    }
+    let mut metrics;
+    eventually!(
+        {
+            metrics = scrape(server).await;
+            holds(&metrics)
+        },
+        "{metrics}"
+    );
+    metrics
 }
 
 fn requests(route: &str, method: &str, status: u16) -> String {
@@ -59,10 +51,10 @@ pub async fn requests_are_counted_by_route_method_and_status(server: Server) {
         ("unknown", "other", 404, 1.0),
     ] {
         let series = requests(route, method, status);
-        assert_eq!(value(&metrics, &series), Some(count), "{series} in {metrics}");
+        assert_eq!(value_of(&metrics, &series), Some(count), "{series} in {metrics}");
     }
     let name = "delay_queue_http_request_duration_seconds";
-    let timed = |end: &str| value(&metrics, &format!("{name}_{end}"));
+    let timed = |end: &str| value_of(&metrics, &format!("{name}_{end}"));
     assert_eq!(timed("count{route=\"/jobs\",method=\"POST\"}"), Some(3.0), "{metrics}");
     for le in ["60.0", "+Inf"] {
         let bucket = timed(&format!("bucket{{le=\"{le}\",route=\"/jobs\",method=\"POST\"}}"));
@@ -75,59 +67,56 @@ pub async fn a_request_of_a_disconnected_client_is_counted(server: Server) {
     let gone = timeout(Duration::from_millis(300), pop).await;
     gone.expect_err("the request waits"); // the timeout drops the request and closes its connection
     let series = requests("/topics/{topic}/pop", "GET", 499);
-    let metrics = until(&server, |metrics| value(metrics, &series) == Some(1.0)).await;
-    assert_eq!(value(&metrics, "delay_queue_waiting_pops"), Some(0.0));
+    let metrics = until(&server, |metrics| value_of(metrics, &series) == Some(1.0)).await;
+    assert_eq!(value_of(&metrics, "delay_queue_waiting_pops"), Some(0.0));
 }
 
 pub async fn jobs_are_counted_by_topic_state_and_event(server: Server) {
     for (id, delay) in [("a", "0s"), ("b", "0s"), ("c", "0s"), ("d", "0s"), ("e", "1h")] {
         let put = json!({"topic": "t", "id": id, "delay": delay, "max_attempts": 3});
-        server.put(&put.to_string()).await;
+        server.put(put).await;
     }
-    let mut popped = server.pop("t/pop?count=4").await;
-    while popped.len() < 4 {
-        popped.extend(server.pop("t/pop?count=4&wait=5s").await);
-    }
+    let popped = server.pop_all("t", 4).await;
     for (job, act) in popped.iter().zip(["finish", "release", "bury"]) {
-        let (id, held) =
-            (job["id"].as_str().expect("an id"), json!({"reservation": reservation_of(job)}));
-        let done = server.post(&format!("/jobs/{id}/{act}"), held.to_string()).await;
+        let (id, held) = (id_of(&job), held(job));
+        let done = server.act(id, act, &held).await;
         assert!(done.status.is_success(), "{done:?}");
     }
     let states = [("delayed", 1.0), ("ready", 1.0), ("reserved", 1.0), ("dead", 1.0)];
     let metrics = until(&server, |metrics| {
         states.iter().all(|(state, count)| {
             let series = format!("delay_queue_jobs{{topic=\"t\",state=\"{state}\"}}");
-            value(metrics, &series) == Some(*count)
+            value_of(metrics, &series) == Some(*count)
         })
     })
     .await;
     let events = [("put", 5.0), ("popped", 4.0), ("finished", 1.0), ("released", 1.0)];
     for (event, count) in events.into_iter().chain([("died", 1.0), ("expired", 0.0)]) {
         let series = format!("delay_queue_jobs_{event}_total{{topic=\"t\"}}");
-        assert_eq!(value(&metrics, &series), Some(count), "{series} in {metrics}");
+        assert_eq!(value_of(&metrics, &series), Some(count), "{series} in {metrics}");
     }
-    assert_eq!(value(&metrics, "delay_queue_job_lateness_seconds_count"), Some(4.0));
+    assert_eq!(value_of(&metrics, "delay_queue_job_lateness_seconds_count"), Some(4.0));
     assert_eq!(
-        value(&metrics, "delay_queue_job_lateness_seconds_bucket{le=\"3600.0\"}"),
+        value_of(&metrics, "delay_queue_job_lateness_seconds_bucket{le=\"3600.0\"}"),
         Some(4.0)
     );
-    assert_eq!(value(&metrics, "delay_queue_oldest_overdue_seconds{topic=\"t\"}"), Some(0.0));
-    assert!(value(&metrics, "delay_queue_oldest_ready_seconds{topic=\"t\"}").is_some());
+    assert_eq!(value_of(&metrics, "delay_queue_oldest_overdue_seconds{topic=\"t\"}"), Some(0.0));
+    assert!(value_of(&metrics, "delay_queue_oldest_ready_seconds{topic=\"t\"}").is_some());
     let call =
-        |name: &str| value(&metrics, &format!("delay_queue_store_call_{name}{{call=\"put\"}}"));
+        |name: &str| value_of(&metrics, &format!("delay_queue_store_call_{name}{{call=\"put\"}}"));
     assert_eq!((call("jobs_sum"), call("errors_total")), (Some(5.0), Some(0.0)), "{metrics}");
     assert!(call("duration_seconds_count").is_some_and(|calls| calls >= 1.0), "{metrics}");
-    assert_eq!(value(&metrics, "delay_queue_store_state{state=\"ok\"}"), Some(1.0));
-    assert!(value(&metrics, "delay_queue_timer_passes_total").is_some_and(|passes| passes > 0.0));
+    assert_eq!(value_of(&metrics, "delay_queue_store_state{state=\"ok\"}"), Some(1.0));
+    assert!(
+        value_of(&metrics, "delay_queue_timer_passes_total").is_some_and(|passes| passes > 0.0)
+    );
 }
 
 pub async fn topics_beyond_the_limit_are_summed_up_without_losing_jobs(server: Server) {
     const TOPICS: usize = 450;
     let longest = "x".repeat(120);
     let jobs = |n: usize| json!({"topic": format!("{longest}-{n:04}"), "delay": "1h"});
-    let jobs: Vec<Value> = (0..TOPICS).map(jobs).collect();
-    server.post("/batch/jobs", json!({"jobs": jobs}).to_string()).await.ok(200);
+    server.put_all((0..TOPICS).map(jobs)).await;
     server.post("/jobs", r#"{"topic":"other","delay":"1h"}"#).await.ok(201);
     let delayed = |metrics: &str| -> f64 {
         let lines = metrics.lines().filter(|line| line.starts_with("delay_queue_jobs{topic="));
@@ -135,7 +124,7 @@ pub async fn topics_beyond_the_limit_are_summed_up_without_losing_jobs(server: S
         delayed.filter_map(|line| line.rsplit_once(' ')?.1.parse::<f64>().ok()).sum()
     };
     let metrics = until(&server, |metrics| delayed(metrics) == TOPICS as f64 + 1.0).await;
-    let rest = |series: &str| value(&metrics, series);
+    let rest = |series: &str| value_of(&metrics, series);
     assert_eq!(rest("delay_queue_jobs{topic=\"other\",state=\"delayed\"}"), Some(51.0));
     assert_eq!(rest("delay_queue_jobs_put_total{topic=\"other\"}"), Some(51.0));
     assert_eq!(rest("delay_queue_topics"), Some(TOPICS as f64 + 1.0));
@@ -170,19 +159,19 @@ async fn servers_agree_on_jobs_and_count_their_own_requests() {
     let one = Server::on_redis().await;
     let other = one.beside().await;
     for n in 0..7 {
-        one.put(&json!({"topic": "t", "id": n.to_string(), "delay": "1h"}).to_string()).await;
+        one.put(json!({"topic": "t", "id": n.to_string(), "delay": "1h"})).await;
     }
     other.put(r#"{"topic":"t"}"#).await;
     let delayed = "delay_queue_jobs{topic=\"t\",state=\"delayed\"}";
     let ready = "delay_queue_jobs{topic=\"t\",state=\"ready\"}";
     for (server, puts) in [(&one, 7.0), (&other, 1.0)] {
         let metrics = until(server, |metrics| {
-            (value(metrics, delayed), value(metrics, ready)) == (Some(7.0), Some(1.0))
-                && value(metrics, "delay_queue_servers") == Some(2.0)
+            (value_of(metrics, delayed), value_of(metrics, ready)) == (Some(7.0), Some(1.0))
+                && value_of(metrics, "delay_queue_servers") == Some(2.0)
         })
         .await;
-        assert_eq!(value(&metrics, &requests("/jobs", "POST", 201)), Some(puts));
-        assert_eq!(value(&metrics, "delay_queue_jobs_put_total{topic=\"t\"}"), Some(puts));
+        assert_eq!(value_of(&metrics, &requests("/jobs", "POST", 201)), Some(puts));
+        assert_eq!(value_of(&metrics, "delay_queue_jobs_put_total{topic=\"t\"}"), Some(puts));
     }
 }
 
@@ -192,19 +181,19 @@ async fn metrics_are_served_and_report_an_unavailable_store() {
     let server = Server::at(&redis).await;
     server.put(r#"{"topic":"t","delay":"1h"}"#).await;
     until(&server, |metrics| {
-        value(metrics, "delay_queue_jobs{topic=\"t\",state=\"delayed\"}") == Some(1.0)
+        value_of(metrics, "delay_queue_jobs{topic=\"t\",state=\"delayed\"}") == Some(1.0)
     })
     .await;
     redis.kill();
     let away = "delay_queue_store_state{state=\"unavailable\"}";
-    let metrics = until(&server, |metrics| value(metrics, away) == Some(1.0)).await;
-    assert_eq!(value(&metrics, "delay_queue_store_state{state=\"ok\"}"), Some(0.0));
+    let metrics = until(&server, |metrics| value_of(metrics, away) == Some(1.0)).await;
+    assert_eq!(value_of(&metrics, "delay_queue_store_state{state=\"ok\"}"), Some(0.0));
     until(&server, |metrics| {
-        let errors = value(metrics, "delay_queue_timer_errors_total");
+        let errors = value_of(metrics, "delay_queue_timer_errors_total");
         errors.is_some_and(|errors| errors > 0.0)
-            && value(metrics, "delay_queue_buckets_unavailable") == Some(16.0)
+            && value_of(metrics, "delay_queue_buckets_unavailable") == Some(16.0)
     })
     .await;
     redis.resume();
-    until(&server, |metrics| value(metrics, away) == Some(0.0)).await;
+    until(&server, |metrics| value_of(metrics, away) == Some(0.0)).await;
 }

@@ -17,7 +17,7 @@ async fn only_buckets_of_an_unavailable_node_refuse_calls() {
         // Makes each node sync its writes, so that a killed node restarts with all of its jobs.
         cluster.command(node, &["CONFIG", "SET", "appendfsync", "always"]);
     }
-    let server = Server::with(|settings| settings.store.url = Secret(cluster.url())).await;
+    let server = Server::on_nodes_of(&cluster).await;
     let own = |number| format!(r#"{{"topic":"t","id":"job:{number}"}}"#);
     for number in 0..60 {
         server.put(&own(number)).await;
@@ -31,7 +31,7 @@ async fn only_buckets_of_an_unavailable_node_refuse_calls() {
     cluster.kill(3); // the first master's replica
     cluster.kill(0);
     let away = async || match &server.get("/readyz").await.json()["buckets_unavailable"] {
-        serde_json::Value::Array(away) => away.len(),
+        Value::Array(away) => away.len(),
         _ => 0,
     };
     eventually!(away().await >= buckets, "{}", server.get("/readyz").await.text);
@@ -41,8 +41,7 @@ async fn only_buckets_of_an_unavailable_node_refuse_calls() {
     for number in 0..60 {
         let answer = server.get(&format!("/jobs/job:{number}")).await;
         if gone.contains(&format!("job:{number}")) {
-            let problem = answer.problem(503, "store_unavailable");
-            assert_eq!(problem["applied"], "no");
+            answer.unavailable("no");
             assert!(answer.headers.contains_key("retry-after"));
             refused += 1;
         } else {
@@ -54,11 +53,7 @@ async fn only_buckets_of_an_unavailable_node_refuse_calls() {
     for _ in 0..100 {
         server.put(r#"{"topic":"new"}"#).await;
     }
-    let batch = vec![r#"{"topic":"new"}"#; 200].join(",");
-    let put = server.post("/batch/jobs", format!(r#"{{"jobs":[{batch}]}}"#)).await.ok(200);
-    for result in put["results"].as_array().expect("results") {
-        assert_eq!(result["status"], 201, "{result}");
-    }
+    server.put_all(vec![json!({"topic": "new"}); 200]).await;
     // Pops return the jobs of other buckets. They fail when no other bucket has a job.
     let mut popped = 0;
     while popped < 300 {
@@ -67,12 +62,11 @@ async fn only_buckets_of_an_unavailable_node_refuse_calls() {
         popped += jobs.len();
     }
     server.get("/topics/nothing/pop").await.problem(503, "store_unavailable");
-    let metrics = server.get("/metrics").await.text;
-    let line = format!("delay_queue_buckets_unavailable {buckets}\n");
-    assert!(metrics.contains(&line), "{metrics}");
+    let unavailable = server.metric("delay_queue_buckets_unavailable").await;
+    assert_eq!(unavailable, Some(buckets as f64));
 
     // A waiting consumer gets the job of a bucket that is available again.
-    let waiting = server.request(reqwest::Method::GET, "/topics/later/pop?wait=30s").send();
+    let waiting = server.request(Method::GET, "/topics/later/pop?wait=30s").send();
     let waiting = tokio::spawn(waiting);
     tokio::task::block_in_place(|| {
         cluster.resume(&[0, 3]);
@@ -83,8 +77,8 @@ async fn only_buckets_of_an_unavailable_node_refuse_calls() {
         "the bucket does not become available again"
     );
     server.delete(&format!("/jobs/{id}")).await.ok(200);
-    server.put(&format!(r#"{{"topic":"later","id":"{id}"}}"#)).await;
-    let answer: serde_json::Value =
+    server.put(format!(r#"{{"topic":"later","id":"{id}"}}"#)).await;
+    let answer: Value =
         waiting.await.expect("joined").expect("an answer").json().await.expect("JSON");
     assert_eq!(answer["jobs"][0]["id"], **id, "{answer}");
     eventually!(away().await == 0, "{}", server.get("/readyz").await.text);

@@ -46,10 +46,8 @@ async fn topics_without_waiting_consumers_are_not_polled() {
     const TOPICS: usize = 300;
     let redis = Arc::new(Redis::start());
     let (one, other) = (Server::on(Arc::clone(&redis)).await, Server::on(Arc::clone(&redis)).await);
-    let jobs: Vec<Value> = (0..2 * TOPICS)
-        .map(|n| json!({"topic": format!("t{}", n % TOPICS), "id": format!("job:{n}")}))
-        .collect();
-    one.post("/batch/jobs", json!({"jobs": jobs}).to_string()).await.ok(200);
+    let job = |n| json!({"topic": format!("t{}", n % TOPICS), "id": format!("job:{n}")});
+    one.put_all((0..2 * TOPICS).map(job)).await;
     // Consumers pop from each topic through both servers, and drain it through the second one.
     for server in [&one, &other] {
         for topic in 0..TOPICS {
@@ -79,8 +77,7 @@ async fn a_wait_for_a_hundred_topics_costs_a_command_per_bucket() {
     let topics: Vec<String> = (0..100).map(|n| format!("t{n}")).collect();
     // Each topic has jobs in every bucket, but none of them is due.
     for topic in &topics {
-        let jobs = vec![json!({"topic": topic, "delay": "1h"}); 64];
-        server.post("/batch/jobs", json!({"jobs": jobs}).to_string()).await.ok(200);
+        server.put_all(vec![json!({"topic": topic, "delay": "1h"}); 64]).await;
     }
     let commands = Commands::of(&redis);
     let waiting = tokio::spawn({

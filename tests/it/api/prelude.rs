@@ -4,8 +4,8 @@ pub use crate::prelude::*;
 pub use crate::{
     api::{
         acknowledged::{master_and_replica, wait_until_connected},
-        expiry::{act, get, patch},
-        server::{Answer, Server, pass, reservation_of},
+        answer::{Answer, assert_shows, held, id_of, reservation_of, time, value_of, with},
+        server::{Server, pass},
     },
     support::stopwatch::Stopwatch,
 };

@@ -1,17 +1,14 @@
 //! Pushes to one host, of which some fail, and endpoints that close connections.
 
-use reqwest::Method;
-use serde_json::json;
-use tokio::{
-    io::{AsyncReadExt, AsyncWriteExt},
-    net::{TcpListener, TcpStream},
-};
+use tokio::net::TcpListener;
 
-use super::{
-    deliveries::{push, until},
-    server::Server,
+use crate::{
+    api::{
+        deliveries::{push, until},
+        prelude::*,
+    },
+    support::endpoint::{Endpoint, status},
 };
-use crate::support::endpoint::{Endpoint, status};
 
 pub async fn a_push_that_is_refused_does_not_slow_its_neighbours(server: Server) {
     let endpoint = Endpoint::start(|request| {
@@ -21,14 +18,14 @@ pub async fn a_push_that_is_refused_does_not_slow_its_neighbours(server: Server)
     push(&server, "refused", &endpoint, json!({})).await;
     push(&server, "accepted", &endpoint, json!({})).await;
     for number in 0..20 {
-        server.put(&format!(r#"{{"topic":"refused","id":"r{number}"}}"#)).await;
+        server.put(format!(r#"{{"topic":"refused","id":"r{number}"}}"#)).await;
     }
     let state = async |topic: &str| {
         server.get(&format!("/topics/{topic}/push")).await.ok(200)["state"].clone()
     };
     eventually!(state("refused").await == "open", "the push is not open");
     for number in 0..50 {
-        server.put(&format!(r#"{{"topic":"accepted","id":"a{number}"}}"#)).await;
+        server.put(format!(r#"{{"topic":"accepted","id":"a{number}"}}"#)).await;
     }
     let mut accepted = 0;
     while accepted < 50 {
@@ -37,8 +34,7 @@ pub async fn a_push_that_is_refused_does_not_slow_its_neighbours(server: Server)
     }
     assert_eq!(state("accepted").await, "running");
     // The target shows that a push to it fails.
-    let overview = server.get("/overview").await.ok(200);
-    assert_eq!(overview["pushes"][0]["state"], "open", "{overview}");
+    assert_eq!(server.get("/overview").await.ok(200)["pushes"][0]["state"], "open");
     server.stop().await;
 }
 
@@ -68,7 +64,7 @@ pub async fn a_request_on_a_closed_connection_costs_no_attempt(server: Server) {
     server.call(Method::PUT, "/topics/kept/push", body).await.ok(201);
     let put = async |id: &str| {
         let retention = r#""finished_retention":"1h","max_attempts":1"#;
-        server.put(&format!(r#"{{"topic":"kept","id":"{id}",{retention}}}"#)).await;
+        server.put(format!(r#"{{"topic":"kept","id":"{id}",{retention}}}"#)).await;
     };
     put("first").await;
     let mut tcp = answer(&listener).await;
@@ -93,11 +89,10 @@ pub async fn a_deleted_push_leaves_no_target(server: Server) {
     assert!(read_request(&mut tcp).await, "the server closed it");
     let shows_target = async || server.get("/metrics").await.text.contains("push_target_open{");
     assert!(shows_target().await, "a push has a target");
-    assert_eq!(server.delete("/topics/ended/push").await.status, 204);
+    server.delete("/topics/ended/push").await.is_done();
     let answer = b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\n\r\n";
     tcp.write_all(answer).await.expect("written");
     eventually!(!shows_target().await, "a target has no push");
-    let overview = server.get("/overview").await.ok(200);
-    assert_eq!(overview["pushes"], json!([]), "{overview}");
+    assert_eq!(server.get("/overview").await.ok(200)["pushes"], json!([]));
     server.stop().await;
 }

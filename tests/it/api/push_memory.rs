@@ -1,20 +1,15 @@
 //! Bodies of pushed jobs within the memory of the server.
 
-use delay_queue::{job::Millis, store::redis::Secret};
-use reqwest::Method;
-use serde_json::json;
 use tokio::net::TcpListener;
 
-use super::server::Server;
-use crate::support::Redis;
+use crate::api::prelude::*;
 
 #[tokio::test]
 async fn a_push_waits_for_memory_before_it_sends_more() {
     let silent = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
     let address = silent.local_addr().expect("an address");
     let redis = Redis::start();
-    let server = Server::with(|settings| {
-        settings.store.url = Secret(redis.url());
+    let server = Server::at_with(&redis, |settings| {
         settings.limits.request_bytes = 1 << 20;
         settings.limits.memory_bytes = 4 << 20;
         settings.server.shutdown_grace = Millis::new(100);
@@ -22,9 +17,7 @@ async fn a_push_waits_for_memory_before_it_sends_more() {
     .await;
     let body = "x".repeat(200 << 10);
     for number in 0..8 {
-        server
-            .put(&json!({ "topic": "t", "id": number.to_string(), "body": body }).to_string())
-            .await;
+        server.put(json!({ "topic": "t", "id": number.to_string(), "body": body })).await;
     }
     let push = json!({ "url": format!("http://{address}/"), "timeout": "5m" }).to_string();
     server.call(Method::PUT, "/topics/t/push", push).await.ok(201);
@@ -38,14 +31,9 @@ async fn a_push_waits_for_memory_before_it_sends_more() {
         "the push does not wait: {shown}"
     );
     // An eighth of the memory is enough for two bodies.
-    assert_eq!((&shown["in_flight"], &shown["state"]), (&json!(2), &json!("running")), "{shown}");
-    eventually!(
-        server.get("/topics/t").await.ok(200)["ready"] == 6,
-        "the other jobs are not ready"
-    );
-    let metrics = server.get("/metrics").await.text;
-    let used = metrics.lines().find_map(|line| line.strip_prefix("delay_queue_memory_bytes "));
-    let used: usize = used.and_then(|text| text.parse().ok()).expect("a number");
+    assert_shows(&shown, json!({"in_flight": 2, "state": "running"}));
+    eventually!(server.topic("t").await["ready"] == 6, "the other jobs are not ready");
+    let used = server.metric("delay_queue_memory_bytes").await.expect("a number") as usize;
     // Each body counts once.
     assert!((400 << 10..500 << 10).contains(&used), "{used}");
     server.stop().await;

@@ -6,19 +6,14 @@ pub async fn a_job_is_put_popped_and_finished(server: Server) {
     let put = server.post("/jobs", r#"{"topic":"orders","id":"o-1","body":{"n":1}}"#).await;
     assert_eq!(put.headers["location"], "/jobs/o-1");
     let put = put.ok(201);
-    assert_eq!(
-        (&put["id"], &put["topic"], &put["state"]),
-        (&"o-1".into(), &"orders".into(), &"ready".into())
-    );
+    assert_shows(&put, json!({"id": "o-1", "topic": "orders", "state": "ready"}));
 
     let job = server.pop_one("orders").await;
-    assert_eq!(job["id"], "o-1");
-    assert_eq!(job["topic"], "orders");
-    assert_eq!(job["body"]["n"], 1);
-    assert_eq!(job["attempt"], 1);
-    assert_eq!(job["max_attempts"], 20);
-    assert_eq!(job["ttr"], 60);
-    assert_eq!(job["due_at"], put["due_at"]);
+    let expected = json!({
+        "id": "o-1", "topic": "orders", "body": {"n": 1}, "attempt": 1, "max_attempts": 20,
+        "ttr": 60, "due_at": put["due_at"],
+    });
+    assert_shows(&job, expected);
     for time in ["due_at", "created_at", "reserved_until"] {
         let text = job[time].as_str().expect("a time");
         assert!(
@@ -26,28 +21,27 @@ pub async fn a_job_is_put_popped_and_finished(server: Server) {
             "the time must be RFC 3339 with milliseconds: {text}"
         );
     }
-    let body = format!(r#"{{"reservation":"{}"}}"#, reservation_of(&job));
-    let finished = server.post("/jobs/o-1/finish", body.clone()).await;
+    let finished = server.act("o-1", "finish", held(&job)).await;
     assert_eq!((finished.status.as_u16(), finished.text.as_str()), (204, ""));
-    server.post("/jobs/o-1/finish", body).await.problem(404, "job_not_found");
+    server.act("o-1", "finish", held(&job)).await.problem(404, "job_not_found");
     assert!(server.pop("orders/pop").await.is_empty());
 }
 
 pub async fn a_job_arrives_when_it_is_due_and_not_before(server: Server) {
     let delays = [0, 1, 7, 30, 120, 250, 400];
-    let mut put_at = std::collections::HashMap::new();
+    let mut put_at = BTreeMap::new();
     for (number, delay) in delays.iter().cycle().take(140).enumerate() {
         let id = format!("job:{number}");
         put_at.insert(id.clone(), (Instant::now(), Duration::from_millis(*delay)));
         let seconds = Duration::from_millis(*delay).as_secs_f64();
-        server.put(&format!(r#"{{"topic":"t","id":"{id}","delay":{seconds}}}"#)).await;
+        server.put(format!(r#"{{"topic":"t","id":"{id}","delay":{seconds}}}"#)).await;
     }
     let mut left = put_at.len();
     while left > 0 {
         let jobs = server.pop("t/pop?wait=10s&count=10").await;
         assert!(!jobs.is_empty(), "{left} jobs were never delivered");
         for job in jobs {
-            let (at, delay) = put_at[job["id"].as_str().expect("an id")];
+            let (at, delay) = put_at[id_of(&job)];
             assert!(at.elapsed() >= delay, "early: {job}");
             left -= 1;
         }
@@ -74,7 +68,7 @@ pub async fn a_body_comes_back_byte_for_byte(server: Server) {
         "\"😀\"",
     ];
     for body in bodies {
-        server.put(&format!(r#"{{"topic":"t","body":{body}}}"#)).await;
+        server.put(format!(r#"{{"topic":"t","body":{body}}}"#)).await;
         let popped = server.get("/topics/t/pop?wait=10s").await;
         let around = format!(r#""body":{body},"attempt""#);
         assert!(popped.text.contains(&around), "{body} in {}", popped.text);
@@ -94,29 +88,28 @@ pub async fn every_route_is_served_under_v1_too(server: Server) {
     // A pop may also be a POST, with its options in the query or in the body.
     let jobs = server.post("/v1/topics/t/pop", r#"{"wait":"1s","count":2}"#).await.jobs();
     assert_eq!(jobs.len(), 1);
-    assert_eq!(server.post("/v1/jobs/a/finish", "").await.status, 204);
+    server.post("/v1/jobs/a/finish", "").await.is_done();
     server.get("/v1/readyz").await.ok(200);
 }
 
 pub async fn a_job_can_be_read_and_deleted_in_any_state(server: Server) {
     server.put(r#"{"topic":"t","id":"a","delay":"1h","ttr":"90s","backoff":["1s","2m"]}"#).await;
-    let read = server.get("/jobs/a").await.ok(200);
-    assert_eq!((&read["state"], &read["attempt"]), (&"delayed".into(), &0.into()));
-    assert_eq!((&read["ttr"], &read["max_attempts"]), (&90.into(), &3.into()), "{read}");
-    assert_eq!(read["backoff"], serde_json::json!([1, 120]));
+    let read = server.job("a").await;
+    assert_shows(&read, json!({"state": "delayed", "attempt": 0}));
+    assert_shows(&read, json!({"ttr": 90, "max_attempts": 3}));
+    assert_eq!(read["backoff"], json!([1, 120]));
     let deleted = server.delete("/jobs/a").await.ok(200);
-    assert_eq!(deleted, serde_json::json!({"id": "a", "state": "delayed"}));
+    assert_eq!(deleted, json!({"id": "a", "state": "delayed"}));
     server.delete("/jobs/a").await.problem(404, "job_not_found");
 
     server.put(r#"{"topic":"t","id":"a"}"#).await;
     let excluded = server.delete("/jobs/a?state=reserved,dead").await;
-    let excluded = excluded.problem(409, "wrong_state");
-    assert_eq!((&excluded["state"], &excluded["applied"]), (&"ready".into(), &"no".into()));
+    assert_shows(&excluded.problem(409, "wrong_state"), json!({"state": "ready", "applied": "no"}));
     server.pop_one("t").await;
     let cancelled = server.delete("/jobs/a?state=delayed,ready").await;
     assert_eq!(cancelled.problem(409, "wrong_state")["state"], "reserved");
-    assert_eq!(server.get("/jobs/a").await.ok(200)["state"], "reserved");
-    assert_eq!(server.call(Method::DELETE, "/jobs/a", "").await.ok(200)["state"], "reserved");
+    assert_eq!(server.job("a").await["state"], "reserved");
+    assert_eq!(server.delete("/jobs/a").await.ok(200)["state"], "reserved");
     server.get("/jobs/a").await.problem(404, "job_not_found");
 }
 
@@ -128,14 +121,14 @@ pub async fn a_living_id_is_refused_kept_or_replaced(server: Server) {
     assert_eq!(server.post("/jobs", again("keep")).await.ok(200)["state"], "delayed");
     let elsewhere = r#"{"topic":"other","id":"a","on_conflict":"keep"}"#;
     let problem = server.post("/jobs", elsewhere).await.problem(409, "job_exists");
-    assert_eq!((&problem["state"], &problem["topic"]), (&"delayed".into(), &"t".into()));
+    assert_shows(&problem, json!({"state": "delayed", "topic": "t"}));
     let batch = format!(r#"{{"jobs":[{elsewhere},{}]}}"#, again("reject"));
     let results = server.post("/batch/jobs", batch).await.ok(200);
     for result in results["results"].as_array().expect("results") {
-        assert_eq!((&result["code"], &result["id"]), (&"job_exists".into(), &"a".into()));
-        assert_eq!((&result["state"], &result["topic"]), (&"delayed".into(), &"t".into()));
+        assert_shows(result, json!({"code": "job_exists", "id": "a"}));
+        assert_shows(result, json!({"state": "delayed", "topic": "t"}));
     }
-    assert_eq!(server.get("/jobs/a").await.ok(200)["body"], 1);
+    assert_eq!(server.job("a").await["body"], 1);
     assert_eq!(server.post("/jobs", again("replace")).await.ok(200)["state"], "ready");
     assert_eq!(server.pop_one("t").await["body"], 2);
     server.post("/jobs", again("replace")).await.problem(409, "job_reserved");

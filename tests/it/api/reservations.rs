@@ -17,46 +17,27 @@ pub async fn a_job_is_ready_after_its_ttr_and_refuses_its_old_consumer(server: S
     assert!(after >= Duration::from_secs(1), "the job was ready within its TTR: {after:?}");
     assert!(after < scaled(Duration::from_secs(20)), "the job was ready too late: {after:?}");
     assert_eq!((&first["attempt"], &second["attempt"]), (&1.into(), &2.into()));
-    let by = |job| format!(r#"{{"reservation":"{}"}}"#, reservation_of(job));
     for action in ["finish", "release", "touch", "bury"] {
-        let answer = server.post(&format!("/jobs/a/{action}"), by(&first)).await;
-        let problem = answer.problem(409, "reservation_lost");
-        assert!(problem["detail"].as_str().expect("text").contains("reservation"));
+        server.act("a", action, held(&first)).await.problem(409, "reservation_lost");
     }
-    assert_eq!(server.post("/jobs/a/finish", by(&second)).await.status, 204);
-}
-
-pub async fn a_job_dies_after_its_last_attempt(server: Server) {
-    server.put(r#"{"topic":"t","id":"a","max_attempts":2}"#).await;
-    for state in ["ready", "dead"] {
-        let job = server.pop_one("t").await;
-        let body = format!(r#"{{"reservation":"{}","error":"boom"}}"#, reservation_of(&job));
-        assert_eq!(server.post("/jobs/a/release", body).await.ok(200)["state"], state);
-    }
-    let dead = server.get("/jobs/a").await.ok(200);
-    assert_eq!((&dead["state"], &dead["error"]), (&"dead".into(), &"boom".into()));
-    assert!(dead["died_at"].is_string());
-    assert_eq!(server.get("/topics/t").await.ok(200)["since_start"]["dead"], 1);
-    assert!(server.pop("t/pop").await.is_empty());
+    server.post("/jobs/a/finish", held(&second)).await.is_done();
 }
 
 pub async fn a_released_job_waits_for_its_delay_or_its_backoff(server: Server) {
     server.put(r#"{"topic":"t","id":"a","backoff":["50ms"]}"#).await;
     let job = server.pop_one("t").await;
-    let body = format!(r#"{{"reservation":"{}"}}"#, reservation_of(&job));
-    let released = server.post("/jobs/a/release", body).await.ok(200);
+    let released = server.act("a", "release", held(&job)).await.ok(200);
     assert_eq!(released["state"], "delayed");
     assert!(released["due_at"].as_str() > job["due_at"].as_str());
     let job = server.pop_one("t").await;
     assert_eq!(job["due_at"], released["due_at"]);
     // The list of waits has one value, so this was the last of two attempts.
-    let body = format!(r#"{{"reservation":"{}","delay":"1h"}}"#, reservation_of(&job));
-    assert_eq!(server.post("/jobs/a/release", body).await.ok(200)["state"], "dead");
+    let release = with(&held(&job), json!({"delay": "1h"}));
+    assert_eq!(server.act("a", "release", release).await.ok(200)["state"], "dead");
 }
 
 pub async fn reservations_of_one_pop_cannot_be_derived_from_each_other(server: Server) {
-    let jobs = r#"{"jobs":[{"topic":"t","id":"a"},{"topic":"t","id":"b"}]}"#;
-    server.post("/batch/jobs", jobs).await.ok(200);
+    server.put_all(["a", "b"].map(|id| json!({"topic": "t", "id": id}))).await;
     let mut jobs = server.pop("t/pop?count=2").await;
     jobs.sort_by_key(|job| job["id"].to_string());
     let [mine, other] = [&jobs[0], &jobs[1]].map(reservation_of);
@@ -71,23 +52,28 @@ pub async fn reservations_of_one_pop_cannot_be_derived_from_each_other(server: S
         // Builds the reservation that a version without tags would have given.
         format!("{}0{}", &known[..13], &known[14..]),
     ];
+    let finish = async |id: &str, reservation: &str| {
+        let jobs = json!({"jobs": [{"id": id, "reservation": reservation}]});
+        server.post("/batch/finish", jobs).await.results().remove(0)
+    };
     for guess in guesses.iter().filter(|guess| **guess != other) {
-        let body = format!(r#"{{"reservation":"{guess}"}}"#);
         for action in ["finish", "release", "touch", "bury"] {
-            let path = format!("/jobs/b/{action}");
-            server.post(&path, body.clone()).await.problem(409, "reservation_lost");
-            let query = format!("{path}?reservation={guess}");
+            let by = json!({"reservation": guess});
+            server.act("b", action, by).await.problem(409, "reservation_lost");
+            let query = format!("/jobs/b/{action}?reservation={guess}");
             server.post(&query, "").await.problem(409, "reservation_lost");
         }
-        let batch = format!(r#"{{"jobs":[{{"id":"b","reservation":"{guess}"}}]}}"#);
-        let results = server.post("/batch/finish", batch).await.ok(200);
-        assert_eq!(results["results"][0]["code"], "reservation_lost", "{results}");
+        assert_eq!(finish("b", guess).await["code"], "reservation_lost");
     }
-    let body = format!(r#"{{"reservation":"{other}"}}"#);
-    assert_eq!(server.post("/jobs/b/finish", body).await.status, 204);
-    let body = format!(r#"{{"jobs":[{{"id":"a","reservation":"{mine}"}}]}}"#);
-    let results = server.post("/batch/finish", body).await.ok(200);
-    assert_eq!(results["results"][0]["status"], 204, "{results}");
+    for (id, reservation) in [("b", other), ("a", mine)] {
+        assert_eq!(finish(id, &reservation).await["status"], 204);
+    }
+}
+
+/// Starts a server on the files in a folder.
+async fn open(dir: &TempDir) -> Server {
+    let url = Secret(format!("file:{}", dir.path().display()));
+    Server::with(|settings| settings.store.url = url).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -109,47 +95,35 @@ async fn a_reservation_of_an_older_version_needs_no_tag() {
     assert_eq!(deleted, Ok(1));
     drop(file);
 
-    let open = || {
-        Server::with(|settings| {
-            settings.store.url = Secret(format!("file:{}", dir.path().display()));
-        })
-    };
-    let server = open().await;
+    let server = open(&dir).await;
     server.put(r#"{"topic":"u","id":"new"}"#).await;
     let new = reservation_of(&server.pop_one("u").await);
     let old = job.reservation.expect("the job is reserved");
     let finish = format!("/jobs/old/finish?reservation={old}");
-    assert_eq!(server.post(&finish, "").await.status, 204);
+    server.post(&finish, "").await.is_done();
     let stripped = format!("/jobs/new/finish?reservation={}", &new[..16]);
     server.post(&stripped, "").await.problem(409, "reservation_lost");
 
     // The store keeps the key that was created at the first start.
     server.stop().await;
-    let server = open().await;
+    let server = open(&dir).await;
     let finish = format!("/jobs/new/finish?reservation={new}");
-    assert_eq!(server.post(&finish, "").await.status, 204);
+    server.post(&finish, "").await.is_done();
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_broken_key_of_reservations_prevents_no_start() {
     let dir = tempfile::tempdir().expect("a temporary folder");
-    let open = || {
-        Server::with(|settings| {
-            settings.store.url = Secret(format!("file:{}", dir.path().display()));
-        })
-    };
-    open().await.stop().await;
+    open(&dir).await.stop().await;
     let file = rusqlite::Connection::open(dir.path().join("jobs.db")).expect("opened");
     // The value is "reservations=" and a byte that is not UTF-8.
     let damage = "UPDATE layout SET text = CAST(x'7265736572766174696f6e733d80' AS TEXT)
                   WHERE text LIKE 'reservations=%'";
     assert_eq!(file.execute(damage, ()), Ok(1));
     drop(file);
-    let server = open().await;
+    let server = open(&dir).await;
     server.put(r#"{"topic":"t","id":"a"}"#).await;
-    let finish =
-        format!("/jobs/a/finish?reservation={}", reservation_of(&server.pop_one("t").await));
-    assert_eq!(server.post(&finish, "").await.status, 204);
+    server.act("a", "finish", server.hold("t").await).await.is_done();
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -161,14 +135,10 @@ async fn servers_on_one_redis_accept_each_others_reservations() {
     one.put(r#"{"topic":"t","id":"b"}"#).await;
     for server in [&one, &other] {
         let job = server.pop_one("t").await;
-        let body = format!(r#"{{"reservation":"{}"}}"#, reservation_of(&job));
-        let path = format!("/jobs/{}/finish", job["id"].as_str().expect("an id"));
         let third = one.beside().await;
-        third
-            .post(&path, body.replace(&reservation_of(&job)[16..], ""))
-            .await
-            .problem(409, "reservation_lost");
-        assert_eq!(third.post(&path, body).await.status, 204);
+        let stripped = json!({"reservation": reservation_of(&job)[..16]});
+        third.act(id_of(&job), "finish", stripped).await.problem(409, "reservation_lost");
+        third.act(id_of(&job), "finish", held(&job)).await.is_done();
     }
 }
 
@@ -183,64 +153,52 @@ async fn a_full_redis_of_an_older_version_gets_its_key() {
     let server = Server::at(&redis).await;
     redis.command("CONFIG SET maxmemory 0").expect("an answer");
     let job = server.pop_one("t").await;
-    let other = Server::at(&redis).await;
-    let path = format!("/jobs/a/finish?reservation={}", reservation_of(&job));
-    assert_eq!(other.post(&path, "").await.status, 204);
-}
-
-pub async fn a_touch_extends_the_reservation(server: Server) {
-    server.put(r#"{"topic":"t","id":"a","ttr":1}"#).await;
-    let job = server.pop_one("t").await;
-    let body = format!(r#"{{"reservation":"{}","ttr":"1h"}}"#, reservation_of(&job));
-    let touched = server.post("/jobs/a/touch", body).await.ok(200);
-    assert!(touched["reserved_until"].as_str() > job["reserved_until"].as_str());
-    pass(Duration::from_millis(1200)).await;
-    assert_eq!(server.get("/jobs/a").await.ok(200)["state"], "reserved");
+    Server::at(&redis).await.act("a", "finish", held(&job)).await.is_done();
 }
 
 pub async fn actions_by_id_alone_work_as_in_the_original_design(server: Server) {
     server.put(r#"{"topic":"t","id":"a"}"#).await;
     for action in ["finish", "release", "touch", "bury"] {
-        server.post(&format!("/jobs/a/{action}"), "").await.problem(409, "never_popped");
+        server.act("a", action, "").await.problem(409, "never_popped");
     }
-    server.pop_one("t").await;
-    server.post("/jobs/a/touch", "").await.ok(200);
-    server.post("/jobs/a/release", "").await.ok(200);
-    let idle = server.post("/jobs/a/release", "").await.problem(409, "reservation_lost");
+    let popped = server.pop_one("t").await;
+    let touched = server.act("a", "touch", r#"{"ttr":"1h"}"#).await.ok(200);
+    assert!(time(&touched, "reserved_until") > time(&popped, "reserved_until"));
+    server.act("a", "release", "").await.ok(200);
+    let idle = server.act("a", "release", "").await.problem(409, "reservation_lost");
     let detail = idle["detail"].as_str().expect("text");
     assert!(detail.contains("kick") && detail.contains("PATCH"), "{detail}");
     server.pop_one("t").await;
-    assert_eq!(server.post("/jobs/a/finish", "{}").await.status, 204);
+    server.act("a", "finish", "{}").await.is_done();
 }
 
 pub async fn a_reservation_may_stand_in_the_query(server: Server) {
     server.put(r#"{"topic":"t","id":"a"}"#).await;
     let token = reservation_of(&server.pop_one("t").await);
-    let twice = format!(r#"{{"reservation":"{token}"}}"#);
+    let twice = json!({"reservation": token});
     let path = format!("/jobs/a/finish?reservation={token}");
     server.post(&path, twice).await.problem(422, "invalid_field");
     server.post("/jobs/a/finish?reservation=1", "").await.problem(409, "reservation_lost");
-    assert_eq!(server.post(&path, "").await.status, 204);
+    server.post(&path, "").await.is_done();
 }
 
 pub async fn a_job_is_buried_kicked_and_rescheduled(server: Server) {
     server.put(r#"{"topic":"t","id":"a"}"#).await;
     server.pop_one("t").await;
     server.post("/jobs/a/kick", "").await.problem(409, "job_reserved");
-    let patch = async |body: &'static str| server.call(Method::PATCH, "/jobs/a", body).await;
+    let patch = async |body: &'static str| server.patch("a", body).await;
     patch(r#"{"delay":1}"#).await.problem(409, "job_reserved");
     assert_eq!(server.post("/jobs/a/bury", r#"{"error":"e"}"#).await.ok(200)["state"], "dead");
     patch(r#"{"delay":1}"#).await.problem(409, "job_dead");
     assert_eq!(server.post("/jobs/a/kick", "").await.ok(200)["state"], "ready");
     patch("{}").await.problem(422, "invalid_field");
     let both = r#"{"delay":1,"due_at":"2030-01-01T00:00:00Z"}"#;
-    assert_eq!(patch(both).await.problem(422, "invalid_field")["field"], "due_at");
-    assert_eq!(server.get("/jobs/a").await.ok(200)["state"], "ready");
+    patch(both).await.invalid("due_at");
+    assert_eq!(server.job("a").await["state"], "ready");
     let job = patch(r#"{"delay":"1h","body":[2]}"#).await.ok(200);
     assert_eq!((&job["state"], &job["body"][0]), (&"delayed".into(), &2.into()));
     assert!(patch(r#"{"delay":"50ms","body":null}"#).await.ok(200)["body"].is_null());
-    let job = server.pop_one("t").await;
-    assert_eq!((&job["attempt"], &job["body"]), (&1.into(), &serde_json::Value::Null));
+    assert_shows(&server.pop_one("t").await, json!({"attempt": 1, "body": null}));
 }
 
 #[tokio::test]
@@ -249,11 +207,9 @@ async fn an_operator_can_demand_reservations() {
     server.put(r#"{"topic":"t","id":"a"}"#).await;
     let job = server.pop_one("t").await;
     for action in ["finish", "release", "touch", "bury"] {
-        let answer = server.post(&format!("/jobs/a/{action}"), "").await;
-        answer.problem(422, "reservation_required");
+        server.act("a", action, "").await.problem(422, "reservation_required");
     }
-    let batch = server.post("/batch/finish", r#"{"jobs":[{"id":"a"}]}"#).await.ok(200);
-    assert_eq!(batch["results"][0]["code"], "reservation_required");
-    let path = format!("/jobs/a/finish?reservation={}", reservation_of(&job));
-    assert_eq!(server.post(&path, "").await.status, 204);
+    let batch = server.post("/batch/finish", r#"{"jobs":[{"id":"a"}]}"#).await.results();
+    assert_eq!(batch[0]["code"], "reservation_required");
+    server.act("a", "finish", held(&job)).await.is_done();
 }

@@ -51,19 +51,20 @@ async fn status(stream: &mut TcpStream) -> u16 {
     answer.split(' ').nth(1).and_then(|status| status.parse().ok()).expect(&answer)
 }
 
-async fn ask(server: &Server, token: &str, method: Method, path: &str, body: Value) -> Answer {
-    let request = server.request(method, path).bearer_auth(token);
-    Server::send(if body.is_null() { request } else { request.body(body.to_string()) }).await
-}
-
-async fn create(server: &Server, creator: &str, token: Value) -> String {
-    let made = ask(server, creator, Method::POST, "/tokens", token).await.ok(201);
-    made["token"].as_str().expect("a token").to_owned()
-}
-
 async fn root(server: &Server) -> String {
     let scopes = json!({"admin": ["*"], "put": ["*"], "pop": ["*"], "read": ["*"]});
-    create(server, "", json!({"name": "root", "scopes": scopes})).await
+    server.token("", "root", scopes).await
+}
+
+/// Begins a waiting GET on a connection of its own.
+async fn begin_get(server: &Server, path: &str, token: &str) -> TcpStream {
+    let mut stream = TcpStream::connect(server.address).await.expect("connected");
+    let head = format!(
+        "GET {path}?wait=60s HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n{}\r\n",
+        authorization(token)
+    );
+    stream.write_all(head.as_bytes()).await.expect("sent");
+    stream
 }
 
 pub async fn the_token_must_be_valid_when_the_body_is_complete(server: Server) {
@@ -73,58 +74,48 @@ pub async fn the_token_must_be_valid_when_the_body_is_complete(server: Server) {
     assert_eq!(as_open.end().await, 401, "the server does not require a token although one exists");
 
     let scopes = json!({"admin": ["*"], "put": ["*"]});
-    let leaver = create(&server, &root, json!({"name": "leaver", "scopes": scopes})).await;
+    let leaver = server.token(&root, "leaver", scopes).await;
     let token = HalfSent::begin(&server, "/tokens", &leaver, &mallory).await;
     let job =
         HalfSent::begin(&server, "/jobs", &leaver, &json!({"topic": "t", "id": "late"})).await;
     let kept = HalfSent::begin(&server, "/jobs", &root, &json!({"topic": "t", "id": "kept"})).await;
-    let gone = ask(&server, &root, Method::DELETE, "/tokens/leaver", Value::Null).await;
+    let gone = server.call_as(&root, Method::DELETE, "/tokens/leaver", "").await;
     assert_eq!(gone.status, 204, "{}", gone.text);
     assert_eq!([token.end().await, job.end().await, kept.end().await], [401, 401, 201]);
 
-    let tokens = ask(&server, &root, Method::GET, "/tokens", Value::Null).await.ok(200);
+    let tokens = server.call_as(&root, Method::GET, "/tokens", "").await.ok(200);
     assert_eq!(tokens["tokens"].as_array().map(Vec::len), Some(1), "{tokens}");
-    let topic = ask(&server, &root, Method::GET, "/topics/t", Value::Null).await.ok(200);
-    assert_eq!(topic["ready"], 1, "{topic}");
+    assert_eq!(server.call_as(&root, Method::GET, "/topics/t", "").await.ok(200)["ready"], 1);
 }
 
 pub async fn a_waiting_pop_gets_no_job_once_its_token_is_invalid(server: Server) {
     let root = root(&server).await;
     // Waits until both pops have begun, even on a busy machine.
     let put = json!({"topic": "clock", "delay": "6s"});
-    let end = ask(&server, &root, Method::POST, "/jobs", put).await.ok(201)["due_at"].clone();
+    let end = server.call_as(&root, Method::POST, "/jobs", put).await.ok(201)["due_at"].clone();
     let mut waiting = Vec::new();
     for (name, expires_at) in [("leaver", Value::Null), ("brief", end)] {
         let token = json!({"name": name, "scopes": {"pop": ["*"]}, "expires_at": expires_at});
-        let token = create(&server, &root, token).await;
-        let mut stream = TcpStream::connect(server.address).await.expect("connected");
-        let head = format!(
-            "GET /topics/{name}/pop?wait=60s HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n{}\r\n",
-            authorization(&token)
-        );
-        stream.write_all(head.as_bytes()).await.expect("sent");
+        let token = server.create_token(&root, token).await;
+        let stream = begin_get(&server, &format!("/topics/{name}/pop"), &token).await;
         waiting.push((name, token, stream));
     }
-    let wait = "delay_queue_waiting_pops 2\n";
-    until(async || {
-        ask(&server, &root, Method::GET, "/metrics", Value::Null).await.text.contains(wait)
-    })
-    .await;
-    ask(&server, &root, Method::DELETE, "/tokens/leaver", Value::Null).await;
+    let metrics = async || server.call_as(&root, Method::GET, "/metrics", "").await.text;
+    let waiting_pops = async || value_of(&metrics().await, "delay_queue_waiting_pops");
+    eventually!(waiting_pops().await == Some(2.0), "not both pops wait");
+    server.call_as(&root, Method::DELETE, "/tokens/leaver", "").await;
     for (name, token, mut stream) in waiting {
-        until(async || {
-            ask(&server, &token, Method::GET, "/access", Value::Null).await.status == 401
-        })
-        .await;
+        let access = async || server.call_as(&token, Method::GET, "/access", "").await.status;
+        eventually!(access().await == 401, "{name}: the token stays valid");
         let put = json!({"topic": name, "max_attempts": 1});
-        ask(&server, &root, Method::POST, "/jobs", put).await.ok(201);
+        server.call_as(&root, Method::POST, "/jobs", put).await.ok(201);
         let mut refused = String::new();
         stream.read_to_string(&mut refused).await.expect("an answer");
         assert!(refused.starts_with("HTTP/1.1 401 "), "{name}: {refused}");
         assert!(refused.contains(r#""applied":"no""#), "{name}: {refused}");
         // The job was given back before the answer.
         let pop = format!("/topics/{name}/pop");
-        let jobs = ask(&server, &root, Method::GET, &pop, Value::Null).await.jobs();
+        let jobs = server.call_as(&root, Method::GET, &pop, "").await.jobs();
         assert_eq!(jobs[0]["attempt"], 1, "the attempt that was given back counts: {jobs:?}");
     }
 }
@@ -132,27 +123,16 @@ pub async fn a_waiting_pop_gets_no_job_once_its_token_is_invalid(server: Server)
 pub async fn a_wait_for_a_job_ends_once_its_token_is_invalid(server: Server) {
     let root = root(&server).await;
     let put = json!({"topic": "t", "id": "a", "delay": "1h"});
-    ask(&server, &root, Method::POST, "/jobs", put).await.ok(201);
-    let leaver = json!({"name": "leaver", "scopes": {"read": ["*"]}});
-    let leaver = create(&server, &root, leaver).await;
-    let mut stream = TcpStream::connect(server.address).await.expect("connected");
-    let head = format!(
-        "GET /jobs/a?wait=60s HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n{}\r\n",
-        authorization(&leaver)
-    );
-    stream.write_all(head.as_bytes()).await.expect("sent");
+    server.call_as(&root, Method::POST, "/jobs", put).await.ok(201);
+    let leaver = server.token(&root, "leaver", json!({"read": ["*"]})).await;
+    let mut stream = begin_get(&server, "/jobs/a", &leaver).await;
     pass(Duration::from_millis(500)).await; // until the wait has probably begun; one that begins later is refused too
     let began = Instant::now();
-    ask(&server, &root, Method::DELETE, "/tokens/leaver", Value::Null).await;
+    server.call_as(&root, Method::DELETE, "/tokens/leaver", "").await;
     assert_eq!(status(&mut stream).await, 401);
     assert!(
         began.elapsed() < scaled(WELL_BEFORE_TIMEOUT),
         "the wait ended only after {:?}",
         began.elapsed()
     );
-}
-
-/// Repeats the check until it holds, since no event reports it.
-async fn until(holds: impl AsyncFn() -> bool) {
-    eventually!(holds().await, "the condition does not become true");
 }

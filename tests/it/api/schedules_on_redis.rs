@@ -1,29 +1,11 @@
 //! Schedules whose entries another program has changed in Redis.
 
-use std::sync::Arc;
-
-use delay_queue::store::redis::Secret;
-use reqwest::Method;
-use serde_json::{Value, json};
-
-use crate::{
-    api::server::{Answer, Server},
-    support::Redis,
-};
+use crate::api::{prelude::*, schedules::millis};
 
 const HOUR: i64 = 3_600_000;
 
-async fn put(server: &Server, name: &str, body: &Value) -> Answer {
-    server.call(Method::PUT, &format!("/schedules/{name}"), body.to_string()).await
-}
-
 fn daily(topic: &str) -> Value {
     json!({ "topic": topic, "every": "1d" })
-}
-
-fn millis(time: &Value) -> i64 {
-    let time: jiff::Timestamp = time.as_str().expect("a time").parse().expect("RFC 3339");
-    time.as_millisecond()
 }
 
 /// Texts that no version can read: JSON without fields, and a byte that is not UTF-8.
@@ -42,7 +24,7 @@ fn damage(redis: &Redis, name: &str) {
 
 /// Sets the next instant of a schedule.
 fn set_next(redis: &Redis, name: &str, instant: i64) {
-    let time = jiff::Timestamp::from_millisecond(instant).expect("a time");
+    let time = Timestamp::from_millisecond(instant).expect("a time");
     let script = format!(
         "local all, times = '{{dq:schedules}}:all', '{{dq:schedules}}:times' \
          local text, count = string.gsub(redis.call('HGET', all, '{name}'), '(next.:.)[0-9TZ:.-]+', '%1{time}') \
@@ -59,13 +41,6 @@ fn look_at(redis: &Redis, name: &str) -> i64 {
     reply.lines().nth(1).expect("a time").parse().expect("a number")
 }
 
-async fn missed(server: &Server) -> u64 {
-    let metrics = server.get("/metrics").await.text;
-    let mut lines = metrics.lines();
-    let count = lines.find_map(|line| line.strip_prefix("delay_queue_schedule_missed_total "));
-    count.expect("a counter").parse().expect("a number")
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn an_unreadable_schedule_can_be_set_again_and_deleted() {
     let redis = Arc::new(Redis::start());
@@ -74,18 +49,18 @@ async fn an_unreadable_schedule_can_be_set_again_and_deleted() {
         for name in ["again", "deleted"] {
             let path = format!("/schedules/{name}");
             server.delete(&path).await;
-            put(&server, name, &daily("t")).await.ok(201);
+            server.set_schedule(name, daily("t")).await.ok(201);
             set_text(&redis, name, text);
             server.get(&path).await.problem(500, "internal");
             for action in ["pause", "resume", "run"] {
                 server.post(&format!("{path}/{action}"), "").await.problem(500, "internal");
             }
         }
-        let set = put(&server, "again", &daily("t")).await.ok(200);
+        let set = server.set_schedule("again", daily("t")).await.ok(200);
         assert_eq!(server.get("/schedules/again").await.ok(200), set);
-        assert_eq!(server.delete("/schedules/deleted").await.status, 204);
+        server.delete("/schedules/deleted").await.is_done();
         server.get("/schedules/deleted").await.problem(404, "schedule_not_found");
-        assert_eq!(put(&server, "deleted", &daily("t")).await.status, 201);
+        assert_eq!(server.set_schedule("deleted", daily("t")).await.status, 201);
     }
 }
 
@@ -93,24 +68,22 @@ async fn an_unreadable_schedule_can_be_set_again_and_deleted() {
 async fn only_a_token_of_all_topics_changes_an_unreadable_schedule() {
     let redis = Arc::new(Redis::start());
     let server = Server::on(Arc::clone(&redis)).await;
-    put(&server, "s", &daily("t")).await.ok(201);
+    server.set_schedule("s", daily("t")).await.ok(201);
     damage(&redis, "s");
     let all = json!({ "admin": ["*"], "manage": ["*"], "put": ["*"] });
     let root = server.token("", "root", all).await;
-    let call = async |token: &str, method: Method, path: &str, body: Value| {
-        let request = server.request(method, path).bearer_auth(token).body(body.to_string());
-        Server::send(request).await
-    };
     for (name, scopes) in [
         ("one-topic", json!({ "manage": ["t"], "put": ["t"] })),
         ("one-manage", json!({ "manage": ["t"], "put": ["*"] })),
         ("one-put", json!({ "manage": ["*"], "put": ["t"] })),
     ] {
         let token = &server.token(&root, name, scopes).await;
-        call(token, Method::PUT, "/schedules/s", daily("t")).await.problem(403, "forbidden");
-        call(token, Method::DELETE, "/schedules/s", json!({})).await.problem(403, "forbidden");
+        for (method, body) in [(Method::PUT, daily("t").to_string()), (Method::DELETE, "".into())] {
+            let refused = server.call_as(token, method, "/schedules/s", body).await;
+            refused.problem(403, "forbidden");
+        }
     }
-    call(&root, Method::PUT, "/schedules/s", daily("t")).await.ok(200);
+    server.call_as(&root, Method::PUT, "/schedules/s", daily("t")).await.ok(200);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -118,19 +91,13 @@ async fn schedules_are_listed_past_names_without_a_text() {
     let redis = Arc::new(Redis::start());
     let server = Server::on(Arc::clone(&redis)).await;
     for name in ["a", "b", "c", "d", "e", "f", "g"] {
-        put(&server, name, &daily("t")).await.ok(201);
+        server.set_schedule(name, daily("t")).await.ok(201);
     }
     assert_eq!(redis.command("HDEL {dq:schedules}:all a b d g").as_deref(), Some(":4\r\n"));
     for limit in 1..8 {
-        let (mut all, mut cursor) = (Vec::new(), String::new());
-        loop {
-            let page = server.get(&format!("/schedules?limit={limit}{cursor}")).await.ok(200);
-            let schedules = page["schedules"].as_array().expect("schedules");
-            all.extend(schedules.iter().map(|schedule| schedule["name"].clone()));
-            let Some(next) = page["cursor"].as_str() else { break };
-            cursor = format!("&cursor={next}");
-        }
-        assert_eq!(all, ["c", "e", "f"], "in pages of {limit}");
+        let all = server.all_pages(&format!("/schedules?limit={limit}")).await;
+        let names: Vec<_> = all.iter().map(|schedule| &schedule["name"]).collect();
+        assert_eq!(names, ["c", "e", "f"], "in pages of {limit}");
     }
 }
 
@@ -138,36 +105,33 @@ async fn schedules_are_listed_past_names_without_a_text() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_refused_put_is_retried_less_often_and_counted_once() {
     let redis = Redis::start();
-    let server = Server::with(|settings| {
-        settings.store.url = Secret(redis.url());
-        settings.limits.topic_jobs = Some(1);
-    });
-    let server = server.await;
+    let server = Server::at_with(&redis, |all| all.limits.topic_jobs = Some(1)).await;
+    let missed = async || server.metric("delay_queue_schedule_missed_total").await;
     let first = server.put(r#"{ "topic": "full", "id": "first", "delay": "1h" }"#).await;
-    let due_at = server.get("/jobs/first").await.ok(200)["due_at"].take();
-    let anchor = jiff::Timestamp::from_millisecond(millis(&due_at) - HOUR / 2);
+    let due_at = server.job("first").await["due_at"].take();
+    let anchor = Timestamp::from_millisecond(millis(&due_at) - HOUR / 2);
     let anchor = anchor.expect("a time").to_string();
     let body = json!({ "topic": "full", "every": "1h", "anchor": anchor });
-    let set = put(&server, "s", &body).await.ok(201);
+    let set = server.set_schedule("s", body).await.ok(201);
     let next = millis(&set["next"][0]);
     let overdue = next - 5 * HOUR;
     set_next(&redis, "s", overdue);
     // Wakes the task, which knows nothing of that change.
-    put(&server, "other", &daily("t")).await.ok(201);
-    eventually!(missed(&server).await == 4, "the earlier instants are not counted: {first}");
+    server.set_schedule("other", daily("t")).await.ok(201);
+    eventually!(missed().await == Some(4.0), "the earlier instants are not counted: {first}");
     // The last missed instant is half an hour before now, and a retry is after it.
     eventually!(look_at(&redis, "s") > next - HOUR, "it was not tried: {first}");
     let second = look_at(&redis, "s");
     eventually!(look_at(&redis, "s") != second, "it was not looked at again");
     let pause = look_at(&redis, "s") - second;
     assert!(pause >= 2_000, "the second retry came after {pause} ms");
-    assert_eq!(missed(&server).await, 4, "the earlier instants are not counted once");
+    assert_eq!(missed().await, Some(4.0), "the earlier instants are not counted once");
     assert_eq!(server.delete("/jobs/first").await.status, 200);
     let job = server.pop_one("full").await;
     assert_eq!(millis(&job["scheduled_at"]), next - HOUR);
     let shown = server.get("/schedules/s").await.ok(200);
     assert_eq!(millis(&shown["next"][0]), next);
-    assert_eq!(missed(&server).await, 4, "counted again after the put");
+    assert_eq!(missed().await, Some(4.0), "counted again after the put");
 }
 
 /// As on a cluster, where a server may put the job and be killed before the schedule advances.
@@ -175,7 +139,7 @@ async fn a_refused_put_is_retried_less_often_and_counted_once() {
 async fn an_instant_whose_job_exists_is_not_put_again() {
     let redis = Arc::new(Redis::start());
     let server = Server::on(Arc::clone(&redis)).await;
-    put(&server, "s", &json!({ "topic": "t", "every": "1s", "ttr": "1h" })).await.ok(201);
+    server.set_schedule("s", json!({ "topic": "t", "every": "1s", "ttr": "1h" })).await.ok(201);
     let first = server.pop_one("t").await;
     let instant = millis(&first["scheduled_at"]);
     server.post("/schedules/s/pause", "").await.ok(200);
@@ -183,8 +147,7 @@ async fn an_instant_whose_job_exists_is_not_put_again() {
     set_next(&redis, "s", instant);
     let seconds_after = |job: &Value| (millis(&job["scheduled_at"]) - instant) / 1_000;
     while seconds_after(&server.pop_one("t").await) < 3 {}
-    let metrics = server.get("/metrics").await.text;
-    assert!(metrics.contains("delay_queue_schedule_conflicts_total 0\n"), "{metrics}");
-    let kept = server.get(&format!("/jobs/s:{instant}")).await.ok(200);
-    assert_eq!((&kept["state"], &kept["attempt"]), (&json!("reserved"), &json!(1)));
+    assert_eq!(server.metric("delay_queue_schedule_conflicts_total").await, Some(0.0));
+    let kept = server.job(&format!("s:{instant}")).await;
+    assert_shows(&kept, json!({"state": "reserved", "attempt": 1}));
 }

@@ -1,7 +1,8 @@
 //! A server in this process, and a client for it.
 
+use std::fmt::Display;
+
 use delay_queue::{config::Flags, server};
-use reqwest::{StatusCode, header::HeaderMap};
 use tokio::{net::TcpListener, sync::oneshot};
 
 use crate::api::prelude::*;
@@ -16,48 +17,6 @@ pub struct Server {
     stop: Option<oneshot::Sender<()>>,
     task: Option<JoinHandle<()>>,
     _dir: Option<tempfile::TempDir>,
-}
-
-#[derive(Debug)]
-pub struct Answer {
-    pub status: StatusCode,
-    pub headers: HeaderMap,
-    pub text: String,
-}
-
-impl Answer {
-    pub fn json(&self) -> Value {
-        serde_json::from_str(&self.text).unwrap_or_else(|_| panic!("no JSON: {self:?}"))
-    }
-
-    /// Asserts a problem with this status and code. Returns its JSON.
-    #[track_caller]
-    pub fn problem(&self, status: u16, code: &str) -> Value {
-        assert_eq!(self.status, status, "{}", self.text);
-        assert_eq!(self.headers["content-type"], "application/problem+json");
-        let problem = self.json();
-        assert_eq!(problem["code"], code, "{problem}");
-        assert_eq!(problem["status"], status, "{problem}");
-        assert_eq!(problem["request_id"], *self.headers["x-request-id"].to_str().expect("text"));
-        for member in ["type", "title", "detail", "applied"] {
-            assert!(problem[member].is_string(), "{member} is missing: {problem}");
-        }
-        problem
-    }
-
-    /// Asserts success with this status. Returns the JSON.
-    #[track_caller]
-    pub fn ok(&self, status: u16) -> Value {
-        assert_eq!(self.status, status, "{}", self.text);
-        self.json()
-    }
-
-    #[track_caller]
-    pub fn jobs(&self) -> Vec<Value> {
-        let answer = self.ok(200);
-        assert_eq!(self.headers["cache-control"], "no-store");
-        answer["jobs"].as_array().expect("jobs").clone()
-    }
 }
 
 impl Server {
@@ -85,6 +44,11 @@ impl Server {
             change(settings);
         })
         .await
+    }
+
+    /// Starts a server on a file and one on Redis.
+    pub async fn on_each_with(change: impl Fn(&mut Settings)) -> [Self; 2] {
+        [Self::on_file_with(&change).await, Self::on_redis_with(&change).await]
     }
 
     pub async fn on_cluster() -> Self {
@@ -120,7 +84,19 @@ impl Server {
 
     /// Starts a server on a Redis that the test can stop and start.
     pub async fn at(redis: &Redis) -> Self {
-        Self::with(|settings| settings.store.url = Secret(redis.url())).await
+        Self::at_with(redis, |_| {}).await
+    }
+
+    pub async fn at_with(redis: &Redis, change: impl FnOnce(&mut Settings)) -> Self {
+        Self::with(|settings| {
+            settings.store.url = Secret(redis.url());
+            change(settings);
+        })
+        .await
+    }
+
+    pub async fn on_nodes_of(cluster: &Cluster) -> Self {
+        Self::with(|settings| settings.store.url = Secret(cluster.url())).await
     }
 
     /// Starts a server without waiting until it is ready.
@@ -175,15 +151,32 @@ impl Server {
         format!("http://{}{path}", self.address)
     }
 
-    pub async fn call(&self, method: Method, path: &str, body: impl Into<reqwest::Body>) -> Answer {
-        let request = self.client.request(method, self.url(path)).body(body);
-        Self::send(request).await
+    pub async fn call(&self, method: Method, path: &str, body: impl Display) -> Answer {
+        self.call_as("", method, path, body).await
+    }
+
+    /// Makes a call with an access token, unless it is empty.
+    pub async fn call_as(
+        &self,
+        token: &str,
+        method: Method,
+        path: &str,
+        body: impl Display,
+    ) -> Answer {
+        let request = self.request(method, path).body(body.to_string());
+        Self::send(if token.is_empty() { request } else { request.bearer_auth(token) }).await
     }
 
     pub async fn send(request: reqwest::RequestBuilder) -> Answer {
-        let answer = request.send().await.expect("an answer");
+        let (client, request) = request.build_split();
+        let request = request.expect("a request");
+        let body = request.body().and_then(|body| body.as_bytes()).unwrap_or_default();
+        let body = String::from_utf8_lossy(&body[..body.len().min(300)]);
+        let told = format!("{} {} {body}", request.method(), request.url());
+        let answer = client.execute(request).await.expect("an answer");
         let (status, headers) = (answer.status(), answer.headers().clone());
-        Answer { status, headers, text: answer.text().await.expect("a body of text") }
+        let text = answer.text().await.expect("a body of text");
+        Answer { status, headers, text, request: told }
     }
 
     pub fn request(&self, method: Method, path: &str) -> reqwest::RequestBuilder {
@@ -194,7 +187,7 @@ impl Server {
         self.call(Method::GET, path, "").await
     }
 
-    pub async fn post(&self, path: &str, body: impl Into<reqwest::Body>) -> Answer {
+    pub async fn post(&self, path: &str, body: impl Display) -> Answer {
         self.call(Method::POST, path, body).await
     }
 
@@ -202,9 +195,73 @@ impl Server {
         self.call(Method::DELETE, path, "").await
     }
 
+    pub async fn job(&self, id: &str) -> Value {
+        self.get(&format!("/jobs/{id}")).await.ok(200)
+    }
+
+    pub async fn topic(&self, topic: &str) -> Value {
+        self.get(&format!("/topics/{topic}")).await.ok(200)
+    }
+
+    pub async fn patch(&self, id: &str, change: impl Display) -> Answer {
+        self.call(Method::PATCH, &format!("/jobs/{id}"), change).await
+    }
+
+    pub async fn set_topic(&self, topic: &str, defaults: impl Display) -> Answer {
+        self.call(Method::PUT, &format!("/topics/{topic}"), defaults).await
+    }
+
+    pub async fn set_schedule(&self, name: &str, schedule: impl Display) -> Answer {
+        self.call(Method::PUT, &format!("/schedules/{name}"), schedule).await
+    }
+
+    /// Finishes, releases, touches, buries or kicks a job.
+    pub async fn act(&self, id: &str, action: &str, request: impl Display) -> Answer {
+        self.post(&format!("/jobs/{id}/{action}"), request).await
+    }
+
     /// Puts a job. Panics if the server refuses it.
-    pub async fn put(&self, body: &str) -> Value {
-        self.post("/jobs", body.to_owned()).await.ok(201)
+    pub async fn put(&self, body: impl Display) -> Value {
+        self.post("/jobs", body).await.ok(201)
+    }
+
+    /// Puts jobs in one batch. Panics if the server refuses one of them.
+    pub async fn put_all(&self, jobs: impl IntoIterator<Item = Value>) {
+        let jobs: Vec<Value> = jobs.into_iter().collect();
+        for result in self.post("/batch/jobs", json!({ "jobs": jobs })).await.results() {
+            assert_eq!(result["status"], 201, "{result}");
+        }
+    }
+
+    /// Returns the entries of all pages of a list, which has the last name of the path.
+    pub async fn all_pages(&self, path: &str) -> Vec<Value> {
+        let list = path.split('?').next().and_then(|path| path.rsplit('/').next());
+        let (mut all, mut cursor) = (Vec::new(), String::new());
+        loop {
+            let page = self.get(&format!("{path}{cursor}")).await.ok(200);
+            all.extend(page[list.expect("a name")].as_array().expect("a list").clone());
+            let Some(next) = page["cursor"].as_str() else { break };
+            cursor = format!("{}cursor={next}", if path.contains('?') { '&' } else { '?' });
+        }
+        all
+    }
+
+    /// Returns the value of a series, if the metrics contain it.
+    pub async fn metric(&self, series: &str) -> Option<f64> {
+        value_of(&self.get("/metrics").await.text, series)
+    }
+
+    /// Waits until a path is answered with this status. Returns the answer.
+    pub async fn until_status(&self, path: &str, status: u16) -> Answer {
+        let mut last;
+        eventually!(
+            {
+                last = self.get(path).await;
+                last.status == status
+            },
+            "{last:?}"
+        );
+        last
     }
 
     /// Pops jobs. Repeats a pop that was refused because the store has stalled: it popped nothing.
@@ -223,10 +280,11 @@ impl Server {
 
     /// Makes an access token as the holder of the token `by`. The first token needs none.
     pub async fn token(&self, by: &str, name: &str, scopes: Value) -> String {
-        let token = serde_json::json!({"name": name, "scopes": scopes}).to_string();
-        let request = self.request(Method::POST, "/tokens");
-        let request = if by.is_empty() { request } else { request.bearer_auth(by) };
-        let made = Self::send(request.body(token)).await.ok(201);
+        self.create_token(by, json!({"name": name, "scopes": scopes})).await
+    }
+
+    pub async fn create_token(&self, by: &str, token: Value) -> String {
+        let made = self.call_as(by, Method::POST, "/tokens", token).await.ok(201);
         made["token"].as_str().expect("a token").to_owned()
     }
 
@@ -247,17 +305,28 @@ impl Server {
         assert_eq!(jobs.len(), 1, "no job of {topic:?} was delivered");
         jobs.remove(0)
     }
+
+    /// Pops one job. Returns the request with which its consumer acts on it.
+    pub async fn hold(&self, topic: &str) -> Value {
+        held(&self.pop_one(topic).await)
+    }
+
+    /// Pops this number of jobs of a topic, which need several pops if they are in several buckets.
+    pub async fn pop_all(&self, topic: &str, count: usize) -> Vec<Value> {
+        let mut jobs = Vec::new();
+        while jobs.len() < count {
+            let some = self.pop(&format!("{topic}/pop?count=100&wait=30s")).await;
+            assert!(!some.is_empty(), "only {} jobs were delivered", jobs.len());
+            jobs.extend(some);
+        }
+        jobs
+    }
 }
 
 fn defaults() -> Settings {
     let mut settings = Settings::load(&Flags::default()).expect("the defaults are valid");
     settings.push.allowed_networks.0 = vec!["127.0.0.0/8".to_owned()];
     settings
-}
-
-/// Returns the reservation of a popped job.
-pub fn reservation_of(job: &Value) -> String {
-    job["reservation"].as_str().expect("a reservation").to_owned()
 }
 
 /// Sleeps. Only for tests in which time must pass, or for which no event exists.

@@ -17,14 +17,10 @@ async fn three_servers_deliver_ten_thousand_jobs_once_each() {
                 if jobs.is_empty() {
                     return mine;
                 }
-                let held =
-                    |job: &Value| json!({"id": job["id"], "reservation": reservation_of(job)});
-                let finishes: Vec<Value> = jobs.iter().map(held).collect();
-                let finished = server
-                    .post("/batch/finish", json!({"jobs": finishes}).to_string())
-                    .await
-                    .ok(200);
-                for result in finished["results"].as_array().expect("results") {
+                let finish = |job| with(&held(job), json!({"id": job["id"]}));
+                let finishes: Vec<Value> = jobs.iter().map(finish).collect();
+                let finished = server.post("/batch/finish", json!({"jobs": finishes})).await;
+                for result in finished.results() {
                     assert_eq!(result["status"], 204, "{result}");
                 }
                 mine.extend(jobs.iter().map(|job| job["body"].as_u64().expect("a number")));
@@ -33,31 +29,12 @@ async fn three_servers_deliver_ten_thousand_jobs_once_each() {
     }
     for batch in 0..JOBS / 100 {
         let delay = |n: usize| Duration::from_millis((n % 7) as u64 * 50).as_secs_f64();
-        let jobs: Vec<Value> = (0..100)
-            .map(|n| json!({"topic": "t", "body": batch * 100 + n, "delay": delay(n)}))
-            .collect();
-        let put = servers[batch % 3].post("/batch/jobs", json!({"jobs": jobs}).to_string()).await;
-        for result in put.ok(200)["results"].as_array().expect("results") {
-            assert_eq!(result["status"], 201, "{result}");
-        }
+        let job = |n| json!({"topic": "t", "body": batch * 100 + n, "delay": delay(n)});
+        servers[batch % 3].put_all((0..100).map(job)).await;
     }
     let popped: Vec<u64> = consumers.join_all().await.into_iter().flatten().collect();
     assert_eq!(popped.len(), JOBS);
     assert_eq!(popped.iter().collect::<HashSet<_>>().len(), JOBS, "a job was delivered twice");
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_job_put_on_one_server_reaches_a_consumer_of_another() {
-    let one = Server::on_redis().await;
-    let other = Arc::new(one.beside().await);
-    for (round, delay) in ["0s", "300ms", "0s"].into_iter().enumerate() {
-        let waiting = other.begin_pop("t/pop?wait=30s");
-        one.put(&format!(r#"{{"topic":"t","id":"job:{round}","delay":"{delay}"}}"#)).await;
-        let put_at = Stopwatch::start();
-        assert_eq!(waiting.await.expect("joined")[0]["id"], format!("job:{round}"));
-        // `timer.poll_interval` is half a second.
-        assert!(put_at.elapsed() < scaled(Duration::from_secs(8)), "{:?}", put_at.elapsed());
-    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -67,8 +44,7 @@ async fn a_new_due_time_applies_to_consumers_of_other_servers() {
     one.put(r#"{"topic":"t","id":"a","delay":"1h"}"#).await;
     let waiting = other.begin_pop("t/pop?wait=30s");
     let (moved_at, watch) = (Instant::now(), Stopwatch::start());
-    let patch = one.call(reqwest::Method::PATCH, "/jobs/a", r#"{"delay":"200ms"}"#).await;
-    patch.ok(200);
+    one.patch("a", r#"{"delay":"200ms"}"#).await.ok(200);
     assert_eq!(waiting.await.expect("joined")[0]["id"], "a");
     assert!(moved_at.elapsed() >= Duration::from_millis(200), "{:?}", moved_at.elapsed());
     assert!(watch.elapsed() < scaled(Duration::from_secs(8)), "{:?}", watch.elapsed());
@@ -83,7 +59,7 @@ async fn a_pause_reaches_waiters_of_other_servers_in_a_second() {
     one.post("/topics/t/pause", "").await.ok(200);
     // Every server gets the pause within a second, or later on a busy machine.
     eventually!(
-        other.get("/topics/t").await.ok(200)["paused"] == true,
+        other.topic("t").await["paused"] == true,
         "the other server does not get the pause"
     );
     one.put(r#"{"topic":"t","id":"a"}"#).await;
@@ -92,34 +68,37 @@ async fn a_pause_reaches_waiters_of_other_servers_in_a_second() {
     assert_eq!(other.pop_one("t").await["id"], "a");
 }
 
-/// Starts a server whose timers do not poll again during a test, so that it learns of calls of
-/// other servers only from hints.
-async fn start_with_rare_polls(redis: &Arc<Redis>) -> Arc<Server> {
-    let change = |settings: &mut delay_queue::config::Settings| {
-        settings.store.url = Secret(redis.url());
-        settings.timer.poll_interval = Millis::new(60_000);
-    };
-    Arc::new(Server::with(change).await)
+async fn start_with_rare_polls(redis: &Redis) -> Arc<Server> {
+    let rarely = |all: &mut Settings| all.timer.poll_interval = Millis::new(60_000);
+    Arc::new(Server::at_with(redis, rarely).await)
+}
+
+/// Starts two servers that learn of each other's calls only from hints, and waits until they have
+/// subscribed to them.
+pub async fn two_with_rare_polls(redis: &Redis) -> [Arc<Server>; 2] {
+    let servers = [start_with_rare_polls(redis).await, start_with_rare_polls(redis).await];
+    until_both_listen(redis).await;
+    servers
+}
+
+pub async fn until_both_listen(redis: &Redis) {
+    let listeners = || redis.command("PUBSUB SHARDNUMSUB {dq:0fb}:hints-5:0").expect("an answer");
+    eventually!(listeners().ends_with(":2\r\n"), "{}", listeners());
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn hints_reach_other_servers_without_a_poll() {
     let redis = Arc::new(Redis::start());
-    let (one, other) = (start_with_rare_polls(&redis).await, start_with_rare_polls(&redis).await);
-    let listeners = || redis.command("PUBSUB SHARDNUMSUB {dq:0fb}:hints-5:0").expect("an answer");
-    eventually!(listeners().ends_with(":2\r\n"), "{}", listeners());
+    let [one, other] = two_with_rare_polls(&redis).await;
     for (round, delay) in ["0s", "300ms", "0s", "300ms"].into_iter().enumerate() {
         let waiting = other.begin_pop("t/pop?wait=30s");
         other.until_pops_wait(1).await;
-        one.put(&format!(r#"{{"topic":"t","id":"job:{round}","delay":"{delay}"}}"#)).await;
+        one.put(format!(r#"{{"topic":"t","id":"job:{round}","delay":"{delay}"}}"#)).await;
         assert_eq!(waiting.await.expect("joined")[0]["id"], format!("job:{round}"));
     }
 
     one.post("/topics/t/pause", "").await.ok(200);
-    eventually!(
-        other.get("/topics/t").await.ok(200)["paused"] == true,
-        "the other server does not get the hint"
-    );
+    eventually!(other.topic("t").await["paused"] == true, "the other server does not get the hint");
 }
 
 /// Returns the number of calls to Redis in three seconds without a request, and how many of them
@@ -155,7 +134,7 @@ async fn idle_servers_share_their_polls() {
     // Puts jobs that are not due, so that servers have deadlines to read.
     for number in 0..64 {
         let job = format!(r#"{{"topic":"t","id":"job:{number}","delay":"1h"}}"#);
-        first.put(&job).await;
+        first.put(job).await;
     }
     first.stop().await;
     let mut counts = Vec::new();
@@ -177,12 +156,10 @@ async fn idle_servers_share_their_polls() {
     assert!(one > 10, "the timers of a single server do not poll: {counts:?}");
 }
 
-/// Returns the time since a job was due, by the clock of this machine.
 fn late(job: &Value) -> Duration {
-    let due: jiff::Timestamp = job["due_at"].as_str().expect("a time").parse().expect("a time");
     #[expect(clippy::disallowed_methods, reason = "measures lateness by the consumer's clock")]
-    let now = jiff::Timestamp::now();
-    now.duration_since(due).try_into().unwrap_or_default()
+    let now = Timestamp::now();
+    now.duration_since(time(job, "due_at")).try_into().unwrap_or_default()
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -191,11 +168,8 @@ async fn deadlines_of_a_killed_server_are_met_without_hints() {
     let (redis, dir) = (Redis::start(), tempfile::tempdir().expect("a temporary folder"));
     redis.command("ACL SETUSER quiet on nopass ~* resetchannels +@all").expect("an answer");
     let quiet = format!("redis://quiet:x@127.0.0.1:{}/", redis.port());
-    let other = Server::with(|settings| {
-        settings.store.url = Secret(redis.url());
-        settings.timer.poll_interval = POLL_INTERVAL;
-    })
-    .await;
+    let polls = |all: &mut Settings| all.timer.poll_interval = POLL_INTERVAL;
+    let other = Server::at_with(&redis, polls).await;
     for round in 0..3 {
         let mut killed = Process::start(dir.path(), &["--store", &quiet]).await;
         let job = json!({"topic": "t", "id": format!("job:{round}"), "delay": "300ms"});
@@ -223,8 +197,7 @@ async fn the_deadline_of_a_late_put_is_met() {
     server.put(r#"{"topic":"t","id":"first","delay":"1h"}"#).await; // Redis has the script after this put
     proxy.set(Mode::Late { text: "delayed-on-its-way", by: Duration::from_secs(2) });
     let put = r#"{"topic":"t","id":"delayed-on-its-way","delay":"300ms"}"#;
-    let unknown = server.post("/jobs", put).await.problem(503, "store_unavailable");
-    assert_eq!(unknown["applied"], "unknown");
+    server.post("/jobs", put).await.unavailable("unknown");
     let job = server.pop_one("t").await;
     assert_eq!((job["id"].as_str(), proxy.late()), (Some("delayed-on-its-way"), 1));
     assert!(late(&job) < scaled(4 * Duration::from(POLL_INTERVAL)), "{:?} late", late(&job));

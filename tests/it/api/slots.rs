@@ -12,41 +12,36 @@ fn slot(cluster: &Cluster, key: &str) -> u16 {
     }
 }
 
-async fn call(server: &Server, token: &str, method: Method, path: &str, body: &Value) -> Answer {
-    let request = server.request(method, path).bearer_auth(token);
-    Server::send(request.body(body.to_string())).await
-}
-
 /// Repeats a call until it succeeds, since the server refuses calls to a slot that is being moved.
 async fn until_done(
     server: &Server,
     token: &str,
     method: Method,
     path: &str,
-    body: &Value,
+    body: Value,
 ) -> Answer {
-    let began = Instant::now();
-    loop {
-        let answer = call(server, token, method.clone(), path, body).await;
-        if answer.status.is_success() {
-            return answer;
-        }
-        assert!(began.elapsed() < patience(), "{path}: {answer:?}");
-        pass(Duration::from_millis(50)).await; // no event reports that the server has read the new map of slots
-    }
+    let mut answer;
+    eventually!(
+        {
+            answer = server.call_as(token, method.clone(), path, &body).await;
+            answer.status.is_success()
+        },
+        "{answer:?}"
+    );
+    answer
 }
 
 /// Uses every slot of the store: jobs, topic settings, tokens.
 async fn use_every_slot(server: &Server, admin: &str, round: &str) {
-    until_done(server, admin, Method::POST, "/topics/t/pause", &json!({})).await;
-    until_done(server, admin, Method::POST, "/topics/t/resume", &json!({})).await;
-    let scopes = json!({"put": ["*"]});
-    let token = json!({"name": round, "scopes": scopes});
-    let made = until_done(server, admin, Method::POST, "/tokens", &token).await.json();
-    let token = made["token"].as_str().expect("a token");
-    until_done(server, token, Method::POST, "/jobs", &json!({"topic": "t"})).await;
-    let popped = until_done(server, admin, Method::GET, "/topics/t/pop?wait=5s", &json!({})).await;
-    assert_eq!(popped.jobs().len(), 1);
+    let post = async |token: &str, path: &str, body: Value| {
+        until_done(server, token, Method::POST, path, body).await
+    };
+    post(admin, "/topics/t/pause", json!({})).await;
+    post(admin, "/topics/t/resume", json!({})).await;
+    let token = json!({"name": round, "scopes": {"put": ["*"]}});
+    let made = post(admin, "/tokens", token).await.json();
+    post(made["token"].as_str().expect("a token"), "/jobs", json!({"topic": "t"})).await;
+    assert_eq!(post(admin, "/topics/t/pop?wait=5s", json!({})).await.jobs().len(), 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -67,9 +62,7 @@ async fn a_slot_without_a_bucket_may_be_on_a_master_of_its_own() {
     };
     let server = Server::with(settings).await;
     let scopes = ["put", "pop", "read", "manage", "admin"].map(|scope| (scope, json!(["*"])));
-    let scopes = Value::from_iter(scopes);
-    let made = server.post("/tokens", json!({"name": "all", "scopes": scopes}).to_string()).await;
-    let admin = made.ok(201)["token"].as_str().expect("a token").to_owned();
+    let admin = server.token("", "all", Value::from_iter(scopes)).await;
     use_every_slot(&server, &admin, "together").await;
     for (name, slot) in homes {
         tokio::task::block_in_place(|| cluster.move_slots(&[slot], empty_master, Duration::ZERO));

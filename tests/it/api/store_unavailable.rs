@@ -1,6 +1,7 @@
 //! A Redis that is unavailable for a while, or full, or replaced.
 
 use crate::api::prelude::*;
+use crate::api::several_servers::{two_with_rare_polls, until_both_listen};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_unavailable_store_is_a_503_until_it_is_back() {
@@ -30,7 +31,7 @@ async fn an_unavailable_store_is_a_503_until_it_is_back() {
     server.post("/batch/jobs", batch).await.problem(503, "store_unavailable");
 
     redis.resume();
-    eventually!(server.get("/readyz").await.status == 200, "{:?}", server.get("/readyz").await);
+    server.until_status("/readyz", 200).await;
     assert_eq!(server.pop_one("t").await["id"], "before");
     for number in 1..5 {
         server.get(&format!("/jobs/away:{number}")).await.problem(404, "job_not_found");
@@ -44,7 +45,7 @@ async fn a_full_redis_refuses_only_puts() {
     let redis = Arc::new(Redis::start());
     let server = Server::on(Arc::clone(&redis)).await;
     for id in ["a", "b", "c"] {
-        server.put(&format!(r#"{{"topic":"t","id":"{id}","max_attempts":1}}"#)).await;
+        server.put(format!(r#"{{"topic":"t","id":"{id}","max_attempts":1}}"#)).await;
     }
     let jobs = server.pop("t/pop?count=2").await;
     redis.command("CONFIG SET maxmemory 1").expect("an answer");
@@ -53,12 +54,11 @@ async fn a_full_redis_refuses_only_puts() {
     assert_eq!(problem["applied"], "no");
     server.get("/jobs/d").await.problem(404, "job_not_found");
     let popped = server.pop_one("t").await;
-    let id = |job: &serde_json::Value| job["id"].as_str().expect("an id").to_owned();
-    let (one, other) = (id(&jobs[0]), id(&jobs[1]));
-    assert_eq!(server.post(&format!("/jobs/{one}/finish"), "").await.status, 204);
-    server.post(&format!("/jobs/{other}/touch"), "").await.ok(200);
-    server.post(&format!("/jobs/{other}/release"), "").await.ok(200);
-    server.delete(&format!("/jobs/{}", id(&popped))).await.ok(200);
+    let (one, other) = (id_of(&jobs[0]), id_of(&jobs[1]));
+    server.act(one, "finish", "").await.is_done();
+    server.act(other, "touch", "").await.ok(200);
+    server.act(other, "release", "").await.ok(200);
+    server.delete(&format!("/jobs/{}", id_of(&popped))).await.ok(200);
     redis.command("CONFIG SET maxmemory 0").expect("an answer");
     server.put(r#"{"topic":"t","id":"d"}"#).await;
 }
@@ -70,7 +70,7 @@ async fn a_replaced_redis_with_the_same_layout_is_noticed() {
     redis.command("SET {dq:0fb}:incarnation other").expect("an answer");
     eventually!(server.get("/readyz").await.ok(200)["status"] != "ok", "no server notices");
     let said = server.get("/readyz").await.ok(200);
-    assert_eq!(said["buckets_replaced"], serde_json::json!([0]), "{said}");
+    assert_eq!(said["buckets_replaced"], json!([0]), "{said}");
     assert!(
         said["buckets_unavailable"].is_null(),
         "the node of the bucket counts as unavailable: {said}"
@@ -81,26 +81,16 @@ async fn a_replaced_redis_with_the_same_layout_is_noticed() {
 async fn hints_work_again_after_redis_is_back() {
     // With `everysec`, a Redis that is killed while the disk is busy loses acknowledged writes.
     let mut redis = Redis::with(&["--appendonly", "yes", "--appendfsync", "always"]);
-    let with = |settings: &mut delay_queue::config::Settings, url: String| {
-        settings.store.url = delay_queue::store::redis::Secret(url);
-        settings.timer.poll_interval = delay_queue::job::Millis::new(60_000);
-    };
-    let one = Server::with(|settings| with(settings, redis.url())).await;
-    let other = Arc::new(Server::with(|settings| with(settings, redis.url())).await);
+    let [one, other] = two_with_rare_polls(&redis).await;
     for round in 0..2 {
         redis.kill();
         redis.resume();
-        let listeners =
-            || redis.command("PUBSUB SHARDNUMSUB {dq:0fb}:hints-5:0").expect("an answer");
-        eventually!(
-            listeners().ends_with(":2\r\n") && one.get("/readyz").await.status == 200,
-            "{}",
-            listeners()
-        );
+        until_both_listen(&redis).await;
+        one.until_status("/readyz", 200).await;
         let waiting = other.begin_pop("t/pop?wait=30s");
         other.until_pops_wait(1).await;
         let id = format!("job:{round}");
-        one.put(&format!(r#"{{"topic":"t","id":"{id}"}}"#)).await;
+        one.put(format!(r#"{{"topic":"t","id":"{id}"}}"#)).await;
         assert_eq!(waiting.await.expect("joined")[0]["id"], id);
     }
 }
@@ -108,15 +98,7 @@ async fn hints_work_again_after_redis_is_back() {
 #[tokio::test(flavor = "multi_thread")]
 async fn ready_jobs_are_published_if_no_consumer_waits_here() {
     let redis = Arc::new(Redis::start());
-    let with = |settings: &mut delay_queue::config::Settings| {
-        settings.store.url = delay_queue::store::redis::Secret(redis.url());
-        settings.timer.poll_interval = delay_queue::job::Millis::new(60_000);
-    };
-    let (one, other) = (Server::with(with).await, Arc::new(Server::with(with).await));
-    let listeners = || redis.command("PUBSUB SHARDNUMSUB {dq:0fb}:hints-5:0").expect("an answer");
-    while !listeners().ends_with(":2\r\n") {
-        pass(Duration::from_millis(20)).await; // no event reports that a server has subscribed
-    }
+    let [one, other] = two_with_rare_polls(&redis).await;
     let waiting = other.begin_pop("t/pop?wait=30s");
     other.until_pops_wait(1).await;
     // The waiting consumer of the first server gets one of the two jobs. This server has no other

@@ -35,15 +35,15 @@ pub async fn a_job_gives_its_consumers_the_traceparent_of_its_put(server: Server
         ];
         assert_eq!(given, expected, "attempt {attempt}");
         for job in jobs {
-            let id = job["id"].as_str().expect("an id");
-            server.post(&format!("/jobs/{id}/release"), r#"{"delay":0}"#).await.ok(200);
+            let id = id_of(&job);
+            server.act(id, "release", r#"{"delay":0}"#).await.ok(200);
         }
     }
 
     // A client may send the `traceparent` of a GET back, but no other one.
-    let shown = server.get("/jobs/field").await.ok(200);
+    let shown = server.job("field").await;
     assert_eq!(shown["traceparent"], own.as_str());
-    let patch = async |body: String| server.call(Method::PATCH, "/jobs/field", body).await;
+    let patch = async |body: String| server.patch("field", body).await;
     assert_eq!(patch(shown.to_string()).await.ok(200)["traceparent"], own.as_str());
     let same = format!(r#"{{"ttr":90,"traceparent":"{own}"}}"#);
     assert_eq!(patch(same).await.ok(200)["traceparent"], own.as_str());

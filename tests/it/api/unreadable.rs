@@ -21,11 +21,11 @@ pub async fn an_unreadable_body_is_refused_alone(server: Server) {
         let job = |id: &str| format!(r#"{{"topic":"t","id":"{id}","body":{body}}}"#);
         let shown = &body[..body.len().min(40)];
         let problem = server.post("/jobs", job("a")).await.problem(422, "invalid_field");
-        assert_eq!((&problem["field"], &problem["applied"]), (&"body".into(), &"no".into()));
+        assert_shows(&problem, json!({"field": "body", "applied": "no"}));
         assert!(problem["detail"].as_str().expect("text").contains(place), "{shown}: {problem}");
 
         let change = format!(r#"{{"body":{body}}}"#);
-        server.call(Method::PATCH, "/jobs/there", change).await.problem(422, "invalid_field");
+        server.patch("there", change).await.problem(422, "invalid_field");
 
         let batch = format!(r#"{{"jobs":[{{"topic":"t","id":"x"}},{},{}]}}"#, job("a"), job("b"));
         let results = server.post("/batch/jobs", batch).await.ok(200);
@@ -37,13 +37,15 @@ pub async fn an_unreadable_body_is_refused_alone(server: Server) {
             assert!(results[number]["detail"].as_str().expect("text").contains(place));
         }
         assert_eq!(server.pop("t/pop?count=9").await.len(), 1, "{shown}");
-        server.call(Method::DELETE, "/jobs/x", "").await.ok(200);
+        server.delete("/jobs/x").await.ok(200);
     }
-    assert_eq!(server.get("/jobs/there").await.ok(200)["body"], 1);
+    assert_eq!(server.job("there").await["body"], 1);
     let raw = b"{\"topic\":\"t\",\"id\":\"a\",\"body\":\"\xff\"}".to_vec();
-    server.post("/jobs", raw.clone()).await.problem(400, "invalid_json");
     let batch = [b"{\"jobs\":[".as_slice(), &raw, b"]}"].concat();
-    server.post("/batch/jobs", batch).await.problem(400, "invalid_json");
+    for (path, body) in [("/jobs", raw), ("/batch/jobs", batch)] {
+        let request = server.request(Method::POST, path).body(body);
+        Server::send(request).await.problem(400, "invalid_json");
+    }
     server.get("/jobs/a").await.problem(404, "job_not_found");
 }
 
@@ -58,7 +60,7 @@ pub async fn a_body_may_be_nested_128_deep_however_it_is_put(server: Server) {
         assert_eq!(result["status"], 201, "{result}");
     }
     let change = format!(r#"{{"body":{body}}}"#);
-    let changed = server.call(Method::PATCH, "/jobs/a", change).await;
+    let changed = server.patch("a", change).await;
     assert_eq!(changed.status, 200, "{}", changed.text);
     let popped = server.get("/topics/t/pop?count=9").await;
     assert_eq!(popped.text.matches(&body).count(), 3, "{}", popped.text);
@@ -71,15 +73,13 @@ pub async fn odd_text_is_refused_by_field_or_kept(server: Server) {
     let problem = server.post("/jobs/a/release", half).await.problem(422, "invalid_field");
     assert_eq!(problem["field"], "error");
     let batch = r#"{"jobs":[{"id":"a","error":"\udc00"}]}"#;
-    let results = server.post("/batch/release", batch).await.ok(200);
-    assert_eq!(results["results"][0]["field"], "jobs[0].error", "{results}");
-    assert_eq!(server.get("/jobs/a").await.ok(200)["state"], "reserved");
+    assert_eq!(server.post("/batch/release", batch).await.results()[0]["field"], "jobs[0].error");
+    assert_eq!(server.job("a").await["state"], "reserved");
     let error = "\u{0}\n\r 😀 \u{ffff} \" \\ 1 2\n3";
-    server.post("/jobs/a/bury", json!({"error": error}).to_string()).await.ok(200);
-    assert_eq!(server.get("/jobs/a").await.ok(200)["error"], error);
+    server.post("/jobs/a/bury", json!({"error": error})).await.ok(200);
+    assert_eq!(server.job("a").await["error"], error);
     for query in ["state=%ff", "state=dead&cursor=%00", "state=dead&limit=%f0%9f", "state=\u{e9}"] {
-        let answer = server.get(&format!("/topics/t/jobs?{query}")).await;
-        answer.problem(422, "invalid_field");
+        server.get(&format!("/topics/t/jobs?{query}")).await.problem(422, "invalid_field");
     }
     server.get("/topics?prefix=%ff").await.problem(422, "invalid_field");
     server.post("/jobs/a/finish?reservation=%ff%00", "").await.problem(409, "reservation_lost");

@@ -1,22 +1,13 @@
 //! A Redis whose settings are changed while it runs, so that it may lose jobs.
 
-use std::sync::Arc;
-
-use delay_queue::store::redis::Secret;
-use reqwest::Method;
-use serde_json::json;
-
-use crate::{
-    api::server::Server,
-    support::{Redis, cluster::Cluster},
-};
+use crate::api::prelude::*;
 
 fn run(redis: &Redis, line: &str) {
     assert_eq!(redis.command(line).as_deref(), Some("+OK\r\n"), "{line}");
 }
 
 /// Waits until `/readyz` has these reasons.
-async fn until_reasons(server: &Server, reasons: serde_json::Value) {
+async fn until_reasons(server: &Server, reasons: Value) {
     eventually!(
         server.get("/readyz").await.ok(200)["reasons"] == reasons,
         "{:?}",
@@ -33,26 +24,22 @@ async fn a_redis_that_may_lose_jobs_takes_no_new_ones() {
         ("appendonly no", "appendonly yes"),
     ] {
         for id in ["a", "b"] {
-            server.put(&json!({"topic": "t", "id": id}).to_string()).await;
+            server.put(json!({"topic": "t", "id": id})).await;
         }
         run(&redis, &format!("CONFIG SET {wrong}"));
         // The server notices by itself, and not only when it is asked.
         let put = async || server.post("/jobs", r#"{"topic":"u"}"#).await;
         eventually!(put().await.status == 503, "puts are accepted");
-        let problem = put().await.problem(503, "store_unsafe");
-        assert_eq!(problem["applied"], "no", "{problem}");
+        assert_eq!(put().await.problem(503, "store_unsafe")["applied"], "no");
         let batch = r#"{"jobs":[{"topic":"u"}]}"#;
         server.post("/batch/jobs", batch).await.problem(503, "store_unsafe");
         until_reasons(&server, json!(["store_unsafe"])).await;
 
         let job = server.pop_one("t").await;
-        let (id, held) = (&job["id"], &job["reservation"]);
-        let finish = format!("/jobs/{}/finish", id.as_str().expect("an id"));
-        let finished = server.post(&finish, json!({"reservation": held}).to_string()).await;
-        assert_eq!(finished.status, 204, "{finished:?}");
-        let other = if id == "a" { "/jobs/b" } else { "/jobs/a" };
-        server.call(Method::PATCH, other, r#"{"body":1}"#).await.ok(200);
-        server.delete(other).await.ok(200);
+        server.act(id_of(&job), "finish", held(&job)).await.is_done();
+        let other = if job["id"] == "a" { "b" } else { "a" };
+        server.patch(other, r#"{"body":1}"#).await.ok(200);
+        server.delete(&format!("/jobs/{other}")).await.ok(200);
 
         // A new connection does not refuse the other calls either.
         redis.command("CLIENT KILL TYPE normal SKIPME yes").expect("an answer");
@@ -68,11 +55,7 @@ async fn a_redis_that_may_lose_jobs_takes_no_new_ones() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_accepted_risk_refuses_no_put() {
     let redis = Redis::start();
-    let server = Server::with(|settings| {
-        settings.store.url = Secret(redis.url());
-        settings.store.accept_data_loss = true;
-    })
-    .await;
+    let server = Server::at_with(&redis, |all| all.store.accept_data_loss = true).await;
     run(&redis, "CONFIG SET maxmemory-policy allkeys-lru");
     until_reasons(&server, json!(null)).await;
     server.put(r#"{"topic":"t"}"#).await;
@@ -81,18 +64,16 @@ async fn an_accepted_risk_refuses_no_put() {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_safe_nodes_of_a_cluster_take_new_jobs() {
     let cluster = tokio::task::block_in_place(Cluster::steady);
-    let server = Server::with(|settings| settings.store.url = Secret(cluster.url())).await;
+    let server = Server::on_nodes_of(&cluster).await;
     cluster.command(1, &["CONFIG", "SET", "appendonly", "no"]);
     until_reasons(&server, json!(["store_unsafe"])).await;
     for _ in 0..30 {
         server.put(r#"{"topic":"t"}"#).await;
     }
-    let own = async |number: u32| {
-        server.post("/jobs", json!({"topic": "t", "id": format!("job:{number}")}).to_string()).await
-    };
     let mut refused = 0;
     for number in 0..60 {
-        let answer = own(number).await;
+        let put = json!({"topic": "t", "id": format!("job:{number}")});
+        let answer = server.post("/jobs", put).await;
         if answer.status != 201 {
             answer.problem(503, "store_unsafe");
             refused += 1;

@@ -33,12 +33,8 @@ fn run(redis: &Redis, line: &str) {
     assert_eq!(redis.command(line).as_deref(), Some("+OK\r\n"), "{line}");
 }
 
-async fn with_ack(redis: &Redis, ack: Ack) -> Server {
-    Server::with(|settings| {
-        settings.store.url = Secret(redis.url());
-        settings.store.ack = Some(ack);
-    })
-    .await
+async fn server(redis: &Redis, ack: Ack) -> Server {
+    Server::at_with(redis, |settings| settings.store.ack = Some(ack)).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -79,7 +75,7 @@ async fn a_redis_that_refuses_writes_is_not_ready() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_without_a_confirming_replica_is_not_ready() {
     let (master, mut replica) = master_and_replica();
-    let server = with_ack(&master, Ack::Replica).await;
+    let server = server(&master, Ack::Replica).await;
     wait_until_ready(&server, "the start").await;
     replica.kill();
     wait_until_refused(&server, &["store.ack = \\\"replica\\\"", "replica"]).await;
@@ -95,8 +91,7 @@ async fn a_server_without_a_confirming_replica_is_not_ready() {
         assert!(sent.expect("kill runs").success());
     };
     signal("-STOP");
-    let unconfirmed = server.post("/jobs", r#"{"topic":"t","id":"unconfirmed"}"#).await;
-    assert_eq!(unconfirmed.problem(503, "store_unavailable")["applied"], "unknown");
+    server.post("/jobs", r#"{"topic":"t","id":"unconfirmed"}"#).await.unavailable("unknown");
     wait_until_refused(&server, &["no replica"]).await;
     signal("-CONT");
     wait_until_ready(&server, "the replica was frozen").await;
@@ -105,7 +100,7 @@ async fn a_server_without_a_confirming_replica_is_not_ready() {
 #[tokio::test(flavor = "multi_thread")]
 async fn writes_are_refused_once_redis_does_not_sync_them() {
     let redis = Redis::with(&["--appendonly", "yes", "--appendfsync", "always"]);
-    let server = with_ack(&redis, Ack::Fsync).await;
+    let server = server(&redis, Ack::Fsync).await;
     wait_until_ready(&server, "the start").await;
     let has_waitaof = redis.command("COMMAND INFO WAITAOF").expect("an answer").contains("waitaof");
     // WAITAOF also works with `everysec`. It never succeeds without syncs or without an AOF.
@@ -141,14 +136,13 @@ async fn writes_are_refused_once_redis_does_not_sync_them() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cluster_node_that_refuses_writes_is_reported() {
     let cluster = tokio::task::block_in_place(Cluster::steady);
-    let server = Server::with(|settings| settings.store.url = Secret(cluster.url())).await;
+    let server = Server::on_nodes_of(&cluster).await;
     let set = |replicas: &str| {
         cluster.command(1, &["CONFIG", "SET", "min-replicas-to-write", replicas]);
     };
     set("3");
     let one = |answer: &Answer| answer.status == 200 && answer.json()["status"] == "degraded";
-    let said = until(&server, "one node", one).await.json();
-    assert_eq!(said["reasons"], json!(["writes_refused"]), "{said}");
+    assert_eq!(until(&server, "one node", one).await.json()["reasons"], json!(["writes_refused"]));
     for node in [0, 2] {
         cluster.command(node, &["CONFIG", "SET", "min-replicas-to-write", "3"]);
     }

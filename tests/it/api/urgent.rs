@@ -9,7 +9,7 @@ const SOON: usize = 32;
 
 async fn put_many(server: &Server, topic: &str) {
     let jobs: Vec<Value> = (0..JOBS).map(|n| json!({"topic": topic, "body": n})).collect();
-    let answer = server.post("/batch/jobs", json!({ "jobs": jobs }).to_string()).await.ok(200);
+    let answer = server.post("/batch/jobs", json!({ "jobs": jobs })).await.ok(200);
     for result in answer["results"].as_array().expect("results") {
         assert_eq!(result["status"], 201, "{result}");
     }
@@ -18,7 +18,7 @@ async fn put_many(server: &Server, topic: &str) {
 /// Puts jobs and then one of the highest priority through one server. Pops through another one, and
 /// asserts that the urgent job is among the first.
 async fn assert_early(from: &Server, to: &Server, topic: &str, count: usize) {
-    let urgent = from.put(&json!({"topic": topic, "priority": 9}).to_string()).await;
+    let urgent = from.put(json!({"topic": topic, "priority": 9})).await;
     let mut popped = Vec::new();
     while popped.len() < SOON {
         let jobs = to.pop(&format!("{topic}/pop?wait=30s&count={count}")).await;

@@ -32,7 +32,7 @@ async fn a_page_of_another_origin_can_neither_put_nor_pop() {
         Server::send(pop).await.problem(403, "forbidden_origin");
     }
     assert_eq!(
-        server.get("/topics/t").await.ok(200)["ready"],
+        server.topic("t").await["ready"],
         1,
         "a page of another origin has put or popped a job"
     );
