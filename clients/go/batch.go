@@ -86,8 +86,12 @@ func (q *Queue) sendBatch(
 		return nil, err
 	}
 	if len(answer.Results) != n {
-		return nil, &ProtocolError{URL: q.url, Status: http.StatusOK, Detail: fmt.Sprintf(
-			"it has %d results for %d jobs", len(answer.Results), n)}
+		return nil, wrongNumber(q.url, len(answer.Results), n)
 	}
 	return answer.Results, nil
+}
+
+func wrongNumber(url string, results, jobs int) error {
+	return &ProtocolError{URL: url, Status: http.StatusOK, Detail: fmt.Sprintf(
+		"it has %d results for %d jobs", results, jobs)}
 }

@@ -69,7 +69,7 @@ func (e *RefusedError) Is(target error) bool {
 // was over. The call was retried as long as WithRetryFor allows.
 type UnavailableError struct {
 	URL     string // address of the server
-	Applied string // AppliedNo if there was no connection, else AppliedUnknown
+	Applied string // AppliedNo if the request was not sent, else AppliedUnknown
 	Err     error  // cause
 
 	retryAfter time.Duration
@@ -77,7 +77,7 @@ type UnavailableError struct {
 
 func (e *UnavailableError) Error() string {
 	if e.Applied == AppliedNo {
-		return fmt.Sprintf("delayqueue: no connection to %s: %v", e.URL, e.Err)
+		return fmt.Sprintf("delayqueue: the request to %s was not sent: %v", e.URL, e.Err)
 	}
 	return fmt.Sprintf("delayqueue: no answer from %s, so the result of the request is unknown: %v", e.URL, e.Err)
 }

@@ -2,7 +2,6 @@ package delayqueue
 
 import (
 	"context"
-	"net/http"
 	"time"
 )
 
@@ -23,6 +22,11 @@ type PutResult struct {
 //
 // With an id of your own and Reject, a retry after a lost answer is sent with Keep. It succeeds if a
 // job with this id and topic exists, which may also be one that was there before.
+//
+// Concurrent calls share requests: the puts that arrive while a request of Put is under way go
+// together in the next one, and each call returns its own result or error. If the context of a call
+// ends while its put waits, the put is not sent. If it ends while a shared request is under way, the
+// request goes on, and the job may be put. A shared request has no values of the callers' contexts.
 func (q *Queue) Put(ctx context.Context, topic string, body any, options ...PutOption) (*PutResult, error) {
 	p := Put{Topic: topic, Body: body}
 	for _, option := range options {
@@ -38,7 +42,7 @@ func (q *Queue) Put(ctx context.Context, topic string, body any, options ...PutO
 		if err != nil {
 			return &UsageError{Field: "put", Detail: err.Error()}
 		}
-		return q.send(ctx, request{http.MethodPost, "/jobs", body, answerTimeout}, &result)
+		return q.sendPut(ctx, body, &result)
 	})
 	if err != nil {
 		return nil, err

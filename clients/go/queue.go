@@ -26,6 +26,7 @@ type Queue struct {
 	retryFor  time.Duration
 	logger    Logger
 	isFake    bool // Wait does not wait, since only the test moves the clock
+	gatherer  *gatherer
 }
 
 // Logger receives one line for each event that an operator should know. A *log.Logger is one.
@@ -84,6 +85,7 @@ func New(address string, options ...QueueOption) (*Queue, error) {
 		url:      strings.TrimRight(parsed.String(), "/"),
 		retryFor: 30 * time.Second,
 		logger:   log.Default(),
+		gatherer: &gatherer{},
 	}
 	for _, option := range options {
 		option(q)

@@ -25,28 +25,34 @@ type request struct {
 // send makes one attempt and decodes a successful answer into answer, unless that is nil. The error
 // is a *RefusedError, an *UnavailableError or a *ProtocolError.
 func (q *Queue) send(ctx context.Context, r request, answer any) error {
+	_, err := q.exchange(ctx, r, answer)
+	return err
+}
+
+// exchange is send, and also returns the header of a successful answer.
+func (q *Queue) exchange(ctx context.Context, r request, answer any) (http.Header, error) {
 	ctx, cancel := context.WithTimeout(ctx, r.timeout)
 	defer cancel()
 	response, err := q.roundTrip(ctx, r)
 	if err != nil {
-		return q.unavailable(ctx, r, appliedBefore(err), err)
+		return nil, q.unavailable(ctx, r, appliedBefore(err), err)
 	}
 	defer response.Body.Close()
 	// Reading to the end lets the next request use the connection.
 	data, err := io.ReadAll(response.Body)
 	if err != nil {
-		return q.unavailable(ctx, r, AppliedUnknown, err)
+		return nil, q.unavailable(ctx, r, AppliedUnknown, err)
 	}
 	if response.StatusCode < 200 || response.StatusCode > 299 {
-		return q.refusal(response, data)
+		return nil, q.refusal(response, data)
 	}
 	if answer == nil {
-		return nil
+		return response.Header, nil
 	}
 	if err := json.Unmarshal(data, answer); err != nil {
-		return &ProtocolError{URL: q.url, Status: response.StatusCode, Detail: err.Error()}
+		return nil, &ProtocolError{URL: q.url, Status: response.StatusCode, Detail: err.Error()}
 	}
-	return nil
+	return response.Header, nil
 }
 
 func (q *Queue) roundTrip(ctx context.Context, r request) (*http.Response, error) {

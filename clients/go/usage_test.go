@@ -31,18 +31,18 @@ func TestAWrongAddressOrTokenIsAUsageError(t *testing.T) {
 	}
 }
 
-func TestConcurrentPutsReuseTheirConnections(t *testing.T) {
+func TestConcurrentCallsReuseTheirConnections(t *testing.T) {
 	s := newScriptedServer(t)
 	s.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		io.WriteString(w, `{"id":"a"}`)
 	})
 	q, _ := New(s.URL)
-	const producers, puts = 20, 50
-	done := make(chan error, producers)
-	for i := 0; i < producers; i++ {
+	const callers, calls = 20, 50
+	done := make(chan error, callers)
+	for i := 0; i < callers; i++ {
 		go func() {
-			for i := 0; i < puts; i++ {
-				if _, err := q.Put(context.Background(), "orders", i); err != nil {
+			for i := 0; i < calls; i++ {
+				if _, err := q.Get(context.Background(), "a"); err != nil {
 					done <- err
 					return
 				}
@@ -50,15 +50,15 @@ func TestConcurrentPutsReuseTheirConnections(t *testing.T) {
 			done <- nil
 		}()
 	}
-	for i := 0; i < producers; i++ {
+	for i := 0; i < callers; i++ {
 		if err := next(t, done); err != nil {
 			t.Fatal(err)
 		}
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.accepted > 2*producers {
-		t.Errorf("%d connections for %d producers", s.accepted, producers)
+	if s.accepted > 2*callers {
+		t.Errorf("%d connections for %d callers", s.accepted, callers)
 	}
 }
 
