@@ -2,11 +2,14 @@
 
 use std::time::Duration;
 
-use reqwest::Method;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::value::RawValue;
 
-use crate::{Error, Queue, Refused, queue::encode};
+use crate::{
+    Error, Queue, Refused,
+    queue::encode,
+    transport::{Answer, parse},
+};
 
 /// Jobs of one request.
 pub(crate) const MAX_JOBS: usize = 1_000;
@@ -33,24 +36,42 @@ pub(crate) async fn send<J: Serialize, T: DeserializeOwned>(
     verb: &str,
     jobs: &[J],
 ) -> Result<Vec<Result<T, Error>>, Error> {
-    let path = format!("/batch/{verb}");
     let body = encode(&Batch { jobs }, "batch")?;
-    let answers: Answers = queue.call_once(Method::POST, &path, Some(body), Duration::ZERO).await?;
-    if answers.results.len() != jobs.len() {
-        let reason = format!("{} results for {} jobs", answers.results.len(), jobs.len());
-        return Err(Error::Protocol { url: path, reason });
-    }
-    Ok(answers.results.iter().map(|result| one(&path, result.get())).collect())
+    let (url, answer) = queue.post_once(&format!("/batch/{verb}"), body).await?;
+    results(url, &answer, jobs.len())
 }
 
-fn one<T: DeserializeOwned>(path: &str, result: &str) -> Result<T, Error> {
+/// Returns the result of each job of a batch.
+///
+/// # Errors
+///
+/// [`Error::Protocol`] if the answer does not have this number of results.
+pub(crate) fn results<T: DeserializeOwned>(
+    url: String,
+    answer: &Answer,
+    jobs: usize,
+) -> Result<Vec<Result<T, Error>>, Error> {
+    let Answers { results } = parse(url.clone(), answer)?;
+    if results.len() != jobs {
+        let reason = format!("{} results for {jobs} jobs", results.len());
+        return Err(Error::Protocol { url, reason });
+    }
+    Ok(results.iter().map(|result| one(&url, answer.retry_after, result.get())).collect())
+}
+
+fn one<T: DeserializeOwned>(
+    url: &str,
+    retry_after: Option<Duration>,
+    result: &str,
+) -> Result<T, Error> {
     let mismatch = |error: serde_json::Error| Error::Protocol {
-        url: path.to_owned(),
+        url: url.to_owned(),
         reason: format!("{error} in {result:?}"),
     };
     let refused: Refused = serde_json::from_str(result).map_err(mismatch)?;
     match refused.status {
         200..300 => serde_json::from_str(result).map_err(mismatch),
+        429 | 503 => Err(Error::Refused(Box::new(Refused { retry_after, ..refused }))),
         _ => Err(Error::Refused(Box::new(refused))),
     }
 }

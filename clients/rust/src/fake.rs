@@ -99,7 +99,7 @@ impl Fake {
 
     /// Returns the queue for the application.
     pub fn queue(&self) -> Queue {
-        Queue { transport: Transport::Fake(Arc::clone(&self.server)), retry_for: Duration::ZERO }
+        Queue::with(Transport::Fake(Arc::clone(&self.server)), Duration::ZERO)
     }
 
     /// Returns the time of its clock.

@@ -1,6 +1,7 @@
 //! Puts of one job.
 
 mod fields;
+mod gather;
 mod many;
 mod pending;
 mod ulid;
@@ -11,11 +12,11 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use reqwest::Method;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, value::to_raw_value};
 
 pub use self::fields::{Backoff, OnConflict};
+pub(crate) use self::gather::Gatherer;
 use self::{fields::Fields, pending::Pending};
 use crate::{Error, Queue, State, queue::encode, retry::Retries, value::time};
 
@@ -26,6 +27,11 @@ use crate::{Error, Queue, State, queue::encode, retry::Retries, value::time};
 /// repetition after a lost answer keeps the job that exists. Therefore, an id of your own must not
 /// be in use for other work: if the first answer was lost, `Ok` cannot tell your job from another
 /// job of that id in the topic.
+///
+/// Concurrent puts share requests: those that arrive while a request of puts is under way go
+/// together in the next one, and each has its own result. A put that is dropped while it waits for
+/// that is not sent. If it is dropped while a shared request is under way, the request goes on, and
+/// the job may be put.
 #[derive(Debug)]
 #[must_use = "a put is sent when it is awaited"]
 pub struct Put {
@@ -153,7 +159,7 @@ impl Put {
         let mut retries = Retries::new(queue.retry_for);
         loop {
             let body = encode(pending.fields(), "put")?;
-            match queue.call_once(Method::POST, "/jobs", Some(body), Duration::ZERO).await {
+            match queue.put_once(body).await {
                 Ok(job) => return Ok(job),
                 Err(error) if pending.is_put(&error) => {
                     return Ok(pending.put_job(&queue, &error).await);

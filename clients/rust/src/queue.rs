@@ -1,25 +1,27 @@
 //! The server, as producers and workers call it.
 
-use std::{future::Future, time::Duration};
+use std::{future::Future, sync::Arc, time::Duration};
 
 use reqwest::Method;
 use serde::{Serialize, de::DeserializeOwned};
 
 use crate::{
     Error, Put,
+    put::Gatherer,
     retry::Retries,
-    transport::{Http, Request, Transport},
+    transport::{Answer, Http, Request, Transport},
 };
 
 const RETRY_FOR: Duration = Duration::from_secs(30);
 /// Time for the answer to a request that does not wait.
 const ANSWER: Duration = Duration::from_secs(10);
 
-/// A delay-queue server. Clones share its connections.
+/// A delay-queue server. Clones share its connections, and the requests of concurrent puts.
 #[derive(Clone, Debug)]
 pub struct Queue {
     pub(crate) transport: Transport,
     pub(crate) retry_for: Duration,
+    pub(crate) gatherer: Arc<Gatherer>,
 }
 
 impl Queue {
@@ -31,7 +33,11 @@ impl Queue {
     ///
     /// [`Error::Usage`] if the URL is invalid.
     pub fn new(url: &str) -> Result<Self, Error> {
-        Ok(Queue { transport: Transport::Http(Http::new(url)?), retry_for: RETRY_FOR })
+        Ok(Queue::with(Transport::Http(Http::new(url)?), RETRY_FOR))
+    }
+
+    pub(crate) fn with(transport: Transport, retry_for: Duration) -> Self {
+        Queue { transport, retry_for, gatherer: Arc::default() }
     }
 
     /// Sends an access token (`dq_…`) with each call. Default: none.
@@ -40,6 +46,8 @@ impl Queue {
     ///
     /// [`Error::Usage`] if the text cannot be a token.
     pub fn token(mut self, token: &str) -> Result<Self, Error> {
+        // A request has one token.
+        self.gatherer = Arc::default();
         match &mut self.transport {
             Transport::Http(http) => http.set_token(token)?,
             #[cfg(feature = "fake")]
@@ -81,6 +89,16 @@ impl Queue {
     ) -> Result<T, Error> {
         let path = path.to_owned();
         self.transport.call(Request { method, path, body, timeout: ANSWER + wait }).await
+    }
+
+    /// Sends one put or batch, and returns the URL and the answer to parse.
+    pub(crate) async fn post_once(
+        &self,
+        path: &str,
+        body: Vec<u8>,
+    ) -> Result<(String, Answer), Error> {
+        let (method, path, body) = (Method::POST, path.to_owned(), Some(body));
+        self.transport.send(Request { method, path, body, timeout: ANSWER }).await
     }
 
     pub(crate) async fn repeat<T, F: Future<Output = Result<T, Error>>>(

@@ -56,7 +56,7 @@ impl Transport {
     ///
     /// [`Error::Unavailable`] without an answer, [`Error::Refused`] or [`Error::Protocol`] with a
     /// status from 300.
-    pub(crate) async fn send(&self, request: Request) -> Result<(String, Vec<u8>), Error> {
+    pub(crate) async fn send(&self, request: Request) -> Result<(String, Answer), Error> {
         let url = self.url(&request.path);
         let answer = match self {
             Transport::Http(http) => http.send(&url, request).await,
@@ -64,7 +64,7 @@ impl Transport {
             Transport::Fake(server) => Ok(server.answer(request).await),
         };
         match answer {
-            Ok(answer) if answer.status < 300 => Ok((url, answer.body)),
+            Ok(answer) if answer.status < 300 => Ok((url, answer)),
             Ok(answer) => Err(refusal(url, answer)),
             Err(NoAnswer { applied, reason }) => Err(Error::Unavailable { url, applied, reason }),
         }
@@ -72,11 +72,8 @@ impl Transport {
 
     /// The same, and parses the answer.
     pub(crate) async fn call<T: DeserializeOwned>(&self, request: Request) -> Result<T, Error> {
-        let (url, body) = self.send(request).await?;
-        serde_json::from_slice(&body).map_err(|error| Error::Protocol {
-            url,
-            reason: format!("{error} in {}", quoted(&body)),
-        })
+        let (url, answer) = self.send(request).await?;
+        parse(url, &answer)
     }
 
     /// Returns the URL of a path, without its query, for messages and requests alike.
@@ -87,6 +84,14 @@ impl Transport {
             Transport::Fake(_) => format!("fake:{path}"),
         }
     }
+}
+
+/// Parses the answer of a URL.
+pub(crate) fn parse<T: DeserializeOwned>(url: String, answer: &Answer) -> Result<T, Error> {
+    serde_json::from_slice(&answer.body).map_err(|error| Error::Protocol {
+        url,
+        reason: format!("{error} in {}", quoted(&answer.body)),
+    })
 }
 
 /// Returns the error that an answer with a status from 300 stands for.

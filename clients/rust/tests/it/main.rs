@@ -4,6 +4,7 @@
 
 mod calls;
 mod fake;
+mod gather;
 mod readme;
 mod stub;
 mod tls;
