@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// Largest body of a batch of gathered puts. Proxies such as nginx refuse more than 1 MiB by default.
+// Maximum bytes of a batch of gathered puts, unless it has one put. Proxies such as nginx refuse more than 1 MiB by default.
 const maxGatheredBytes = 1 << 20
 
 // gatherer sends the single puts of a queue, one request at a time. A put that arrives while no
@@ -92,20 +92,20 @@ func (g *gatherer) take() []*gatheredPut {
 	defer g.mu.Unlock()
 	var batch []*gatheredPut
 	bytes, seen := len(`{"jobs":[]}`), 0
-	for _, p := range g.waiting {
+	for ; seen < len(g.waiting); seen++ {
+		p := g.waiting[seen]
+		if p.ctx.Err() != nil {
+			continue
+		}
 		bytes += len(p.body) + len(",")
 		if len(batch) == maxBatchJobs || len(batch) > 0 && bytes > maxGatheredBytes {
 			break
 		}
-		seen++
-		if p.ctx.Err() != nil {
-			bytes -= len(p.body) + len(",")
-			continue
-		}
 		p.taken = true
 		batch = append(batch, p)
 	}
-	g.waiting = g.waiting[seen:]
+	// A copy, which does not keep the puts that were taken.
+	g.waiting = append([]*gatheredPut(nil), g.waiting[seen:]...)
 	g.sending = len(batch) > 0
 	return batch
 }

@@ -28,10 +28,9 @@ use crate::{Error, Queue, State, queue::encode, retry::Retries, value::time};
 /// be in use for other work: if the first answer was lost, `Ok` cannot tell your job from another
 /// job of that id in the topic.
 ///
-/// Concurrent puts share requests: those that arrive while a request of puts is under way go
-/// together in the next one, and each has its own result. A put that is dropped while it waits for
-/// that is not sent. If it is dropped while a shared request is under way, the request goes on, and
-/// the job may be put.
+/// Concurrent puts share requests: puts that arrive while a request is under way go together in
+/// the next one, and each has its own result. A put that is dropped while it waits is not sent. If
+/// it is dropped while a shared request is under way, the request goes on, and the job may be put.
 #[derive(Debug)]
 #[must_use = "a put is sent when it is awaited"]
 pub struct Put {
