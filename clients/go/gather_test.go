@@ -30,7 +30,10 @@ func newHeldServer(t *testing.T) (*heldServer, *Queue) {
 	s := &heldServer{arrived: make(chan string), answers: make(chan answer)}
 	s.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
-		s.arrived <- strings.TrimPrefix(r.URL.Path, "/v1") + " " + string(body)
+		select {
+		case s.arrived <- strings.TrimPrefix(r.URL.Path, "/v1") + " " + string(body):
+		case <-r.Context().Done():
+		}
 		select {
 		case a := <-s.answers:
 			w.Header().Set("Retry-After", "7")

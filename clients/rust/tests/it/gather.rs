@@ -6,6 +6,7 @@ use std::{
     pin::Pin,
     sync::{Arc, Mutex},
     task::{Context, Waker},
+    time::Duration,
 };
 
 use delay_queue_client::{Error, Put, PutJob, Queue};
@@ -95,7 +96,9 @@ async fn waiting_puts_are_sent_when_the_put_under_way_is_dropped() {
         tokio::task::yield_now().await;
     }
     drop(first);
-    assert_eq!(second.await.unwrap().id, "b");
+    // Sooner than the time-out of the first request.
+    let second = tokio::time::timeout(Duration::from_secs(5), second).await.unwrap();
+    assert_eq!(second.unwrap().id, "b");
 }
 
 #[tokio::test]
