@@ -50,6 +50,16 @@ func newHeldServer(t *testing.T) (*heldServer, *Queue) {
 	return s, q
 }
 
+// reply answers the request under way.
+func (s *heldServer) reply(t *testing.T, a answer) {
+	t.Helper()
+	select {
+	case s.answers <- a:
+	case <-time.After(patience):
+		t.Fatal("no request is under way")
+	}
+}
+
 // put puts a job whose id is its body, and returns the channel of the error.
 func (s *heldServer) put(ctx context.Context, q *Queue, id string) chan error {
 	returned := make(chan error, 1)
@@ -96,9 +106,9 @@ func TestAPutWhoseContextEndsWhileItWaitsIsNotSent(t *testing.T) {
 	if !errors.As(err, &unavailable) || unavailable.Applied != AppliedNo || !errors.Is(err, context.Canceled) {
 		t.Fatalf("the cancelled put: %v", err)
 	}
-	s.answers <- answer{201, `{"id":"a"}`}
+	s.reply(t, answer{201, `{"id":"a"}`})
 	expect(t, next(t, s.arrived), "/jobs "+jobOf("c"))
-	s.answers <- answer{201, `{"id":"c"}`}
+	s.reply(t, answer{201, `{"id":"c"}`})
 	for _, returned := range []chan error{first, third} {
 		if err := next(t, returned); err != nil {
 			t.Error(err)
@@ -116,7 +126,7 @@ func TestARequestGoesOnForTheOthersWhenTheContextOfOnePutEnds(t *testing.T) {
 		returned = append(returned, s.put([]context.Context{ctx, context.Background()}[i], q, id))
 		q.waitUntilGathered(t, i+1)
 	}
-	s.answers <- answer{201, `{"id":"a"}`}
+	s.reply(t, answer{201, `{"id":"a"}`})
 	if err := next(t, alone); err != nil {
 		t.Error(err)
 	}
@@ -125,7 +135,7 @@ func TestARequestGoesOnForTheOthersWhenTheContextOfOnePutEnds(t *testing.T) {
 	if err := next(t, returned[0]); appliedOf(err) != AppliedUnknown || !errors.Is(err, context.Canceled) {
 		t.Errorf("the cancelled put: %v", err)
 	}
-	s.answers <- answer{200, `{"results":[{"status":201,"id":"b"},{"status":201,"id":"c"}]}`}
+	s.reply(t, answer{200, `{"results":[{"status":201,"id":"b"},{"status":201,"id":"c"}]}`})
 	if err := next(t, returned[1]); err != nil {
 		t.Error(err)
 	}
@@ -140,7 +150,7 @@ func TestPutsThatWaitAreSentWhenTheContextOfTheFirstEnds(t *testing.T) {
 	q.waitUntilGathered(t, 1)
 	cancel()
 	expect(t, next(t, s.arrived), "/jobs "+jobOf("b"))
-	s.answers <- answer{201, `{"id":"b"}`}
+	s.reply(t, answer{201, `{"id":"b"}`})
 	if err := next(t, first); appliedOf(err) != AppliedUnknown {
 		t.Errorf("the first put: %v", err)
 	}
@@ -158,7 +168,7 @@ func (s *heldServer) gather(t *testing.T, q *Queue) []chan error {
 		returned = append(returned, s.put(context.Background(), q, id))
 		q.waitUntilGathered(t, i+1)
 	}
-	s.answers <- answer{201, `{"id":"a"}`}
+	s.reply(t, answer{201, `{"id":"a"}`})
 	if err := next(t, first); err != nil {
 		t.Error(err)
 	}
@@ -173,14 +183,14 @@ func TestPutsWhoseBatchIsRefusedAreSentOneByOne(t *testing.T) {
 	} {
 		s, q := newHeldServer(t)
 		returned := s.gather(t, q)
-		s.answers <- refusal
+		s.reply(t, refusal)
 		expect(t, next(t, s.arrived), "/jobs "+jobOf("b"))
-		s.answers <- refusal
+		s.reply(t, refusal)
 		if err := next(t, returned[0]); err == nil {
 			t.Errorf("%v: the put succeeded", refusal)
 		}
 		expect(t, next(t, s.arrived), "/jobs "+jobOf("c"))
-		s.answers <- answer{201, `{"id":"c"}`}
+		s.reply(t, answer{201, `{"id":"c"}`})
 		if err := next(t, returned[1]); err != nil {
 			t.Errorf("%v: %v", refusal, err)
 		}
@@ -191,7 +201,7 @@ func TestARefusalOfTheTokenIsThatOfEachPut(t *testing.T) {
 	for _, status := range []int{401, 403, 429} {
 		s, q := newHeldServer(t)
 		returned := s.gather(t, q)
-		s.answers <- answer{status, `{"code":"x","applied":"no"}`}
+		s.reply(t, answer{status, `{"code":"x","applied":"no"}`})
 		for _, r := range returned {
 			var refused *RefusedError
 			if err := next(t, r); !errors.As(err, &refused) || refused.Status != status || refused.RetryAfter != 7*time.Second {
@@ -204,8 +214,8 @@ func TestARefusalOfTheTokenIsThatOfEachPut(t *testing.T) {
 func TestARefusalInABatchReadsAsThatOfASinglePut(t *testing.T) {
 	s, q := newHeldServer(t)
 	returned := s.gather(t, q)
-	s.answers <- answer{200, `{"results":[{"status":503,"code":"overloaded","applied":"no"},{"status":422,"code":"invalid_field",` +
-		`"field":"jobs[1].backoff.max","detail":"` + "`jobs[1].backoff.max` is wrong" + `","applied":"no"}]}`}
+	s.reply(t, answer{200, `{"results":[{"status":503,"code":"overloaded","applied":"no"},{"status":422,"code":"invalid_field",` +
+		`"field":"jobs[1].backoff.max","detail":"` + "`jobs[1].backoff.max` is wrong" + `","applied":"no"}]}`})
 	var refused *RefusedError
 	if err := next(t, returned[0]); !errors.As(err, &refused) || refused.Status != 503 || refused.RetryAfter != 7*time.Second {
 		t.Errorf("the overloaded put: %v", err)
