@@ -14,7 +14,6 @@ pub mod frozen;
 mod hang_up;
 pub mod history;
 pub mod judge;
-mod liar;
 pub mod load;
 pub mod percentiles;
 mod prelude;

@@ -6,7 +6,6 @@ pub use crate::{
         client::{Client, Put, Release},
         history::{Answer, Ask, Call, Delivery, Fate, StoreResult, Text, Time},
         judge::{Objection, Rule, judge},
-        liar::Lie,
         load::{Again, Load, RETENTION, TRIES, TTR, pending},
         percentiles::Durations,
         redis::Pair,

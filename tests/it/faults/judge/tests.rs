@@ -312,6 +312,12 @@ fn it_objects_to_two_holders() {
     // A finish that certainly failed does not release the job.
     let away = finish(40, 1, refused("store_unavailable"));
     objects(&[put(), pop(20, 1), away, pop(900, 2), finished(950, 2)], Rule::TwoHolders);
+    // One reservation twice, at once and after the TTR.
+    let popped = |again| broken(&[put(), pop(20, 1), again], &stored(&["{dq:0}:reserved:t"]));
+    assert_eq!(popped(pop(60, 1)), [Rule::TwoHolders, Rule::Attempts]);
+    assert_eq!(popped(pop(1100, 1)), [Rule::TwoHolders, Rule::Attempts]);
+    let counted = pop_with(1100, 2, |job| job.reservation = "r1".into());
+    assert_eq!(popped(counted), [Rule::TwoHolders]);
 }
 
 #[test]
@@ -338,7 +344,12 @@ fn it_objects_to_a_delivery_after_the_end() {
     let deleted = || deleted(40, StoreResult::Done(Answer::Deleted));
     objects(&[put(), deleted(), pop(60, 1)], Rule::AfterTheEnd);
     objects(&[put(), pop(20, 1), deleted(), finished(60, 1)], Rule::AfterTheEnd);
-    assert_eq!(broken(&[put(), deleted()], &stored(&["{dq:0}:ready:t"])), [Rule::AfterTheEnd]);
+    // A finish that was forgotten: the job stays, and is ready after the TTR.
+    let finishes = [put(), pop(20, 1), finished(40, 1), pop(1100, 2), finished(1200, 2)];
+    objects(&finishes, Rule::AfterTheEnd);
+    for ended in [&finishes[..3], &[put(), deleted()]] {
+        assert_eq!(broken(ended, &stored(&["{dq:0}:ready:t"])), [Rule::AfterTheEnd]);
+    }
 }
 
 #[test]
