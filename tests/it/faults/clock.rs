@@ -1,21 +1,9 @@
 //! Jumps of the wall clock. A jump must not make a job early, end its reservation, or delete it.
 
-use std::{
-    fs,
-    time::{Duration, Instant},
-};
+use crate::faults::prelude::*;
+use crate::support::shifted_clock::{ShiftedClock, in_seconds};
 
-use serde_json::{Value, json};
-use tempfile::TempDir;
-
-use crate::support::{
-    Redis, free_port,
-    process::{Process, program},
-    shifted_clock::{ShiftedClock, in_seconds, seconds_until},
-    signal::Frozen,
-};
-
-const DAY: i64 = 86_400;
+pub const DAY: i64 = 86_400;
 
 pub struct Server {
     pub process: Process,
@@ -33,10 +21,13 @@ impl Server {
         Self { process, clock, dir, redis: None }
     }
 
-    /// Starts a server on the files of the one that has ended.
-    async fn start_again(&mut self) {
-        let mut command = program(self.dir.path(), &["--store", "file:./data"]);
-        command.envs(self.clock.variables());
+    /// Starts a server on the store of the one that has ended.
+    pub async fn start_again(&mut self) {
+        let url = self.redis.as_ref().map_or("file:./data".to_owned(), Redis::url);
+        let mut command = program(self.dir.path(), &["--store", &url]);
+        if self.redis.is_none() {
+            command.envs(self.clock.variables());
+        }
         self.process = Process::spawn(free_port(), command).await;
     }
 
@@ -79,7 +70,7 @@ impl Server {
     }
 }
 
-async fn a_jump_there_and_back_changes_nothing(server: Server) {
+pub async fn a_jump_there_and_back_changes_nothing(server: Server) {
     for (id, delay) in [("dead", "0s"), ("held", "0s"), ("later", "1h")] {
         server.post("/jobs", json!({"topic": id, "id": id, "delay": delay})).await;
     }
@@ -113,40 +104,6 @@ async fn a_jump_there_and_back_changes_nothing(server: Server) {
     assert_eq!(server.pop("next", "10s").await.as_array().expect("jobs").len(), 1);
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_jump_there_and_back_changes_nothing_on_file() {
-    a_jump_there_and_back_changes_nothing(Server::on_file().await).await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_jump_there_and_back_changes_nothing_on_redis() {
-    a_jump_there_and_back_changes_nothing(Server::on_redis().await).await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn ready_jobs_are_delivered_after_a_clock_was_corrected() {
-    let mut server = Server::on_file().await;
-    server.process.end();
-    server.clock.set(30 * DAY);
-    server.start_again().await;
-    for (id, delay) in [("ready", "0s"), ("later", "1h")] {
-        server.post("/jobs", json!({"topic": id, "id": id, "delay": delay})).await;
-    }
-    server.post("/jobs", json!({"topic": "again", "id": "again"})).await;
-    let held = server.pop("again", "10s").await[0]["reservation"].take();
-    server.post("/jobs/again/release", json!({"reservation": held, "delay": "0s"})).await;
-    server.process.kill();
-    server.clock.set(0);
-    server.start_again().await;
-    for id in ["ready", "again"] {
-        assert_eq!(server.pop(id, "10s").await[0]["id"], id);
-    }
-    assert_eq!(server.state("later").await, "delayed");
-    assert!(server.process.text("/metrics").await.contains("delay_queue_clock_jumps_total 1\n"));
-    let (_, ready) = server.process.get("/readyz").await;
-    assert_eq!(ready["reasons"], json!(["clock_jumped"]), "{ready}");
-}
-
 /// Waits until the log of a file store has a mark of at least this time in Unix milliseconds.
 async fn wait_for_mark(server: &Server, time: i64) {
     let log = server.dir.path().join("data/jobs.db-wal");
@@ -159,8 +116,9 @@ async fn wait_for_mark(server: &Server, time: i64) {
     eventually!(is_there(), "no mark of {time} was written");
 }
 
-fn millis(time: &Value) -> i64 {
-    let time: jiff::Timestamp = time.as_str().expect("a time").parse().expect("RFC 3339");
+/// Returns a time of an answer in Unix milliseconds.
+pub fn millis(time: &Value) -> i64 {
+    let time: Timestamp = time.as_str().expect("a time").parse().expect("RFC 3339");
     time.as_millisecond()
 }
 
@@ -195,7 +153,7 @@ async fn a_restart_counts_only_deaths_that_no_server_saw() {
     assert_eq!(topic["dead"], 51);
 }
 
-async fn no_job_due_soon_is_early_when_the_clock_jumps(server: Server) {
+pub async fn no_job_due_soon_is_early_when_the_clock_jumps(server: Server) {
     let put = Instant::now();
     server.post("/jobs", json!({"topic": "t", "delay": "2500ms"})).await;
     // There is always a job to promote, so a promote is the first call that notices the new clock.
@@ -208,17 +166,7 @@ async fn no_job_due_soon_is_early_when_the_clock_jumps(server: Server) {
     assert!(put.elapsed() >= Duration::from_millis(2_500), "popped after {:?}", put.elapsed());
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn no_job_due_soon_is_early_when_the_clock_jumps_on_file() {
-    no_job_due_soon_is_early_when_the_clock_jumps(Server::on_file().await).await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn no_job_due_soon_is_early_when_the_clock_jumps_on_redis() {
-    no_job_due_soon_is_early_when_the_clock_jumps(Server::on_redis().await).await;
-}
-
-async fn a_jump_makes_no_absolute_due_time_early(server: Server) {
+pub async fn a_jump_makes_no_absolute_due_time_early(server: Server) {
     for id in ["stays", "paused", "moves"] {
         server.post("/jobs", json!({"topic": id, "id": id, "delay": "1h"})).await;
     }
@@ -248,22 +196,12 @@ async fn a_jump_makes_no_absolute_due_time_early(server: Server) {
     assert_eq!(server.process.get("/topics/paused").await.1["paused"], true);
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_jump_makes_no_absolute_due_time_early_on_file() {
-    a_jump_makes_no_absolute_due_time_early(Server::on_file().await).await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_jump_makes_no_absolute_due_time_early_on_redis() {
-    a_jump_makes_no_absolute_due_time_early(Server::on_redis().await).await;
-}
-
 /// Returns the seconds until the end of a job's TTR, by the true clock instead of the server's.
 async fn ttr_left(server: &Server, id: &str) -> i64 {
     seconds_until(&server.process.get(&format!("/jobs/{id}")).await.1["reserved_until"])
 }
 
-async fn jobs_can_be_touched_when_the_clock_jumps(server: Server) {
+pub async fn jobs_can_be_touched_when_the_clock_jumps(server: Server) {
     server.post("/jobs", json!({"topic": "t", "id": "before", "ttr": "1h"})).await;
     let before = server.pop("t", "10s").await[0]["reservation"].take();
     server.jump(DAY, 1).await;
@@ -288,34 +226,12 @@ async fn jobs_can_be_touched_when_the_clock_jumps(server: Server) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn jobs_can_be_touched_when_the_clock_jumps_on_file() {
-    jobs_can_be_touched_when_the_clock_jumps(Server::on_file().await).await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn jobs_can_be_touched_when_the_clock_jumps_on_redis() {
-    jobs_can_be_touched_when_the_clock_jumps(Server::on_redis().await).await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
 async fn on_file_a_ttr_ends_in_time_after_the_clock_was_set_back() {
     let server = Server::on_file().await;
     server.post("/jobs", json!({"topic": "t", "ttr": "2s"})).await;
     assert_eq!(server.pop("t", "10s").await[0]["attempt"], 1);
     server.jump(-DAY, 1).await;
     assert_eq!(server.pop("t", "30s").await[0]["attempt"], 2);
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_reservation_on_file_survives_a_clock_set_forward() {
-    let server = Server::on_file().await;
-    server.post("/jobs", json!({"topic": "t", "id": "a", "ttr": "1h"})).await;
-    assert_eq!(server.pop("t", "10s").await[0]["attempt"], 1);
-    server.jump(DAY, 1).await;
-    let (_, held) = server.process.get("/topics/t").await;
-    assert_eq!(held["reserved"], 1, "{held}");
-    let left = ttr_left(&server, "a").await - DAY;
-    assert!((3_000..=3_600).contains(&left), "{left} s are left of the TTR of 1 h");
 }
 
 /// For a minute after a jump, a script cannot tell a late call from another jump.

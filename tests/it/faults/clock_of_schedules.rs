@@ -1,15 +1,8 @@
 //! Jumps of the wall clock while schedules fire: nothing fires early or twice. Instants that were
 //! really missed are treated as their schedule says.
 
-use crate::faults::clock::Server;
+use crate::faults::clock::{DAY, Server, millis};
 use crate::faults::prelude::*;
-
-const DAY: i64 = 86_400;
-
-fn millis(time: &Value) -> i64 {
-    let time: jiff::Timestamp = time.as_str().expect("a time").parse().expect("RFC 3339");
-    time.as_millisecond()
-}
 
 async fn set(server: &Server, name: &str, body: Value) {
     assert_eq!(server.process.put(&format!("/schedules/{name}"), body).await, Some(201));
@@ -28,7 +21,7 @@ async fn fired(server: &Server, topic: &str, count: usize) -> Vec<i64> {
     instants
 }
 
-async fn a_jump_there_and_back(server: Server) {
+pub async fn schedules_are_right_after_a_jump_of_the_clock(server: Server) {
     set(&server, "s", json!({ "topic": "t", "every": "1s" })).await;
     let mut instants = fired(&server, "t", 2).await;
     server.jump(DAY, 1).await;
@@ -46,22 +39,17 @@ async fn a_jump_there_and_back(server: Server) {
 async fn start_again_ahead(server: &mut Server, seconds: i64) {
     server.process.end();
     server.clock.set(seconds);
-    let url = server.redis.as_ref().map_or("file:./data".to_owned(), |redis| redis.url());
-    let mut command = program(server.dir.path(), &["--store", &url]);
-    if server.redis.is_none() {
-        command.envs(server.clock.variables());
-    }
-    server.process = Process::spawn(crate::support::free_port(), command).await;
+    server.start_again().await;
 }
 
 /// Returns the seconds from the true time to an instant.
 fn seconds_ahead(instant: i64) -> i64 {
-    let time = jiff::Timestamp::from_millisecond(instant).expect("a time");
+    let time = Timestamp::from_millisecond(instant).expect("a time");
     seconds_until(&json!(time.to_string()))
 }
 
 /// The clock is a month ahead when the server starts, and is corrected some seconds later.
-async fn a_month_ahead_at_the_start(mut server: Server) {
+pub async fn a_clock_error_at_the_start_silences_no_schedule(mut server: Server) {
     set(&server, "fires", json!({ "topic": "fires", "every": "1s" })).await;
     let skips = json!({ "topic": "skips", "every": "1s", "overlap": "skip", "ttr": "24h" });
     set(&server, "skips", skips).await;
@@ -93,7 +81,7 @@ async fn a_month_ahead_at_the_start(mut server: Server) {
 }
 
 /// The clock is a day ahead when the server starts again, as after a day without a server.
-async fn a_day_without_a_server(mut server: Server) {
+pub async fn a_day_without_a_server_is_missed_as_schedules_say(mut server: Server) {
     for missed in ["once", "none", "all"] {
         let body = json!({ "topic": missed, "every": "1s", "missed": missed });
         set(&server, missed, body).await;
@@ -130,34 +118,4 @@ async fn the_last_instant_within_ten_years_is_put() {
     assert_eq!(millis(&shown["next"][0]), millis(&leap_day), "{shown}");
     start_again_ahead(&mut server, seconds_until(&leap_day) - 5).await;
     assert_eq!(fired(&server, "leap", 1).await, [millis(&leap_day)]);
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn schedules_on_files_are_right_after_a_jump_of_the_clock() {
-    a_jump_there_and_back(Server::on_file().await).await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn schedules_on_redis_are_right_after_a_jump_of_the_clock() {
-    a_jump_there_and_back(Server::on_redis().await).await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_day_without_a_server_is_missed_as_schedules_say_on_files() {
-    a_day_without_a_server(Server::on_file().await).await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_day_without_a_server_is_missed_as_schedules_say_on_redis() {
-    a_day_without_a_server(Server::on_redis().await).await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_clock_error_at_the_start_silences_no_schedule_on_files() {
-    a_month_ahead_at_the_start(Server::on_file().await).await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_clock_error_at_the_start_silences_no_schedule_on_redis() {
-    a_month_ahead_at_the_start(Server::on_redis().await).await;
 }
