@@ -14,8 +14,8 @@ async fn promises_hold_while_the_network_drops_everything() {
     while open.len() < 3 || scenario.unavailable("unknown") == 0 {
         assert!(open.len() < 5, "no call of a client was in progress during the fault");
         let ([there, back], cut) = (proxy.swallowed(), proxy.cut());
-        let failures = scenario
-            .round("a black hole, then cut", || {
+        scenario
+            .failing_round("a black hole, then cut", || {
                 proxy.set(Mode::Mute);
                 sleep(Duration::from_millis(500)); // calls are carried out, and their answers are lost
                 proxy.set(Mode::Swallow);
@@ -25,7 +25,6 @@ async fn promises_hold_while_the_network_drops_everything() {
                 proxy.set(Mode::Pass);
             })
             .await;
-        assert!(failures > 0, "no call failed because of the fault");
         let now = proxy.swallowed();
         assert!(
             now[0] > there && now[1] > back,
@@ -77,8 +76,8 @@ async fn promises_hold_while_answers_of_redis_end_in_the_middle() {
     let mut open = vec![pair.connections()];
     for _ in 0..2 {
         let truncated = proxy.truncated();
-        let failures = scenario
-            .round("answers end in the middle", || {
+        scenario
+            .failing_round("answers end in the middle", || {
                 for _ in 0..10 {
                     proxy.set(Mode::Truncate);
                     sleep(Duration::from_millis(200)); // until every connection in use has got an answer
@@ -87,7 +86,6 @@ async fn promises_hold_while_answers_of_redis_end_in_the_middle() {
                 }
             })
             .await;
-        assert!(failures > 0, "no call failed because of the fault");
         assert!(
             proxy.truncated() >= truncated + 20,
             "too few answers were truncated: {truncated} before, {} after",

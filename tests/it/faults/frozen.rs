@@ -1,5 +1,5 @@
 //! Processes that freeze and later continue with full buffers: a master whose replica is promoted
-//! meanwhile, a replica, a single Redis, and a server.
+//! meanwhile, and a replica. The soak also freezes a single Redis and a server.
 
 use std::thread::sleep;
 
@@ -64,8 +64,8 @@ async fn promises_hold_while_a_frozen_sentinel_master_is_replaced() {
     let (old, open) =
         (sentinel.master().expect("all Sentinels name the same master"), sentinel.connections());
     let (mut promoted, mut believed) = (0, String::new());
-    let failures = scenario
-        .round("master frozen, replica promoted", || {
+    scenario
+        .failing_round("master frozen, replica promoted", || {
             let frozen = freeze(old);
             promoted = sentinel.wait_for_failover(old);
             frozen.thaw();
@@ -77,10 +77,7 @@ async fn promises_hold_while_a_frozen_sentinel_master_is_replaced() {
         .await;
     assert_eq!(believed, "master", "the thawed process does not act as a master");
     assert_ne!(promoted, old);
-    assert!(
-        failures > 0 && scenario.longest() > SLOWER_THAN_WITHOUT_FAULT,
-        "no call was affected by the fault"
-    );
+    assert!(scenario.longest() > SLOWER_THAN_WITHOUT_FAULT, "no call was affected by the fault");
     let now = sentinel.connections();
     assert!(now <= open + 4, "connections to the master: {open}, then {now}");
     scenario.promises_hold(&[sentinel.master().expect("all Sentinels name the same master")]).await;
@@ -111,34 +108,5 @@ async fn promises_hold_while_the_only_replica_is_frozen() {
         refused.is_sorted_by(|one, next| one < next),
         "a round had no refused calls: {refused:?}"
     );
-    scenario.promises_hold(&[pair.master.port()]).await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn promises_hold_while_redis_is_frozen_beyond_the_timeout() {
-    let pair = Pair::start();
-    let mut scenario = Scenario::start(&pair.settings(pair.master.port())).await;
-    let mut open = vec![pair.connections()];
-    while open.len() < 3 || scenario.unavailable("unknown") == 0 {
-        assert!(open.len() < 5, "no call reached its timeout");
-        scenario
-            .round("redis frozen", || {
-                let frozen = freeze(pair.master.port());
-                sleep(Duration::from_secs(7)); // servers wait five seconds for an answer
-                frozen.thaw();
-            })
-            .await;
-        assert!(scenario.longest() > Duration::from_secs(4), "no call was affected by the fault");
-        open.push(pair.connections());
-    }
-    assert!(open.iter().all(|now| *now <= open[0] + 4), "connections to the master: {open:?}");
-    scenario.promises_hold(&[pair.master.port()]).await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn promises_hold_while_servers_are_frozen_beyond_the_ttr() {
-    let pair = Pair::start();
-    let mut scenario = Scenario::start(&pair.settings(pair.master.port())).await;
-    scenario.freeze_each_server(TTR * 2).await;
     scenario.promises_hold(&[pair.master.port()]).await;
 }

@@ -60,8 +60,8 @@ async fn promises_hold_while_redis_is_killed_and_started_again() {
     let mut open = Vec::new();
     for _ in 0..3 {
         let before = run_id(&redis);
-        let failures = scenario
-            .round("redis killed", || {
+        scenario
+            .failing_round("redis killed", || {
                 redis.kill();
                 // Waits until calls have failed because Redis is unavailable.
                 std::thread::sleep(Duration::from_millis(500));
@@ -69,7 +69,6 @@ async fn promises_hold_while_redis_is_killed_and_started_again() {
             })
             .await;
         assert_ne!(run_id(&redis), before, "Redis was not restarted");
-        assert!(failures > 0, "no call failed because of the fault");
         open.push(connections(&redis));
     }
     assert!(open[2] <= open[0] + 2, "connections to redis: {open:?}");
@@ -80,8 +79,7 @@ async fn promises_hold_while_redis_is_killed_and_started_again() {
 async fn promises_hold_while_each_server_is_killed_in_turn() {
     let redis = Redis::start();
     let mut scenario = Scenario::start(&settings(&redis)).await;
-    let failures = scenario.kill_each_server().await;
-    assert!(failures > 0, "no call failed because of the fault");
+    scenario.kill_each_server().await;
     scenario.promises_hold(&[redis.port()]).await;
 }
 
@@ -91,8 +89,8 @@ async fn calls_are_answered_in_time_while_redis_is_silent() {
     let mut scenario = Scenario::start(&settings(&redis)).await;
     // The first pause is shorter. Memory and sockets after it are the baseline for the longer one.
     for seconds in [8, 30] {
-        let failures = scenario
-            .round(&format!("redis paused for {seconds} s"), || {
+        scenario
+            .failing_round(&format!("redis paused for {seconds} s"), || {
                 let pause = format!("{seconds}000");
                 let paused = resp::ask(redis.port(), &["CLIENT", "PAUSE", &pause, "ALL"]);
                 assert_eq!(paused.expect("an answer").text(), "OK");
@@ -100,11 +98,11 @@ async fn calls_are_answered_in_time_while_redis_is_silent() {
             })
             .await;
         println!("the longest call took {:?}", scenario.longest());
-        assert!(failures > 0, "no call failed because of the fault");
         // A request calls Redis at most twice and waits five seconds for each answer. A third call
         // would end after fifteen seconds.
         assert!(scenario.longest() < Duration::from_millis(14_800), "{:?}", scenario.longest());
     }
+    assert!(scenario.unavailable("unknown") > 0, "no call reached its timeout");
     scenario.promises_hold(&[redis.port()]).await;
 }
 

@@ -11,8 +11,8 @@ async fn promises_hold_while_the_killed_master_is_replaced() {
     let mut sentinel = Sentinel::start();
     let mut scenario = Scenario::start(&settings(&sentinel)).await;
     let (mut old, mut new) = (0, 0);
-    let failures = scenario
-        .round("master killed, replica promoted", || {
+    scenario
+        .failing_round("master killed, replica promoted", || {
             old = sentinel.kill_master();
             new = sentinel.wait_for_failover(old);
             // A master without a replica acknowledges no writes, so the fault ends only when the
@@ -21,7 +21,6 @@ async fn promises_hold_while_the_killed_master_is_replaced() {
         })
         .await;
     assert_ne!(old, new);
-    assert!(failures > 0, "no call failed because of the fault");
     scenario.promises_hold(&[sentinel.master().expect("all Sentinels name the same master")]).await;
 }
 
@@ -39,14 +38,5 @@ async fn promises_hold_while_sentinel_replaces_a_living_master() {
         open.push(sentinel.connections());
     }
     assert!(open[1] <= open[0] + 4, "connections to the master: {open:?}");
-    scenario.promises_hold(&[sentinel.master().expect("all Sentinels name the same master")]).await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn promises_hold_while_each_server_is_killed_in_turn() {
-    let sentinel = Sentinel::start();
-    let mut scenario = Scenario::start(&settings(&sentinel)).await;
-    let failures = scenario.kill_each_server().await;
-    assert!(failures > 0, "no call failed because of the fault");
     scenario.promises_hold(&[sentinel.master().expect("all Sentinels name the same master")]).await;
 }

@@ -3,7 +3,8 @@
 use crate::faults::load::{BATCH, ONCE, PAUSED, TOPIC};
 use crate::faults::prelude::*;
 
-enum Then {
+/// A later call of a consumer.
+pub enum Then {
     Finish,
     /// Touch, and finish after the first TTR, within the second.
     Touch,
@@ -50,20 +51,25 @@ pub async fn end_jobs(mut client: Client, (behind, stop): (Arc<AtomicBool>, Arc<
         if !done.is_empty() {
             client.finish_batch(&done).await;
         }
-        let now = client.now();
-        let due: Vec<_> = later.extract_if(.., |(at, _, _)| *at <= now).collect();
-        for (at, then, job) in due {
-            match then {
-                Then::Finish => client.finish(&job).await,
-                Then::Touch => {
-                    client.touch(&job).await;
-                    later.push((at + TTR * 3 / 4, Then::Finish, job));
-                }
-                Then::Kick => client.kick(&job.id).await,
-                Then::Change => {
-                    client.reschedule(&job.id, Duration::ZERO).await;
-                    client.finish(&job).await;
-                }
+        make_due_calls(&mut client, &mut later).await;
+    }
+}
+
+/// Makes the calls that are due.
+pub async fn make_due_calls(client: &mut Client, later: &mut Vec<(Time, Then, Delivery)>) {
+    let now = client.now();
+    let due: Vec<_> = later.extract_if(.., |(at, ..)| *at <= now).collect();
+    for (at, then, job) in due {
+        match then {
+            Then::Finish => client.finish(&job).await,
+            Then::Touch => {
+                client.touch(&job).await;
+                later.push((at + TTR * 3 / 4, Then::Finish, job));
+            }
+            Then::Kick => client.kick(&job.id).await,
+            Then::Change => {
+                client.reschedule(&job.id, Duration::ZERO).await;
+                client.finish(&job).await;
             }
         }
     }

@@ -2,6 +2,7 @@
 
 use crate::faults::load::{
     DYING, FALLEN,
+    consumers::{Then, make_due_calls},
     producers::{expiring, named},
 };
 use crate::faults::prelude::*;
@@ -46,11 +47,6 @@ fn dying(name: &Text, number: u64) -> Put {
     }
 }
 
-enum Then {
-    Finish,
-    Kick,
-}
-
 /// Lets jobs die by a release, a bury, the end of their TTR, and their expiry.
 pub async fn let_die(mut client: Client, stop: Arc<AtomicBool>) {
     let mut popped = 0_u64;
@@ -82,7 +78,7 @@ pub async fn let_die(mut client: Client, stop: Arc<AtomicBool>) {
                 _ => client.finish(&job).await,
             }
         }
-        act(&mut client, &mut later).await;
+        make_due_calls(&mut client, &mut later).await;
     }
 }
 
@@ -118,18 +114,6 @@ pub async fn end_fallen(mut client: Client, stop: Arc<AtomicBool>) {
                 _ => client.finish(&job).await,
             }
         }
-        act(&mut client, &mut later).await;
-    }
-}
-
-/// Makes the calls that are due.
-async fn act(client: &mut Client, later: &mut Vec<(Time, Then, Delivery)>) {
-    let now = client.now();
-    let due: Vec<_> = later.extract_if(.., |(at, ..)| *at <= now).collect();
-    for (_, then, job) in due {
-        match then {
-            Then::Finish => client.finish(&job).await,
-            Then::Kick => client.kick(&job.id).await,
-        }
+        make_due_calls(&mut client, &mut later).await;
     }
 }

@@ -79,11 +79,14 @@ pub async fn cut_and_pass(proxy: &crate::support::proxy::Proxy) {
 
 /// Freezes a server for longer than a TTR, while requests fill its buffers.
 pub async fn frozen(mut scene: Scene<'_>) -> bool {
-    let server = scene.any_server();
-    let frozen = Frozen::freeze(scene.stage.servers[server].process.id());
+    let (server, began) = (scene.any_server(), scene.history.now());
+    let process = &scene.stage.servers[server].process;
+    let frozen = Frozen::freeze(process.id());
     sleep(TTR + Duration::from_millis(500)).await;
     frozen.thaw();
-    true
+    // A server is ready only if its timers run again.
+    eventually!(process.get("/readyz").await.0 == 200, "the thawed server does not become ready");
+    holds_soon(|| scene.history.longest_since(began) > TTR).await
 }
 
 /// Stops a server with SIGTERM. It must exit with 0.
