@@ -1,6 +1,7 @@
 //! Record of the calls of all clients and their answers, with times of one monotonic clock.
 
 mod calls;
+pub mod samples;
 
 use std::sync::MutexGuard;
 
@@ -208,26 +209,7 @@ impl History {
 #[test]
 fn what_is_recent_is_found_from_the_back() {
     let history = History::new();
-    let put = |name: &str| Ask::Put {
-        topic: "t",
-        server: 0,
-        id: None,
-        body: name.into(),
-        delay: Duration::ZERO,
-        max_attempts: 1,
-        expires_after: None,
-    };
-    let delivery = |n: u64| Delivery {
-        topic: "t",
-        id: n.to_string().into(),
-        body: "new".into(),
-        attempt: 1,
-        reservation: "r".into(),
-        due_at: 0,
-        reserved_until: 0,
-        ttr: Duration::ZERO,
-        expires_at: None,
-    };
+    let put = |name: &str| samples::put(None, name, Duration::ZERO);
     history.add("put", Time::ZERO, [(put("old"), StoreResult::Unknown)]);
     let from = history.now();
     // This call began before `from` and ended after it.
@@ -236,8 +218,9 @@ fn what_is_recent_is_found_from_the_back() {
     assert_eq!(history.failures_between(Time::ZERO, from), 1);
     assert!(history.longest_since(from) > from);
     history.add("put", history.now(), [(put("new"), StoreResult::Unknown)]);
-    let all = StoreResult::Done(Answer::Popped((0..500).map(delivery).collect()));
-    history.add("waiting pop", from, [(Ask::Pop { topic: "t", server: 0 }, all)]);
+    let delivery =
+        |n: u64| Delivery { body: "new".into(), ..samples::delivery(&n.to_string(), 1, 0, 0) };
+    history.add("waiting pop", from, [samples::pop((0..500).map(delivery))]);
     let at = history.all_buckets_deliver(from).expect("500 ids are in all buckets");
     assert!(at >= from);
     assert_eq!(history.all_buckets_deliver(history.now()), None);

@@ -6,7 +6,7 @@ mod moves;
 mod releases;
 mod transitions;
 
-use crate::faults::prelude::*;
+use crate::faults::{history::samples, prelude::*};
 
 /// The store's clock at the begin of each history, in Unix milliseconds.
 const EPOCH: i64 = 1_763_690_000_000;
@@ -25,11 +25,17 @@ fn call(start: u64, ask: Ask, outcome: StoreResult) -> Call {
 }
 
 fn put_with(start: u64, id: &str, delay: u64, outcome: StoreResult) -> Call {
-    let (id, body) = (Some(id.into()), format!("body of {id}").into());
-    let (delay, expires_after) = (millis(delay), None);
-    let (topic, server, max_attempts) = ("t", 0, 3);
-    let ask = Ask::Put { topic, server, id, body, delay, max_attempts, expires_after };
-    call(start, ask, outcome)
+    call(start, samples::put(Some(id), &format!("body of {id}"), millis(delay)), outcome)
+}
+
+/// Returns a put of the job that has no id.
+fn nameless(outcome: StoreResult) -> Call {
+    call(0, samples::put(None, "body of a", Duration::ZERO), outcome)
+}
+
+/// Returns the call without an answer.
+fn perhaps(call: Call) -> Call {
+    Call { outcome: StoreResult::Unknown, ..call }
 }
 
 fn put_at(start: u64, delay: u64) -> Call {
@@ -48,23 +54,15 @@ fn pop(start: u64, attempt: u32) -> Call {
 }
 
 fn pop_with(start: u64, attempt: u32, change: impl FnOnce(&mut Delivery)) -> Call {
-    let mut job = Delivery {
-        topic: "t",
-        id: "a".into(),
-        body: "body of a".into(),
-        attempt,
-        reservation: format!("r{attempt}").into(),
-        due_at: at(5),
-        reserved_until: at(start + 5 + 1000),
-        ttr: millis(1000),
-        expires_at: None,
-    };
+    let mut job = samples::delivery("a", attempt, at(5), at(start + 5));
     change(&mut job);
-    call(
-        start,
-        Ask::Pop { topic: "t", server: 0 },
-        StoreResult::Done(Answer::Popped(Box::new([job]))),
-    )
+    let (ask, outcome) = samples::pop([job]);
+    call(start, ask, outcome)
+}
+
+/// Returns a pop without an answer, which has perhaps used an attempt.
+fn lost_pop(start: u64) -> Call {
+    perhaps(pop(start, 1))
 }
 
 fn cancel(start: u64, outcome: StoreResult) -> Call {
@@ -225,30 +223,19 @@ fn what_is_unknown_may_have_gone_either_way() {
     let again = finish(60, 1, refused("job_not_found"));
     is_clean(&[put(), pop(20, 1), unknown.clone(), again]);
     is_clean(&[put(), pop(20, 1), unknown, pop(1100, 2), finished(1120, 2)]);
-    // A pop without an answer has used an attempt.
-    let lost = call(20, Ask::Pop { topic: "t", server: 0 }, StoreResult::Unknown);
-    is_clean(&[put(), lost, pop(1100, 2), finished(1120, 2)]);
+    is_clean(&[put(), lost_pop(20), pop(1100, 2), finished(1120, 2)]);
 }
 
 #[test]
 fn a_job_without_an_id_is_known_by_its_body_and_only_once() {
-    let ask = || Ask::Put {
-        topic: "t",
-        server: 0,
-        id: None,
-        body: "body of a".into(),
-        delay: Duration::ZERO,
-        max_attempts: 3,
-        expires_after: None,
-    };
-    let unknown = call(0, ask(), StoreResult::Unknown);
+    let unknown = nameless(StoreResult::Unknown);
     is_clean(&[unknown.clone(), pop(20, 1), finished(40, 1)]);
     let twin = pop_with(60, 1, |job| {
         job.id = "b".into();
         job.reservation = "r9".into();
     });
     objects(&[unknown, pop(20, 1), finished(40, 1), twin], Rule::NeverPut);
-    let refused = call(0, ask(), refused("store_unavailable"));
+    let refused = nameless(refused("store_unavailable"));
     objects(&[refused, pop(20, 1), finished(40, 1)], Rule::NeverPut);
 }
 

@@ -1,6 +1,9 @@
 //! Tests of jobs that move to the topic `u` when they die in the topic `t`.
 
-use super::{expiry::put_for, *};
+use super::{
+    expiry::{dead, dies, put_for},
+    *,
+};
 
 const U: &str = "u";
 
@@ -48,15 +51,6 @@ fn moved_to(topic: &'static str, call: Call) -> Call {
     Call { outcome: StoreResult::Done(answer), ..call }
 }
 
-fn stays_dead(call: Call) -> Call {
-    let (fate, due_at) = (Fate::Dead, at(5));
-    Call { outcome: StoreResult::Done(Answer::Released { due_at, fate }), ..call }
-}
-
-fn perhaps(call: Call) -> Call {
-    Call { outcome: StoreResult::Unknown, ..call }
-}
-
 /// Returns a history of a job that has moved by a bury, and these calls.
 fn after_a_move(calls: &[Call]) -> Vec<Call> {
     [&[set(), put(), pop(20, 1), moved(buried(40, 1))], calls].concat()
@@ -88,9 +82,7 @@ fn each_way_to_die_moves_a_job() {
     is_clean(&[&unsure[..], &end()].concat());
     is_content(&unsure, &stored(&["{dq:0}:ready:u"]));
     is_content(&unsure, &stored(&["{dq:0}:reserved:t"]));
-    // A pop without an answer may have used the last attempt.
-    let lost = call(20, Ask::Pop { topic: "t", server: 0 }, StoreResult::Unknown);
-    is_clean(&[set(), put_times(1), lost, late(1100), finished(1200, 11)]);
+    is_clean(&[set(), put_times(1), lost_pop(20), late(1100), finished(1200, 11)]);
 }
 
 #[test]
@@ -127,12 +119,14 @@ fn it_objects_to_a_moved_job_in_its_first_topic() {
 #[test]
 fn it_objects_to_a_move_without_a_death() {
     let end = |calls: &[Call]| [calls, &[fallen(1100, 1), finished(1200, 11)]].concat();
-    objects(&end(&[set(), put()]), Rule::OtherTopic);
-    objects(&end(&[set(), put(), pop(20, 1)]), Rule::OtherTopic);
-    objects(&end(&[set(), put(), pop(20, 1), released(40, 1, 0)]), Rule::OtherTopic);
     let failed = Call { outcome: refused("reservation_lost"), ..buried(1050, 1) };
-    objects(&end(&[set(), put(), pop(20, 1), failed]), Rule::OtherTopic);
-    objects(&end(&[set(), put_for(0, 2000)]), Rule::OtherTopic);
+    let alive = [set(), put(), pop(20, 1)];
+    for calls in [&alive[..2], &alive, &[set(), put_for(0, 2000)]] {
+        objects(&end(calls), Rule::OtherTopic);
+    }
+    for last in [released(40, 1, 0), failed] {
+        objects(&end(&[&alive[..], &[last]].concat()), Rule::OtherTopic);
+    }
     let uncounted = released_with(40, 0, "r1", false, None);
     objects(&end(&[set(), put_times(1), pop(20, 1), uncounted]), Rule::OtherTopic);
     assert_eq!(broken(&[set(), put()], &stored(&["{dq:0}:ready:u"])), [Rule::OtherTopic]);
@@ -146,12 +140,11 @@ fn it_objects_to_a_move_without_a_death() {
 
 #[test]
 fn it_objects_to_a_job_that_stays_dead_in_its_first_topic() {
-    let dead = stored(&["{dq:0}:dead:t"]);
     let expired = [set(), put_for(0, 500)];
-    assert_eq!(broken(&expired, &super::expiry::dead(true)), [Rule::NotMoved]);
+    assert_eq!(broken(&expired, &dead(true)), [Rule::NotMoved]);
     let spent = [put_times(1), pop(20, 1)];
-    assert_eq!(broken(&[&[set()], &spent[..]].concat(), &dead), [Rule::NotMoved]);
-    let told = [set(), put_times(1), pop(20, 1), stays_dead(released(40, 1, 0))];
+    assert_eq!(broken(&[&[set()], &spent[..]].concat(), &dead(false)), [Rule::NotMoved]);
+    let told = [set(), put_times(1), pop(20, 1), dies(released(40, 1, 0))];
     assert_eq!(broken(&told, &stored(&["{dq:0}:ready:u"])), [Rule::NotMoved]);
     let told = [set(), put(), pop(20, 1), buried(40, 1)];
     assert_eq!(broken(&told, &stored(&["{dq:0}:ready:u"])), [Rule::NotMoved]);
@@ -160,8 +153,8 @@ fn it_objects_to_a_job_that_stays_dead_in_its_first_topic() {
     let other = Call { ask, ..set() };
     let later = Call { start: millis(5), end: millis(15), ..set() };
     for unsure in [perhaps(set()), other, later] {
-        is_content(&[std::slice::from_ref(&unsure), &spent[..]].concat(), &dead);
-        is_content(&[unsure, put(), pop(20, 1), buried(40, 1)], &dead);
+        is_content(&[std::slice::from_ref(&unsure), &spent[..]].concat(), &dead(false));
+        is_content(&[unsure, put(), pop(20, 1), buried(40, 1)], &dead(false));
     }
 }
 

@@ -42,7 +42,7 @@ fn an_uncounted_attempt_does_not_count() {
 
 #[test]
 fn an_uncounted_release_without_an_answer_counts_or_not() {
-    let perhaps = Call { outcome: StoreResult::Unknown, ..snoozed(100, "r1") };
+    let perhaps = perhaps(snoozed(100, "r1"));
     for attempt in [1, 2] {
         let next = pop_by(1100, attempt, "s1");
         is_clean(&[put(), pop(20, 1), perhaps.clone(), next, by("s1", 1200)]);
@@ -88,7 +88,7 @@ fn it_objects_to_the_old_body_after_a_release_with_another() {
     // Also in the store.
     assert_eq!(broken(&begun, &stored(&["{dq:0}:ready:t"])), [Rule::OtherBody]);
     // A release without an answer has changed the body or not; one that was refused has not.
-    let perhaps = Call { outcome: StoreResult::Unknown, ..release(100) };
+    let perhaps = perhaps(release(100));
     for next in [old, new(120, 2)] {
         let calls = [put(), pop(20, 1), perhaps.clone(), next.clone(), finished(200, 2)];
         is_clean(&calls);
@@ -103,19 +103,9 @@ fn it_objects_to_the_old_body_after_a_release_with_another() {
 
 #[test]
 fn a_changed_body_names_the_put_without_an_id() {
-    let ask = Ask::Put {
-        topic: "t",
-        server: 0,
-        id: None,
-        body: "body of a".into(),
-        delay: Duration::ZERO,
-        max_attempts: 3,
-        expires_after: None,
-    };
-    let put = call(0, ask, StoreResult::Unknown);
     // The first delivery is not in the history, but the release of its holder is.
     let release = released_with(100, 0, "r1", true, BODY);
     let late = pop_with(120, 2, |job| (job.body, job.due_at) = ("body of a~1".into(), at(105)));
-    let lost = call(20, Ask::Pop { topic: "t", server: 0 }, StoreResult::Unknown);
-    is_clean(&[put, lost, release, late, finished(200, 2)]);
+    let put = nameless(StoreResult::Unknown);
+    is_clean(&[put, lost_pop(20), release, late, finished(200, 2)]);
 }

@@ -6,8 +6,7 @@ use super::*;
 fn it_objects_to_attempts_that_were_counted_and_not_made() {
     objects(&[put(), pop(20, 2), finished(40, 2)], Rule::Attempts);
     objects(&[put(), pop(20, 1), pop(1100, 3), finished(1120, 3)], Rule::Attempts);
-    let lost = |start| call(start, Ask::Pop { topic: "t", server: 0 }, StoreResult::Unknown);
-    is_clean(&[put(), lost(20), pop(1100, 2), finished(1120, 2)]);
+    is_clean(&[put(), lost_pop(20), pop(1100, 2), finished(1120, 2)]);
     // Any failed call, even shortly after the pop, means that a store call of a server may have had
     // no answer, and that a pop may have used an attempt.
     let away = finish(1200, 9, refused("store_unavailable"));
@@ -16,29 +15,24 @@ fn it_objects_to_attempts_that_were_counted_and_not_made() {
     // after.
     let explained = finish(20, 9, refused("reservation_lost"));
     objects(&[put(), explained, pop(1100, 2), finished(1120, 2)], Rule::Attempts);
-    objects(&[put(), pop(1100, 2), finished(1120, 2), lost(60_000)], Rule::Attempts);
+    objects(&[put(), pop(1100, 2), finished(1120, 2), lost_pop(60_000)], Rule::Attempts);
     let (hour, due) = (3_600_000, |job: &mut Delivery| job.due_at = at(3_600_005));
-    let late = [lost(20), put_at(hour, 0), pop_with(hour + 20, 2, due), finished(hour + 40, 2)];
+    let late = [lost_pop(20), put_at(hour, 0), pop_with(hour + 20, 2, due), finished(hour + 40, 2)];
     objects(&late, Rule::Attempts);
 }
 
 #[test]
 fn a_touch_holds_a_job_for_longer() {
     let lost = |start| finish(start, 1, refused("reservation_lost"));
+    let touched = |calls: &[Call]| [&[put(), pop(20, 1), touched(800, 1)], calls].concat();
     // The first TTR ends at 1020.
-    objects(
-        &[put(), pop(20, 1), touched(800, 1), pop(1100, 2), finished(1200, 2)],
-        Rule::TwoHolders,
-    );
-    objects(
-        &[put(), pop(20, 1), touched(800, 1), lost(1100), pop(1900, 2), finished(1950, 2)],
-        Rule::LiveRefused,
-    );
+    objects(&touched(&[pop(1100, 2), finished(1200, 2)]), Rule::TwoHolders);
+    objects(&touched(&[lost(1100), pop(1900, 2), finished(1950, 2)]), Rule::LiveRefused);
     // From 1805 on, another consumer may have the job.
-    is_clean(&[put(), pop(20, 1), touched(800, 1), pop(1810, 2), finished(1850, 2)]);
-    is_clean(&[put(), pop(20, 1), touched(800, 1), pop(1810, 2), lost(1830), finished(1850, 2)]);
+    is_clean(&touched(&[pop(1810, 2), finished(1850, 2)]));
+    is_clean(&touched(&[pop(1810, 2), lost(1830), finished(1850, 2)]));
     // Without an answer, the touch may or may not have been carried out.
-    let perhaps = Call { outcome: StoreResult::Unknown, ..touched(800, 1) };
+    let perhaps = perhaps(self::touched(800, 1));
     is_clean(&[put(), pop(20, 1), perhaps, pop(1100, 2), finished(1200, 2)]);
 }
 
@@ -54,24 +48,18 @@ fn it_objects_to_a_stale_touch_or_burial_that_was_accepted() {
 
 #[test]
 fn it_objects_to_a_buried_job_that_is_delivered() {
-    let ended = |start, calls: &[Call]| [calls, &[finished(start, 12)]].concat();
-    let calls = [put(), pop(20, 1), buried(100, 1), pop_again(200, 2)];
-    objects(&ended(300, &calls), Rule::Buried);
+    let calls = [put(), pop(20, 1), buried(100, 1), pop_again(200, 2), finished(300, 12)];
+    objects(&calls, Rule::Buried);
     // A kick before the burial, after the delivery, or without success does not count.
-    let calls = [put(), kicked(10), pop(25, 1), buried(100, 1), pop_again(200, 2)];
-    objects(&ended(300, &calls), Rule::Buried);
-    let calls = [put(), pop(20, 1), buried(100, 1), pop_again(200, 2), kicked(250)];
-    objects(&ended(300, &calls), Rule::Buried);
     let none = kick(150, refused("store_unavailable"));
-    let calls = [put(), pop(20, 1), buried(100, 1), none, pop_again(200, 2)];
-    objects(&ended(300, &calls), Rule::Buried);
+    for (at, kick) in [(1, kicked(10)), (4, kicked(250)), (3, none)] {
+        objects(&[&calls[..at], &[kick], &calls[at..]].concat(), Rule::Buried);
+    }
     // A kick without an answer may have been carried out at any later time.
-    let perhaps = kick(150, StoreResult::Unknown);
-    let calls =
-        [put(), pop(20, 1), buried(100, 1), perhaps, pop_again(5000, 1), finished(5100, 11)];
-    is_clean(&calls);
+    let later = [perhaps(kicked(150)), pop_again(5000, 1), finished(5100, 11)];
+    is_clean(&[&calls[..3], &later].concat());
     // A burial without an answer may not have been carried out.
-    let perhaps = Call { outcome: StoreResult::Unknown, ..buried(100, 1) };
+    let perhaps = perhaps(buried(100, 1));
     is_clean(&[put(), pop(20, 1), perhaps, pop(1100, 2), finished(1200, 2)]);
 }
 
@@ -106,10 +94,8 @@ fn it_objects_to_a_rescheduled_job_before_its_new_time() {
     is_clean(&moved(at_new(525, 525)));
     objects(&moved(at_new(400, 105)), Rule::Early);
     // The first pop is too early by the clients' clock, and the second by the store's clock.
-    objects(
-        &moved(pop_with(505, 1, |job| (job.due_at, job.reserved_until) = (at(525), at(1530)))),
-        Rule::Early,
-    );
+    let early = pop_with(505, 1, |job| (job.due_at, job.reserved_until) = (at(525), at(1530)));
+    objects(&moved(early), Rule::Early);
     objects(&moved(at_new(600, 520)), Rule::Early);
     // This pop began before the change, but got the job after the change, at the old due time.
     let waited = Call { start: millis(10), ..at_new(400, 105) };
@@ -118,7 +104,7 @@ fn it_objects_to_a_rescheduled_job_before_its_new_time() {
     let sooner = [put_at(0, 5000), rescheduled(20, 100), at_new(130, 125), finished(200, 1)];
     is_clean(&sooner);
     // Without an answer, both times are allowed.
-    let perhaps = Call { outcome: StoreResult::Unknown, ..rescheduled(20, 500) };
+    let perhaps = perhaps(rescheduled(20, 500));
     is_clean(&[put_at(0, 100), perhaps, at_new(120, 105), finished(200, 1)]);
 }
 
