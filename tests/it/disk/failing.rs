@@ -6,36 +6,28 @@ use crate::disk::prelude::*;
 use crate::support::shifted_clock::seconds_until;
 
 async fn put(server: &Process, id: &str) -> (u16, String) {
-    let put = json!({"topic": "t", "id": id});
-    let (status, answer) = server.post("/jobs", put).await.expect("an answer");
+    let (status, answer) = post(server, "/jobs", json!({"topic": "t", "id": id})).await;
     (status, answer["applied"].as_str().unwrap_or_default().to_owned())
 }
 
-async fn ids(server: &Process) -> Vec<String> {
-    let (_, popped) = server.get("/topics/t/pop?count=100&ttr=1h").await;
-    let jobs = popped["jobs"].as_array().expect("jobs");
-    jobs.iter().map(|job| job["id"].as_str().expect("an id").to_owned()).collect()
+async fn popped_ids(server: &Process) -> Vec<String> {
+    let held = pop(server, "t", 100).await;
+    held.iter().map(|job| job["id"].as_str().expect("an id").to_owned()).collect()
 }
 
 async fn assert_failure_is_reported(field: Field, applied: &str) {
-    let disk = Disk::new();
-    let mut server = disk.server().await;
+    let (disk, mut server) = Disk::with_server().await;
     assert_eq!(put(&server, "before").await.0, 201);
     disk.set(field, EIO);
     assert_eq!(put(&server, "during").await, (503, applied.to_owned()));
-    let (status, readiness_text) = readiness(&server).await;
-    assert_eq!(status, 503, "{readiness_text}");
-    assert!(
-        readiness_text.contains("store_unavailable")
-            && readiness_text.contains("failed to reach the store: "),
-        "{readiness_text}"
-    );
+    let (status, said) = readiness(&server).await;
+    assert_eq!(status, 503, "{said}");
+    for words in ["store_unavailable", "failed to reach the store: "] {
+        assert!(said.contains(words), "{said}");
+    }
+    let refused = (503, "no".to_owned());
     for _ in 0..50 {
-        assert_eq!(
-            put(&server, "later").await,
-            (503, "no".to_owned()),
-            "the put was not refused at once"
-        );
+        assert_eq!(put(&server, "later").await, refused, "the put was not refused at once");
     }
     assert_eq!(disk.said("nothing can be written"), 1);
     // Without any request, the server retries by itself.
@@ -44,9 +36,8 @@ async fn assert_failure_is_reported(field: Field, applied: &str) {
     assert_eq!(disk.said("writes succeed again"), 1);
     assert_eq!(put(&server, "after").await.0, 201);
     server.kill();
-    let remains = disk.after_a_power_cut();
-    let server = Process::start(remains.path(), &["--store", "file:./state/data"]).await;
-    let found = ids(&server).await;
+    let (_remains, server) = disk.server_after_a_power_cut().await;
+    let found = popped_ids(&server).await;
     for (id, expected) in [("before", true), ("after", true), ("later", false)] {
         assert_eq!(found.iter().any(|found| found == id), expected, "is {id} among {found:?}?");
     }
@@ -69,24 +60,18 @@ async fn a_failed_sync_leaves_its_puts_unknown() {
 /// same call are committed.
 #[tokio::test(flavor = "multi_thread")]
 async fn no_answer_denies_a_release_that_was_committed() {
-    let disk = Disk::new();
-    let server = disk.server().await;
-    let jobs: Vec<_> = (0..10).map(|n| json!({"topic": "t", "id": format!("job:{n}")})).collect();
-    server.post("/batch/jobs", json!({"jobs": jobs})).await.expect("an answer");
-    let (_, popped) = server.get("/topics/t/pop?count=10&ttr=1h").await;
-    let releases = popped["jobs"].as_array().expect("jobs").iter().enumerate().map(|(n, job)| {
-        let mut release =
-            json!({"id": job["id"], "reservation": job["reservation"], "delay": "1h"});
+    let (disk, server) = Disk::with_server().await;
+    put_all(&server, "t", 10, 1).await;
+    let mut releases = pop(&server, "t", 10).await;
+    for (n, release) in releases.iter_mut().enumerate() {
+        release["delay"] = json!("1h");
         if n.is_multiple_of(2) {
             release["body"] = json!("x".repeat(100_000));
         }
-        release
-    });
-    let releases: Vec<_> = releases.collect();
+    }
+    disk.limit(1);
     disk.set(Field::FullError, EIO);
-    disk.set(Field::CapacityKib, 1);
-    let (_, answer) =
-        server.post("/batch/release", json!({"jobs": releases})).await.expect("an answer");
+    let (_, answer) = post(&server, "/batch/release", json!({"jobs": releases})).await;
     disk.set(Field::CapacityKib, 0);
     let mut committed = 0;
     for (n, release) in releases.iter().enumerate() {
@@ -106,37 +91,25 @@ async fn no_answer_denies_a_release_that_was_committed() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_unreadable_disk_is_reported_and_loses_no_job() {
-    let disk = Disk::new();
-    let server = disk.server().await;
+    let (disk, server) = Disk::with_server().await;
     // These jobs exceed SQLite's cache, so that reads need the disk.
-    let body = "x".repeat(100_000);
-    let job = |n| json!({"topic": "t", "id": format!("job:{n:03}"), "body": body});
     let all = 240;
-    for first in (0..all).step_by(60) {
-        let jobs: Vec<_> = (first..first + 60).map(job).collect();
-        let put = server.post("/batch/jobs", json!({"jobs": jobs})).await;
-        assert_eq!(put.expect("an answer").0, 200);
-    }
+    put_all(&server, "t", all, 100_000).await;
     disk.set(Field::ReadError, EIO);
-    for path in ["/topics/t/jobs?state=ready&limit=1000", "/topics/t/pop?count=60", "/jobs/job:000"]
+    for path in ["/topics/t/jobs?state=ready&limit=1000", "/topics/t/pop?count=60", "/jobs/t:0000"]
     {
         let (status, answer) = server.get(path).await;
-        assert_eq!(
-            (status, &answer["code"]),
-            (503, &json!("store_unavailable")),
-            "{path}: {answer}"
-        );
-        assert_eq!(answer["applied"], "no", "{path}: {answer}");
+        let told = (status, &answer["code"], &answer["applied"]);
+        assert_eq!(told, (503, &json!("store_unavailable"), &json!("no")), "{path}: {answer}");
     }
     disk.set(Field::ReadError, 0);
-    let mut found = ids(&server).await;
+    let mut found = popped_ids(&server).await;
     while found.len() < all {
-        let more = ids(&server).await;
+        let more = popped_ids(&server).await;
         assert!(!more.is_empty(), "no more jobs after {found:?}");
         found.extend(more);
     }
-    let expected: Vec<String> = (0..all).map(|n| format!("job:{n:03}")).collect();
-    assert_eq!(found, expected);
+    assert_eq!(found, (0..all).map(|n| id("t", n)).collect::<Vec<_>>());
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -144,8 +117,8 @@ async fn a_ttr_keeps_its_length_if_the_clock_jumps_while_syncs_fail() {
     const DAY: i64 = 86_400;
     let (disk, clock) = (Disk::new(), ShiftedClock::new());
     let server = disk.server_on_clock(&clock).await;
-    server.post("/jobs", json!({"topic": "t", "id": "held", "ttr": "1h"})).await.expect("put");
-    let (_, popped) = server.get("/topics/t/pop").await;
+    assert_eq!(put(&server, "held").await.0, 201);
+    let held = pop(&server, "t", 1).await;
     for (offset, name) in [(DAY, "forward"), (0, "back")] {
         // The sync fails, so the server does not know whether the file contains the new end of the
         // reservation.
@@ -161,8 +134,7 @@ async fn a_ttr_keeps_its_length_if_the_clock_jumps_while_syncs_fail() {
             "{left} s are left of the TTR of 1 h after the clock was set {name}"
         );
     }
-    let held = json!({"reservation": popped["jobs"][0]["reservation"]});
-    assert_eq!(server.post("/jobs/held/finish", held).await.expect("an answer").0, 204);
+    assert_all(204, &server, "/batch/finish", &held).await;
 }
 
 /// Sends a request with a token. The token may be empty while the server requires none.
@@ -187,8 +159,7 @@ async fn create(server: &Process, creator: &str, name: &str, scopes: Value) -> S
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_token_is_refused_after_a_doubtful_revocation() {
-    let disk = Disk::new();
-    let server = disk.server().await;
+    let (disk, server) = Disk::with_server().await;
     let root = create(&server, "", "root", json!({"admin": ["*"]})).await;
     let shop = create(&server, &root, "shop", json!({"put": ["*"]})).await;
     let access = async || ask(&server, (Method::GET, "/access"), &shop, json!({})).await.0;
@@ -202,18 +173,13 @@ async fn a_token_is_refused_after_a_doubtful_revocation() {
     // The answer of /readyz may be older than the failed write.
     let tokens = async || ask(&server, (Method::GET, "/tokens"), &root, json!({})).await;
     let (_, left) = until(tokens, |(status, _)| *status == 200).await;
-    assert_eq!(
-        left["tokens"].as_array().map(Vec::len),
-        Some(1),
-        "the token was not revoked: {left}"
-    );
+    assert_eq!(left["tokens"].as_array().map(Vec::len), Some(1), "not revoked: {left}");
     until(access, |status| *status == 401).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn tokens_stay_valid_while_their_last_use_waits_for_the_disk() {
-    let disk = Disk::new();
-    let server = disk.server().await;
+    let (disk, server) = Disk::with_server().await;
     let root = create(&server, "", "root", json!({"admin": ["*"]})).await;
     let mut tokens = vec![root.clone()];
     for n in 0..40 {

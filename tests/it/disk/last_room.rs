@@ -16,37 +16,6 @@ use crate::disk::prelude::*;
 /// Capacity below the space in use, so that no write can extend a file, even after room was freed.
 const NO_ROOM_KIB: i32 = 1;
 const MIB: i32 = 1024;
-const TEXT: usize = 300;
-
-async fn post(server: &Process, path: &str, body: Value) -> (u16, Value) {
-    server.post(path, body).await.expect("an answer")
-}
-
-async fn assert_all(status: u16, server: &Process, path: &str, jobs: &[Value]) {
-    let (whole, answer) = post(server, path, json!({"jobs": jobs})).await;
-    assert_eq!(whole, 200, "{path}: {answer}");
-    let results = answer["results"].as_array().expect("results");
-    for result in results {
-        assert_eq!(result["status"], status, "{path}: {result}");
-    }
-    assert_eq!(results.len(), jobs.len());
-}
-
-fn ids(topic: &str, numbers: std::ops::Range<usize>) -> Vec<Value> {
-    numbers.map(|n| json!({"id": format!("{topic}:{n}")})).collect()
-}
-
-async fn put_all(server: &Process, topic: &str, count: usize) {
-    let job = |n| json!({"topic": topic, "id": format!("{topic}:{n}"), "body": "x".repeat(TEXT)});
-    assert_all(201, server, "/batch/jobs", &(0..count).map(job).collect::<Vec<_>>()).await;
-}
-
-async fn pop(server: &Process, topic: &str, count: usize) -> Vec<Value> {
-    let (status, answer) = server.get(&format!("/topics/{topic}/pop?ttr=1h&count={count}")).await;
-    assert_eq!(status, 200, "{answer}");
-    let jobs = answer["jobs"].as_array().expect("jobs");
-    jobs.iter().map(|j| json!({"id": j["id"], "reservation": j["reservation"]})).collect()
-}
 
 async fn count_jobs(server: &Process, topic: &str) -> u64 {
     let (_, peek) = server.get(&format!("/topics/{topic}")).await;
@@ -72,59 +41,39 @@ async fn fill(server: &Process) -> HashSet<String> {
         }
         assert_eq!(status, 200, "{answer}");
         for (n, result) in answer["results"].as_array().expect("results").iter().enumerate() {
-            match result["status"].as_u64() {
-                Some(201) => assert!(taken.insert(id(n))),
-                _ => {
-                    assert_eq!(
-                        (&result["status"], &result["code"]),
-                        (&json!(507), &json!("store_full"))
-                    );
-                    return taken;
-                }
+            if result["status"] != 201 {
+                assert!(result["status"] == 507 && result["code"] == "store_full", "{result}");
+                return taken;
             }
+            assert!(taken.insert(id(n)));
         }
     }
     unreachable!("the disk fills up before numbers end")
 }
 
-fn stop(mut server: Process) {
-    server.signal("-TERM");
-    assert_eq!(server.wait(), Some(0));
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn jobs_can_be_removed_while_another_process_takes_all_room() {
-    let disk = Disk::new();
-    let mut server = disk.server().await;
-    put_all(&server, "a", 1000).await;
-    put_all(&server, "b", 1000).await;
+    let (disk, mut server) = Disk::with_server().await;
+    put_all(&server, "a", 1000, TEXT).await;
+    put_all(&server, "b", 1000, TEXT).await;
     let held = pop(&server, "a", 60).await;
-    disk.set(Field::FullError, ENOSPC);
-    disk.set(Field::CapacityKib, 40 * MIB);
+    disk.limit(40 * MIB);
     let filled = fill(&server).await.len() as u64;
     disk.set(Field::CapacityKib, NO_ROOM_KIB);
     assert_all(204, &server, "/batch/finish", &held[..20]).await;
-    let text = "e".repeat(TEXT);
-    let release = |job: &Value| json!({"id": job["id"], "reservation": job["reservation"], "error": text, "delay": 3600});
-    assert_all(
-        200,
-        &server,
-        "/batch/release",
-        &held[20..40].iter().map(release).collect::<Vec<_>>(),
-    )
-    .await;
-    // The deleted jobs are scattered, so that each delete changes other pages.
-    let scattered: Vec<Value> = (0..250).map(|n| json!({"id": format!("b:{}", n * 4)})).collect();
+    release_all(&server, &held[20..40], 3600).await;
     for restart in 0..4 {
         if restart % 2 == 0 {
-            server.kill();
+            server.kill()
         } else {
-            stop(server);
+            stop(server)
         }
         server = disk.server().await;
-        assert_all(200, &server, "/batch/delete", &scattered[restart * 60..][..60]).await;
+        // The deleted jobs are scattered, so that each delete changes other pages.
+        let scattered = (restart * 60..restart * 60 + 60).map(|n| id("b", n * 4));
+        delete_all(&server, scattered).await;
         assert_all(204, &server, "/batch/finish", &held[40 + restart * 5..][..5]).await;
-        assert_eq!(post(&server, "/jobs", json!({"topic": "t"})).await.0, 507);
+        assert_eq!(put_one(&server).await, 507);
     }
     assert_eq!(count_jobs(&server, "a").await, 960);
     assert_eq!(count_jobs(&server, "b").await, 760);
@@ -138,85 +87,71 @@ async fn jobs_can_be_removed_while_another_process_takes_all_room() {
     assert_eq!(disk.said("nothing can be written"), 0);
 
     disk.set(Field::CapacityKib, 0);
-    let put = || async { post(&server, "/jobs", json!({"topic": "t"})).await.0 };
-    until(put, |status| *status == 201).await;
+    until_puts_are_accepted(&server).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn dead_jobs_move_while_another_process_takes_all_room() {
-    let disk = Disk::new();
-    let mut server = disk.server().await;
+    let (disk, mut server) = Disk::with_server().await;
     for topic in ["a", "b"] {
         let defaults = json!({"dead_to": "failed", "max_attempts": 1});
         assert_eq!(server.put(&format!("/topics/{topic}"), defaults).await, Some(200));
     }
-    put_all(&server, "a", 100).await;
+    put_all(&server, "a", 100, TEXT).await;
     // These jobs expire before their first pop, when the disk is already full.
-    let expires = |n| json!({"topic": "b", "id": format!("b:{n}"), "expires_after": 6});
+    let expires = |n| json!({"topic": "b", "id": id("b", n), "expires_after": 6});
     assert_all(201, &server, "/batch/jobs", &(0..200).map(expires).collect::<Vec<_>>()).await;
     let held = pop(&server, "a", 100).await;
-    disk.set(Field::FullError, ENOSPC);
-    disk.set(Field::CapacityKib, 20 * MIB);
+    disk.limit(20 * MIB);
     fill(&server).await;
     disk.set(Field::CapacityKib, NO_ROOM_KIB);
-    let text = "e".repeat(TEXT);
-    let release =
-        |job: &Value| json!({"id": job["id"], "reservation": job["reservation"], "error": text});
     for jobs in held.chunks(25) {
-        let released: Vec<Value> = jobs.iter().map(release).collect();
-        assert_all(200, &server, "/batch/release", &released).await;
+        release_all(&server, jobs, 0).await;
     }
     until(|| count_jobs(&server, "failed"), |moved| *moved == 300).await;
     server.kill();
     server = disk.server().await;
     assert_eq!(count_jobs(&server, "failed").await, 300);
-    let (_, job) = server.get("/jobs/b:7").await;
+    let (_, job) = server.get("/jobs/b:0007").await;
     assert_eq!((&job["error"], &job["dead_from"]), (&json!("expired"), &json!("b")));
     assert_eq!(disk.said("nothing can be written"), 0);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn pops_use_the_room_of_deleted_jobs_in_the_file() {
-    let disk = Disk::new();
-    let server = disk.server().await;
-    put_all(&server, "a", 1000).await;
-    put_all(&server, "b", 1000).await;
-    disk.set(Field::FullError, ENOSPC);
-    disk.set(Field::CapacityKib, 20 * MIB);
+    let (disk, server) = Disk::with_server().await;
+    put_all(&server, "a", 1000, TEXT).await;
+    put_all(&server, "b", 1000, TEXT).await;
+    disk.limit(20 * MIB);
     fill(&server).await;
     disk.set(Field::CapacityKib, NO_ROOM_KIB);
     for from in (0..1000).step_by(100) {
-        assert_all(200, &server, "/batch/delete", &ids("a", from..from + 100)).await;
+        delete_all(&server, (from..from + 100).map(|n| id("a", n))).await;
     }
     // After a second without deletes, the server returns free pages to the disk, which has no room
     // for them any more. No event reports the end of this: the server leaves an unknown number of
     // free pages in the file.
     tokio::time::sleep(Duration::from_millis(2500)).await;
-    let text = "e".repeat(TEXT);
     for _ in 0..10 {
         let held = pop(&server, "b", 100).await;
         assert_eq!(held.len(), 100);
-        let release = |job: &Value| json!({"id": job["id"], "reservation": job["reservation"], "error": text, "delay": 3600});
-        assert_all(200, &server, "/batch/release", &held.iter().map(release).collect::<Vec<_>>())
-            .await;
+        release_all(&server, &held, 3600).await;
     }
     assert_eq!(pop(&server, "fill", 100).await.len(), 100);
-    assert_eq!(post(&server, "/jobs", json!({"topic": "t"})).await.0, 507);
+    assert_eq!(put_one(&server).await, 507);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_starts_on_a_disk_that_was_filled_while_it_was_down() {
-    let disk = Disk::new();
-    let server = disk.server().await;
-    put_all(&server, "a", 500).await;
+    let (disk, server) = Disk::with_server().await;
+    put_all(&server, "a", 500, TEXT).await;
     stop(server);
-    disk.set(Field::FullError, ENOSPC);
-    disk.set(Field::CapacityKib, NO_ROOM_KIB);
+    disk.limit(NO_ROOM_KIB);
     for killed in [true, false] {
         let mut server = disk.server().await;
         let from = usize::from(!killed) * 200;
-        assert_all(200, &server, "/batch/delete", &ids("a", from..from + 200)).await;
-        assert_eq!(post(&server, "/jobs", json!({"topic": "t"})).await.0, 507);
+        delete_all(&server, (from..from + 200).map(|n| id("a", n))).await;
+        assert_eq!(put_one(&server).await, 507);
         if killed { server.kill() } else { stop(server) }
     }
     let server = disk.server().await;
@@ -240,6 +175,10 @@ struct Load {
     in_doubt: Mutex<HashSet<String>>,
 }
 
+fn id_of(job: &Value) -> String {
+    job["id"].as_str().expect("an id").to_owned()
+}
+
 fn variable_or(name: &str, default: u64) -> u64 {
     std::env::var(name).map_or(default, |text| text.parse().expect("a number"))
 }
@@ -255,7 +194,7 @@ impl Load {
 
     /// Removes one job with a call. Without an answer, the job is in doubt.
     async fn remove(&self, server: &Process, path: &str, job: Value, ok: u16) -> Option<()> {
-        let id = job["id"].as_str().expect("an id").to_owned();
+        let id = id_of(&job);
         let Some((status, answer)) = server.post(path, json!({"jobs": [job]})).await else {
             self.in_doubt.lock().await.insert(id);
             return None;
@@ -276,7 +215,6 @@ impl Load {
             let answer = crate::support::http::get(path).await.ok()?;
             let status = answer.status().as_u16();
             let answer: Value = answer.json().await.ok()?;
-            let jobs = answer["jobs"].as_array().cloned().unwrap_or_default();
             match status {
                 200 => {}
                 507 => drop(self.refused.fetch_add(1, Ordering::SeqCst)),
@@ -284,10 +222,7 @@ impl Load {
                 503 if answer["applied"] == "no" => {}
                 _ => panic!("{status}: {answer}"),
             }
-            let mut held: Vec<Value> = jobs
-                .iter()
-                .map(|job| json!({"id": job["id"], "reservation": job["reservation"]}))
-                .collect();
+            let mut held = holds(&answer);
             if turn % 20 == 0
                 && let Some(job) = held.pop()
             {
@@ -342,33 +277,23 @@ async fn drain(server: &Process, topic: &str) -> HashSet<String> {
         if status == 507 {
             // Deleting listed jobs frees the room that pops need.
             let (_, page) = server.get(&format!("/topics/{topic}/jobs?state=ready&limit=50")).await;
-            let jobs: Vec<Value> = page["jobs"]
-                .as_array()
-                .expect("jobs")
-                .iter()
-                .map(|job| json!({"id": job["id"]}))
-                .collect();
-            assert_all(200, server, "/batch/delete", &jobs).await;
-            all.extend(jobs.iter().map(|job| job["id"].as_str().expect("an id").to_owned()));
+            let ids: Vec<String> = holds(&page).iter().map(id_of).collect();
+            delete_all(server, ids.iter().cloned()).await;
+            all.extend(ids);
             continue;
         }
         assert_eq!(status, 200, "{answer}");
-        let jobs = answer["jobs"].as_array().expect("jobs");
-        if jobs.is_empty() {
+        let held = holds(&answer);
+        if held.is_empty() {
             if count_jobs(server, topic).await == 0 {
                 return all;
             }
             // Jobs that a killed server delivered are reserved until their TTRs end.
             continue;
         }
-        let held: Vec<Value> =
-            jobs.iter().map(|j| json!({"id": j["id"], "reservation": j["reservation"]})).collect();
         assert_all(204, server, "/batch/finish", &held).await;
-        for job in jobs {
-            assert!(
-                all.insert(job["id"].as_str().expect("an id").to_owned()),
-                "a job was delivered twice"
-            );
+        for job in &held {
+            assert!(all.insert(id_of(job)), "a job was delivered twice");
         }
     }
 }
@@ -389,8 +314,7 @@ async fn releases_with_texts_leave_room_for_finishes_and_deletes() {
         gone: Mutex::default(),
         in_doubt: Mutex::default(),
     });
-    load.disk.set(Field::FullError, ENOSPC);
-    load.disk.set(Field::CapacityKib, 26 * MIB);
+    load.disk.limit(26 * MIB);
     let first = load.server().await;
     let taken = fill(&first).await;
     let mut server = Arc::new(first);
@@ -445,8 +369,7 @@ async fn releases_with_texts_leave_room_for_finishes_and_deletes() {
         competitor.join().expect("the thread ends");
     }
     load.disk.set(Field::CapacityKib, 0);
-    let put = || async { post(&server, "/jobs", json!({"topic": "t"})).await.0 };
-    until(put, |status| *status == 201).await;
+    until_puts_are_accepted(&server).await;
     let count = |counter: &AtomicU64| counter.load(Ordering::SeqCst);
     println!(
         "{} jobs filled the disk; {} releases with texts, {} pops refused, {} finished, {} deleted, \

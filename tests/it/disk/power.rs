@@ -4,13 +4,12 @@ use crate::disk::prelude::*;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn acknowledged_changes_survive_a_power_cut() {
-    let disk = Disk::new();
-    let mut server = disk.server().await;
+    let (disk, mut server) = Disk::with_server().await;
     let inode_syncs = disk.get(Field::InodeSyncs);
     for n in 0..60 {
         let syncs = disk.get(Field::Syncs);
         let put = json!({"topic": "t", "id": format!("job:{n}"), "body": n});
-        assert_eq!(server.post("/jobs", put).await.expect("an answer").0, 201);
+        assert_eq!(post(&server, "/jobs", put).await.0, 201);
         assert!(disk.get(Field::Syncs) > syncs, "the put of job {n} was not synced");
     }
     let more = disk.get(Field::InodeSyncs) - inode_syncs;
@@ -19,16 +18,12 @@ async fn acknowledged_changes_survive_a_power_cut() {
         "a commit has synced the log's inode, although the log has a constant size"
     );
     for n in 0..20 {
-        let (_, popped) = server.get("/topics/t/pop?ttr=1h").await;
-        let id = popped["jobs"][0]["id"].as_str().expect("a job").to_owned();
-        assert_eq!(id, format!("job:{n}"));
-        let finish = json!({"reservation": popped["jobs"][0]["reservation"]});
-        let finished = server.post(&format!("/jobs/{id}/finish"), finish).await;
-        assert_eq!(finished.expect("an answer").0, 204);
+        let held = pop(&server, "t", 1).await;
+        assert_eq!(held[0]["id"], format!("job:{n}"));
+        assert_all(204, &server, "/batch/finish", &held).await;
     }
     server.kill();
-    let left = disk.after_a_power_cut();
-    let server = Process::start(left.path(), &["--store", "file:./state/data"]).await;
+    let (_remains, server) = disk.server_after_a_power_cut().await;
     let (_, popped) = server.get("/topics/t/pop?count=100").await;
     let jobs = popped["jobs"].as_array().expect("jobs");
     let bodies: Vec<u64> = jobs.iter().filter_map(|job| job["body"].as_u64()).collect();

@@ -2,7 +2,13 @@
 
 pub use crate::prelude::*;
 pub use crate::{
-    disk::shim::{Disk, EIO, ENOSPC, Field, readiness, until},
+    disk::{
+        calls::{
+            TEXT, assert_all, delete_all, holds, id, pop, post, put_all, put_one, readiness,
+            release_all, stop, until_puts_are_accepted,
+        },
+        shim::{Disk, EIO, ENOSPC, Field, until},
+    },
     support::shifted_clock::ShiftedClock,
 };
 pub use std::fs::File;

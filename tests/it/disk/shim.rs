@@ -72,6 +72,13 @@ impl Disk {
         Self::below(&std::env::temp_dir())
     }
 
+    /// Creates a disk, and starts a server on it.
+    pub async fn with_server() -> (Self, Process) {
+        let disk = Self::new();
+        let server = disk.server().await;
+        (disk, server)
+    }
+
     /// Creates a disk in a new folder below `folder`.
     pub fn below(folder: &Path) -> Self {
         let dir = tempfile::tempdir_in(folder).expect("a temporary folder");
@@ -104,6 +111,24 @@ impl Disk {
 
     pub fn get(&self, field: Field) -> i32 {
         self.control.get(field)
+    }
+
+    /// Limits the disk to this capacity, beyond which it is full.
+    pub fn limit(&self, kib: i32) {
+        self.set(Field::FullError, ENOSPC);
+        self.set(Field::CapacityKib, kib);
+    }
+
+    /// Returns the folder of the servers' store.
+    pub fn data(&self) -> PathBuf {
+        self.root.join("state/data")
+    }
+
+    /// Returns the total length of the store's files in KiB.
+    pub fn used_kib(&self) -> i32 {
+        let lengths = files_below(&self.data()).into_iter();
+        let used: u64 = lengths.filter_map(|file| Some(file.metadata().ok()?.len())).sum();
+        i32::try_from(used / 1024).expect("a small store")
     }
 
     pub fn attach_to(&self, command: &mut Command, preloaded: &[PathBuf]) {
@@ -199,6 +224,13 @@ impl Disk {
         cut
     }
 
+    /// Starts a server on the disk's contents after a power cut.
+    pub async fn server_after_a_power_cut(&self) -> (TempDir, Process) {
+        let remains = self.after_a_power_cut();
+        let server = Process::start(remains.path(), &["--store", "file:./state/data"]).await;
+        (remains, server)
+    }
+
     /// Returns a new folder with the disk's contents after a power cut: the names in synced
     /// directories, with the last synced bytes of each file.
     pub fn after_a_power_cut(&self) -> TempDir {
@@ -249,11 +281,6 @@ fn copy(from: &Path, to: &Path) {
             fs::copy(entry.path(), to).expect("copied");
         }
     }
-}
-
-pub async fn readiness(server: &Process) -> (u16, String) {
-    let (status, answer) = server.get("/readyz").await;
-    (status, answer.to_string())
 }
 
 /// Repeats `ask` until `holds` returns true for its result, and returns this result.
