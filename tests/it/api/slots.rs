@@ -5,13 +5,6 @@ use crate::api::prelude::*;
 
 const PREFIX: &str = "dq";
 
-fn slot(cluster: &Cluster, key: &str) -> u16 {
-    match cluster.command(0, &["CLUSTER", "KEYSLOT", key]) {
-        Reply::Number(slot) => u16::try_from(slot).expect("a slot"),
-        other => panic!("{other:?}"),
-    }
-}
-
 /// Repeats a call until it succeeds, since the server refuses calls to a slot that is being moved.
 async fn until_done(
     server: &Server,
@@ -48,9 +41,9 @@ async fn use_every_slot(server: &Server, admin: &str, round: &str) {
 async fn a_slot_without_a_bucket_may_be_on_a_master_of_its_own() {
     let cluster = tokio::task::block_in_place(Cluster::steady);
     let homes = ["layout", "topics", "tokens"]
-        .map(|home| (home, slot(&cluster, &format!("{{{PREFIX}:{home}}}"))));
+        .map(|home| (home, cluster.slot_of(&format!("{{{PREFIX}:{home}}}"))));
     // One master has the only bucket and all other keys. The others have no keys.
-    let bucket = slot(&cluster, "{dq:0}");
+    let bucket = cluster.slot_of("{dq:0}");
     let home = cluster.master_of(bucket).expect("a master");
     let empty_master = (0..3).find(|&node| node != home).expect("another master");
     let mut slots: Vec<u16> = homes.iter().map(|&(_, slot)| slot).collect();

@@ -8,11 +8,6 @@ const TOPICS: [&str; 2] = ["t", "u"];
 
 /// Creates jobs in every state. Returns the number of jobs at the end.
 async fn fill(server: &Process) -> usize {
-    let post = async |path: &str, body: Value| {
-        let (status, answer) = server.post(path, body).await.expect("an answer");
-        assert!((200..300).contains(&status), "{path}: {status} {answer}");
-        answer
-    };
     let jobs: Vec<Value> = (0..60)
         .map(|n| {
             // Some bodies are too long for a record on Redis.
@@ -24,7 +19,7 @@ async fn fill(server: &Process) -> usize {
         })
         .collect();
     let mut left = jobs.len();
-    post("/batch/jobs", json!({"jobs": jobs})).await;
+    server.post_ok("/batch/jobs", json!({"jobs": jobs})).await;
     for n in 0..12 {
         // Some jobs with the short TTR have no more attempts afterwards.
         let ttr = if n % 6 == 5 { "1s" } else { "1h" };
@@ -36,10 +31,10 @@ async fn fill(server: &Process) -> usize {
             held["count_attempt"] = json!(n % 12 == 3);
         }
         if !action.is_empty() {
-            post(&format!("/jobs/{id}/{action}"), held).await;
+            server.post_ok(&format!("/jobs/{id}/{action}"), held).await;
         }
         match n % 6 {
-            0 => drop(post(&format!("/jobs/{id}/kick"), json!({})).await),
+            0 => drop(server.post_ok(&format!("/jobs/{id}/kick"), json!({})).await),
             2 => left -= 1,
             _ => {}
         }

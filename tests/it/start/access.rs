@@ -1,7 +1,9 @@
 //! Passwords and ACLs of Redis. The server names the reason of a refusal, and never shows a
 //! password.
 
+use crate::start::api_page::run_examples;
 use crate::start::prelude::*;
+use crate::support::resp::ask_with_password;
 
 const RIGHT: &str = "tRue-p4ss%word";
 const WRONG: &str = "gu3ssed-p4ssword";
@@ -90,16 +92,10 @@ fn a_wrong_password_is_refused_and_no_password_is_shown() {
     let settings = store(&url, "") + "[log]\nfilter = \"trace\"\n";
     let said = Logged::start(&place, &settings).wait_for("serving");
     assert!(![RIGHT, WRONG, &encoded].iter().any(|password| said.contains(password)), "{said}");
-    let keys = ask_with(&redis, &["KEYS", "*"]);
-    let all = "only the successful commands have written: the layout, the key of reservations, the lease and the incarnation";
-    assert_eq!(keys.list().len(), 4, "{all}: {keys:?}");
-}
-
-/// Sends a command after an AUTH with the right password.
-fn ask_with(redis: &Redis, words: &[&str]) -> Reply {
-    let mut connection = crate::support::resp::Connection::to(redis.port()).expect("Redis runs");
-    connection.ask(&["AUTH", RIGHT]).expect("an answer");
-    connection.ask(words).expect("an answer")
+    // Only the successful commands have written: the layout, the key of reservations, the lease
+    // and the incarnation.
+    let keys = ask_with_password(redis.port(), RIGHT, &["KEYS", "*"]).expect("an answer");
+    assert_eq!(keys.list().len(), 4, "{keys:?}");
 }
 
 #[test]
@@ -111,11 +107,8 @@ fn each_command_that_an_acl_forbids_is_reported() {
         let others: Vec<&str> = words(COMMANDS).into_iter().filter(|c| *c != command).collect();
         let allowed = others.join(" ");
         for rule in [format!("~* &* +@all -{name}"), format!("{KEYS} {CHANNELS} {allowed}")] {
-            let settings = store(&user(&redis, &rule), "");
-            place.refused(
-                &settings,
-                &["its ACL denies this user permissions that the queue needs", name],
-            );
+            let denied = "its ACL denies this user permissions that the queue needs";
+            place.refused(&store(&user(&redis, &rule), ""), &[denied, name]);
             assert_empty(&redis);
         }
     }
@@ -146,77 +139,36 @@ async fn keys_that_do_not_fit_the_prefix_are_refused() {
     ] {
         let settings = store(&user(&redis, &format!("{keys} &* +@all")), "");
         let words = ["ACL", "on the keys ~dq:layout ~{dq:*", "permissions to access"];
-        place.refused(&settings, &words);
-        assert_empty(&redis);
-        place.assert_problem(&settings, &words);
+        place.assert_unfit(&settings, &words);
         assert_empty(&redis);
     }
     for (keys, prefix) in [(KEYS, "dq"), ("~*dq:*", "dq"), ("~other:layout ~{other:*", "other")] {
         let url = user(&redis, &format!("{keys} &* +@all"));
         let server = place.server(&store(&url, &format!("prefix = \"{prefix}\""))).await;
-        let put = server.post("/jobs", json!({"topic": "t"})).await.expect("an answer");
-        assert_eq!(put.0, 201, "{put:?}");
+        server.put_job(json!({"topic": "t"})).await;
     }
 }
 
-/// Uses every feature of a server. Each call must succeed.
-pub async fn use_all(server: &Process) {
-    let client = crate::support::http::client();
-    let send = async |method: &str, path: &str, body: &str| {
-        let method = method.parse().expect("a method");
-        let request = client.request(method, format!("{}{path}", server.base));
-        let answer = request.body(body.to_owned()).send().await.expect("an answer");
-        let status = answer.status();
-        let text = answer.text().await.expect("text");
-        assert!(status.is_success(), "{path}: {status} {text}");
-        serde_json::from_str::<serde_json::Value>(&text).unwrap_or_default()
-    };
-    for id in ["a", "b", "c", "d", "e", "f"] {
-        let job = json!({"topic": "t", "id": id, "backoff": {"initial": 1, "max": "1h"}});
-        send("POST", "/jobs", &job.to_string()).await;
-    }
-    send("POST", "/jobs", r#"{"topic": "t", "id": "later", "delay": "1h"}"#).await;
-    send("POST", "/jobs", r#"{"topic": "soon", "id": "soon", "delay": "100ms"}"#).await;
-    let popped = send("GET", "/topics/t/pop?count=6&ttr=1h", "").await;
-    assert_eq!(popped["jobs"].as_array().map(Vec::len), Some(6), "{popped}");
-    send("POST", "/jobs/a/finish", "{}").await;
-    send("POST", "/jobs/b/release", r#"{"error": "busy"}"#).await;
-    send("POST", "/jobs/c/touch", "{}").await;
-    send("POST", "/jobs/d/bury", r#"{"error": "no"}"#).await;
-    send("POST", "/jobs/e/bury", "{}").await;
-    send("POST", "/jobs/e/kick", "").await;
-    send("PATCH", "/jobs/later", r#"{"delay": "2h"}"#).await;
-    send("GET", "/jobs/c", "").await;
-    send("GET", "/topics", "").await;
-    send("GET", "/topics/t", "").await;
-    send("GET", "/topics/t/jobs?state=delayed", "").await;
-    send("POST", "/topics/t/kick", "").await;
-    send("POST", "/topics/t/pause", "").await;
-    send("POST", "/topics/t/resume", "").await;
-    send("PUT", "/topics/t", r#"{"ttr": 7}"#).await;
-    send("DELETE", "/jobs/later", "").await;
-    send("DELETE", "/topics/t/jobs", "").await;
-    let soon = send("GET", "/topics/soon/pop?wait=10s", "").await;
+/// Uses every feature of a server: the examples of docs/api.md, and the promotion of a job.
+async fn use_all(server: &Process) {
+    run_examples(server);
+    server.put_job(json!({"topic": "soon", "id": "soon", "delay": "100ms"})).await;
+    let soon = server.get("/topics/soon/pop?wait=10s").await.1;
     assert_eq!(soon["jobs"][0]["id"], "soon", "{soon}");
-    send("GET", "/metrics", "").await;
+    server.text("/metrics").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_smallest_acl_suffices_for_all_features() {
     let (place, redis) = (WorkDir::new(), Redis::start());
     let url = user(&redis, &smallest());
-    let file = place.file("least.toml", &store(&url, ""));
-    let server = Process::start(place.path(), &["--config", &file]).await;
-    let other = Process::start(place.path(), &["--config", &file]).await;
-    use_all(&server).await;
-    place.assert_healthy(
-        &store(&url, ""),
-        &["servers     2 of delay-queue running", "appendfsync ?"],
-    );
-    drop((server, other));
-    for command in [&["export", "all.ndjson"], &["import", "all.ndjson"]] {
-        let output = place.run(&store(&url, ""), &[], command);
-        assert!(output.status.success(), "{}", text(&output.stderr));
+    let settings = store(&url, "");
+    let servers = [place.server(&settings).await, place.server(&settings).await];
+    use_all(&servers[0]).await;
+    place.assert_healthy(&settings, &["servers     2 of delay-queue running", "appendfsync ?"]);
+    drop(servers);
+    for command in ["export", "import"] {
+        place.assert_succeeds(&["--store", &url, command, "all.ndjson"], &[]);
     }
     // Redis logs the denied commands. Only optional requests of the doctor may be denied and, since
     // 7.2, the name of the client's library.
@@ -229,7 +181,7 @@ async fn the_smallest_acl_suffices_for_all_features() {
 #[test]
 fn revoked_rights_are_reported_at_the_next_connection() {
     let (place, redis) = (WorkDir::new(), Redis::start());
-    let rule = format!("{KEYS} {CHANNELS} {COMMANDS} {HINTS}");
+    let rule = smallest();
     let server = Logged::start(&place, &store(&user(&redis, &rule), ""));
     let lost = [("-zadd", "allow +zadd"), ("resetkeys", "on the keys ~dq:layout ~{dq:*")];
     for (before, (less, named)) in lost.into_iter().enumerate() {
@@ -239,9 +191,8 @@ fn revoked_rights_are_reported_at_the_next_connection() {
         server.wait_for(named);
         user(&redis, &rule);
         // When the rights are restored, the server recovers by itself.
-        server.wait_until("connected once more", |said| {
-            said.matches("connected to redis").count() == before + 1
-        });
+        let count = |said: &str| said.matches("connected to redis").count();
+        server.wait_until("connected once more", |said| count(said) == before + 1);
     }
 }
 
@@ -277,16 +228,12 @@ async fn without_channels_a_server_warns_once_and_polls() {
     let deaf = Logged::start(&place, &settings);
     let server = place.server(&settings).await;
     use_all(&server).await;
-    let put = json!({"topic": "x", "id": "x"});
-    assert!(server.post("/jobs", put).await.is_some_and(|(status, _)| status == 201));
-    let popped = crate::support::http::get(format!("{}/topics/x/pop?wait=10s", deaf.base)).await;
-    let popped = popped.expect("an answer").text().await.expect("text");
-    assert!(
-        popped.contains("\"id\":\"x\""),
-        "the pop did not get the job of the other server: {popped}"
-    );
+    server.put_job(json!({"topic": "x", "id": "x"})).await;
+    let popped = deaf.get("/topics/x/pop?wait=10s", None).await;
+    let popped = popped.text().await.expect("text");
+    assert!(popped.contains("\"id\":\"x\""), "not the job of the other server: {popped}");
     // The server retries every second, and logs the failure only once.
-    std::thread::sleep(std::time::Duration::from_millis(2_500));
+    thread::sleep(Duration::from_millis(2_500));
     let said = deaf.wait_for("falling back to polling");
     let warnings: Vec<&str> = said.lines().filter(|line| !line.contains(" INFO ")).collect();
     assert_eq!(warnings.len(), 1, "{said}");

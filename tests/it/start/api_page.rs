@@ -1,33 +1,15 @@
 //! docs/api.md: its examples give the shown answers, and it contains every route and every code.
 
+use crate::start::docs::run;
 use crate::start::prelude::*;
 
 pub const PAGE: &str = include_str!("../../../docs/api.md");
 const SETTINGS: &str = include_str!("../../../config/default.toml");
 
 /// Fields whose values differ from one run to the next.
-const VARYING: [&str; 20] = [
-    "set_by",
-    "at",
-    "paused_until",
-    "due_at",
-    "created_at",
-    "reserved_until",
-    "expires_at",
-    "died_at",
-    "finished_at",
-    "as_of",
-    "reservation",
-    "cursor",
-    "detail",
-    "started_at",
-    "ended_at",
-    "lateness",
-    "next_due_at",
-    "next",
-    "last",
-    "token",
-];
+const VARYING: &str = "set_by at paused_until due_at created_at reserved_until expires_at died_at \
+                       finished_at as_of reservation cursor detail started_at ended_at lateness \
+                       next_due_at next last token";
 
 /// A shell block, and the answer that the page shows after it.
 struct Example {
@@ -68,7 +50,8 @@ pub fn difference(shown: &Value, real: &Value, path: &str) -> Option<String> {
             }
             one.iter().find_map(|(key, shown)| {
                 let path = format!("{path}.{key}");
-                if VARYING.contains(&key.as_str()) && shown.is_string() == other[key].is_string() {
+                let varies = VARYING.split(' ').any(|name| name == key);
+                if varies && shown.is_string() == other[key].is_string() {
                     return None;
                 }
                 difference(shown, &other[key], &path)
@@ -85,26 +68,20 @@ pub fn difference(shown: &Value, real: &Value, path: &str) -> Option<String> {
     }
 }
 
+/// Runs all examples, which must succeed. Returns their output, with a line `@@` between them.
+pub fn run_examples(server: &Process) -> String {
+    let scripts: Vec<String> = examples().into_iter().map(|example| example.script).collect();
+    let script = scripts.join("\necho; echo @@\n").replace("http://127.0.0.1:9277", &server.base);
+    let script = script.replace("curl ", "curl --fail-with-body ");
+    tokio::task::block_in_place(|| run(WorkDir::new().path(), &[script], ""))
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn the_examples_of_the_api_page_answer_as_shown() {
-    let dir = tempfile::tempdir().expect("a temporary folder");
-    let server = Process::start(dir.path(), &[]).await;
+    let (_place, server) = started("").await;
+    let said = run_examples(&server);
     let examples = examples();
     assert!(examples.len() >= 19, "the page has fewer than 19 examples");
-    let scripts: Vec<&str> = examples.iter().map(|example| example.script.as_str()).collect();
-    let script = scripts.join("\necho; echo @@\n");
-    let script = script.replace("http://127.0.0.1:9277", &server.base);
-    let script =
-        format!("set -euo pipefail\n{script}\n").replace("curl ", "curl --fail-with-body ");
-    let scratch = tempfile::tempdir().expect("a temporary folder");
-    let ran = tokio::task::spawn_blocking(move || {
-        let mut bash = Command::new("bash");
-        bash.args(["-c", &script]).current_dir(scratch.path()).output().expect("bash runs")
-    });
-    let ran = ran.await.expect("joined");
-    let said = String::from_utf8_lossy(&ran.stdout);
-    assert!(ran.status.success(), "{said}");
-
     let answers: Vec<&str> = said.split("\n@@\n").collect();
     assert_eq!(answers.len(), examples.len(), "{said}");
     for (Example { script, answer }, said) in examples.iter().zip(answers) {
@@ -128,8 +105,7 @@ fn routes(description: &Value) -> BTreeSet<String> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_api_page_has_every_route_with_every_method_and_no_other() {
-    let dir = tempfile::tempdir().expect("a temporary folder");
-    let server = Process::start(dir.path(), &[]).await;
+    let (_place, server) = started("").await;
     let declared = routes(&server.get("/openapi.json").await.1);
     assert!(declared.len() >= 33, "{declared:?}");
     let quoted = PAGE.split('`').filter(|part| !part.contains('\n'));
@@ -142,10 +118,8 @@ async fn the_api_page_has_every_route_with_every_method_and_no_other() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_links_of_the_served_api_page_have_targets() {
-    let dir = tempfile::tempdir().expect("a temporary folder");
-    let server = Process::start(dir.path(), &[]).await;
-    let page = crate::support::http::get(format!("{}/docs", server.base)).await.expect("an answer");
-    let page = page.text().await.expect("text");
+    let (_place, server) = started("").await;
+    let page = server.text("/docs").await;
     let escaped = |text: &str| text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
     for block in PAGE.split("```").skip(1).step_by(2) {
         let (_, shown) = block.split_once('\n').expect("the kind of a block");
@@ -159,19 +133,14 @@ async fn the_links_of_the_served_api_page_have_targets() {
     for link in page.split("<a ").skip(1) {
         let target = link.split("href=\"").nth(1).and_then(|link| link.split('"').next());
         let target = target.expect("the target of a link");
-        match target.strip_prefix('#') {
-            Some(id) => assert!(page.contains(&format!("id=\"{id}\"")), "{target}"),
-            None => assert!(
-                ["./", "docs", "openapi.json"].contains(&target) || target.starts_with("https://"),
-                "{target}"
-            ),
-        }
+        let is_page = ["./", "docs", "openapi.json"].contains(&target);
+        let exists = match target.strip_prefix('#') {
+            Some(id) => page.contains(&format!("id=\"{id}\"")),
+            None => is_page || target.starts_with("https://"),
+        };
+        assert!(exists, "{target}");
     }
-    assert_eq!(
-        page.matches("<script").count(),
-        1,
-        "the page has scripts other than that of the theme"
-    );
+    assert_eq!(page.matches("<script").count(), 1, "another script than that of the theme");
 }
 
 #[test]

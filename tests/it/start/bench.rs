@@ -3,36 +3,31 @@
 use crate::start::prelude::*;
 
 /// Runs a bench to its end. Returns whether it succeeded, its JSON, and its standard error.
-fn bench(dir: &std::path::Path, arguments: &[&str]) -> (bool, Value, String) {
-    let mut all = vec!["bench", "--json"];
-    all.extend(arguments);
-    let output = output(dir, &all);
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+fn bench(dir: &Path, arguments: &[&str]) -> (bool, Value, String) {
+    let output = output(dir, &[&["bench", "--json"], arguments].concat());
+    let said = text(&output.stderr);
     assert!(!said.contains("panicked"), "{said}");
     (output.status.success(), serde_json::from_slice(&output.stdout).unwrap_or_default(), said)
 }
 
-async fn jobs_left(server: &Process) -> usize {
-    server.get("/topics").await.1["topics"].as_array().expect("topics").len()
+async fn topics(server: &Process) -> Vec<Value> {
+    server.get("/topics").await.1["topics"].as_array().expect("topics").clone()
 }
 
 async fn waiting(server: &Process) -> u64 {
-    let topics = server.get("/topics").await.1;
-    let topics = topics["topics"].as_array().expect("topics");
+    let topics = topics(server).await;
     let counts = topics.iter().flat_map(|topic| [&topic["delayed"], &topic["ready"]]);
     counts.filter_map(Value::as_u64).sum()
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_phase_has_figures_and_no_job_is_left() {
-    let dir = tempfile::tempdir().expect("a temporary folder");
-    let server = Process::start(dir.path(), &[]).await;
+    let (dir, server) = started("").await;
     let spans = ["--late-jobs", "50", "--window", "1s", "--flow-time", "10s"];
-    for (batch, topics, ids) in [("1", "1", "own"), ("7", "3", "made")] {
-        let mut arguments = vec!["--url", &server.base, "--jobs", "500", "--batch", batch];
-        arguments.extend(["--topics", topics, "--pending", "100"]);
-        arguments.extend(["--ids", ids]);
-        arguments.extend(spans);
+    for (batch, number, ids) in [("1", "1", "own"), ("7", "3", "made")] {
+        let arguments = ["--url", &server.base, "--jobs", "500", "--batch", batch];
+        let more = ["--topics", number, "--pending", "100", "--ids", ids];
+        let arguments = [&arguments[..], &more, &spans].concat();
         let (succeeded, report, said) = bench(dir.path(), &arguments);
         assert!(succeeded, "{said}");
         let figures = report["figures"].as_array().expect("figures");
@@ -59,32 +54,27 @@ async fn every_phase_has_figures_and_no_job_is_left() {
         for figure in ["jobs", "jobs_per_second", "puts_per_second", "p50_ms"] {
             assert!(flow[figure].as_f64().is_some_and(|value| value > 0.0), "{figure}: {flow}");
         }
-        assert_eq!(jobs_left(&server).await, 0);
+        assert_eq!(topics(&server).await, [""; 0]);
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_text_report_has_a_line_per_phase() {
-    let dir = tempfile::tempdir().expect("a temporary folder");
-    let server = Process::start(dir.path(), &[]).await;
+    let (dir, server) = started("").await;
     let arguments = ["bench", "--url", &server.base, "--jobs", "200", "--phases", "put,pop,flow"];
-    let more = ["--flow-time", "3s"];
-    let output = output(dir.path(), &[&arguments[..], &more].concat());
-    let text = String::from_utf8(output.stdout).expect("text");
-    let line = |words: [&str; 2]| text.lines().find(|line| words.iter().all(|w| line.contains(w)));
+    let arguments = [&arguments[..], &["--flow-time", "3s"]].concat();
+    // The report states the cost of the generator.
+    let said = dir.assert_succeeds(&arguments, &["µs of CPU per job"]);
     for phase in ["put", "pop", "flow"] {
-        let line = line(["delay-queue ", phase]).unwrap_or_else(|| panic!("{text}"));
+        let is_of = |line: &&str| line.contains("delay-queue ") && line.contains(phase);
+        let line = said.lines().find(is_of).unwrap_or_else(|| panic!("{said}"));
         assert!(line.contains("jobs/s") && line.contains("p99.9"), "{line}");
     }
-    assert!(
-        text.contains("µs of CPU per job"),
-        "the report does not state the cost of the generator: {text}"
-    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_bench_reports_a_missing_server_and_a_wrong_address() {
-    let dir = tempfile::tempdir().expect("a temporary folder");
+    let dir = WorkDir::new();
     let nothing = format!("http://127.0.0.1:{}", free_port());
     for (url, words) in [
         (nothing.as_str(), "failed to connect to 127.0.0.1"),
@@ -113,13 +103,10 @@ async fn a_bench_reports_a_missing_server_and_a_wrong_address() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_with_tls_and_tokens_is_measured() {
-    let place = WorkDir::new();
-    let root = SecretToken::generate().expect("randomness");
-    let admin = place.file("root", root.reveal());
-    let (ours, other) = (Authority::new(&place, "ours"), Authority::new(&place, "other"));
-    let tls = https(&ours.sign(&place, "127.0.0.1"), "");
-    let settings = format!("[server]\nbootstrap_token_file = {admin:?}\n{tls}");
-    let server = Logged::start(&place, &settings);
+    let (place, root) = (WorkDir::new(), secret());
+    let admin = place.file("root", &root);
+    let Https { authority: ours, server, .. } = &Https::start_in(&place, &bootstrap(&root));
+    let other = Authority::new(&place, "other");
     let url = server.base.replace("http://", "https://");
     let run = |what: &[&str], token: &str, ca: &str| {
         let asked = ["--url", &url, "--token-file", token, "--ca-file", ca];
@@ -141,13 +128,13 @@ async fn a_server_with_tls_and_tokens_is_measured() {
     let refused = run(&bench, &admin, &ours.file);
     let said = text(&refused.stderr);
     assert!(!refused.status.success() && said.contains("403"), "{said}");
-    assert!(!said.contains(root.reveal()), "{said}");
+    assert!(!said.contains(&root), "{said}");
 }
 
 /// Waits until a topic has `count` jobs. Returns a page of them.
 async fn jobs_put(server: &Process, count: usize) -> Vec<Value> {
     loop {
-        for topic in server.get("/topics").await.1["topics"].as_array().expect("topics") {
+        for topic in topics(server).await {
             let name = topic["topic"].as_str().expect("the topic's name");
             let path = format!("/topics/{name}/jobs?state=delayed&limit=1000");
             let page = server.get(&path).await.1;
@@ -156,29 +143,27 @@ async fn jobs_put(server: &Process, count: usize) -> Vec<Value> {
                 return jobs;
             }
         }
-        tokio::time::sleep(std::time::Duration::from_millis(5)).await; // no event reports it
+        tokio::time::sleep(Duration::from_millis(5)).await; // no event reports it
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn own_ids_scatter_and_differ_from_run_to_run() {
-    let dir = tempfile::tempdir().expect("a temporary folder");
-    let server = Process::start(dir.path(), &[]).await;
-    let mut seen = std::collections::HashSet::new();
+    let (dir, server) = started("").await;
+    let mut seen = HashSet::new();
     for batch in ["1", "10"] {
-        let arguments =
-            ["bench", "--url", &server.base, "--jobs", "50", "--batch", batch, "--due-in", "5s"];
-        let mut command = program(dir.path(), &[&arguments[..], &["--phases", "put,pop"]].concat());
-        command.stdout(std::process::Stdio::null()).stderr(std::process::Stdio::null());
+        let arguments = ["bench", "--url", &server.base, "--jobs", "50", "--phases", "put,pop"];
+        let more = ["--batch", batch, "--due-in", "5s"];
+        let mut command = program(dir.path(), &[&arguments[..], &more].concat());
+        command.stdout(Stdio::null()).stderr(Stdio::null());
         let mut child = command.spawn().expect("the program runs");
         let jobs = jobs_put(&server, 50).await;
         let ids: Vec<String> =
             jobs.iter().map(|job| job["id"].as_str().expect("an id").to_owned()).collect();
-        let runs: std::collections::HashSet<&str> = ids.iter().map(|id| &id[..15]).collect();
+        let runs: HashSet<&str> = ids.iter().map(|id| &id[..15]).collect();
         assert_eq!(runs.len(), 1, "the ids of one run have different run numbers: {ids:?}");
         assert!(ids.iter().all(|id| id.starts_with("order-") && id.len() == 25), "{ids:?}");
-        let first_digits: std::collections::HashSet<&str> =
-            ids.iter().map(|id| &id[15..16]).collect();
+        let first_digits: HashSet<&str> = ids.iter().map(|id| &id[15..16]).collect();
         assert_eq!(first_digits.len(), 10, "the ids are not spread over all numbers: {ids:?}");
         assert!(ids.into_iter().all(|id| seen.insert(id)), "two jobs have the same id");
         assert!(child.wait().expect("the program ends").success());
@@ -187,12 +172,11 @@ async fn own_ids_scatter_and_differ_from_run_to_run() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn pops_begin_when_the_last_put_is_due_and_take_all() {
-    let dir = tempfile::tempdir().expect("a temporary folder");
-    let server = Process::start(dir.path(), &[]).await;
+    let (dir, server) = started("").await;
     for (due_in, seconds) in [("0s", 0.0), ("2s", 2.0)] {
-        let arguments = ["--url", &server.base, "--jobs", "300", "--phases", "put,pop"];
-        let (succeeded, report, said) =
-            bench(dir.path(), &[&arguments[..], &["--due-in", due_in]].concat());
+        let arguments = ["--jobs", "300", "--phases", "put,pop", "--due-in", due_in];
+        let arguments = [&["--url", &server.base], &arguments[..]].concat();
+        let (succeeded, report, said) = bench(dir.path(), &arguments);
         assert!(succeeded, "{said}");
         let (put, pop) = (&report["figures"][0], &report["figures"][1]);
         assert_eq!((&pop["phase"], &pop["jobs"]), (&"pop".into(), &300.into()));
@@ -205,23 +189,21 @@ async fn pops_begin_when_the_last_put_is_due_and_take_all() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_rate_limits_the_puts_of_a_flow() {
-    let dir = tempfile::tempdir().expect("a temporary folder");
-    let server = Process::start(dir.path(), &[]).await;
-    let arguments = ["--url", &server.base, "--phases", "flow", "--flow-time", "3s"];
-    let (succeeded, report, said) =
-        bench(dir.path(), &[&arguments[..], &["--rate", "50"]].concat());
+    let (dir, server) = started("").await;
+    let arguments = ["--phases", "flow", "--flow-time", "3s", "--rate", "50"];
+    let arguments = [&["--url", &server.base], &arguments[..]].concat();
+    let (succeeded, report, said) = bench(dir.path(), &arguments);
     assert!(succeeded, "{said}");
     // Each producer may exceed the rate by at most one job.
     let jobs = report["figures"][0]["jobs"].as_u64().expect("a number");
     assert!((1..=150 + 16).contains(&jobs), "{report}");
     assert_eq!(report["rate"], 50);
-    assert_eq!(jobs_left(&server).await, 0);
+    assert_eq!(topics(&server).await, [""; 0]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_error_answer_ends_a_bench_with_the_figures_so_far() {
-    let dir = tempfile::tempdir().expect("a temporary folder");
-    let server = Process::start(dir.path(), &[]).await;
+    let (dir, server) = started("").await;
     let arguments = ["--url", &server.base, "--jobs", "10", "--body", "300000", "--phases", "put"];
     let (succeeded, report, said) = bench(dir.path(), &arguments);
     assert!(!succeeded && said.contains("413") && said.contains("limits.max_body_bytes"), "{said}");
@@ -231,26 +213,20 @@ async fn an_error_answer_ends_a_bench_with_the_figures_so_far() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_interrupt_ends_a_bench_with_figures_and_a_purge() {
-    let dir = tempfile::tempdir().expect("a temporary folder");
-    let server = Process::start(dir.path(), &[]).await;
+    let (dir, server) = started("").await;
     let endless = ["--jobs", "100000000", "--phases", "put", "--connections", "2"];
     let arguments = [&["bench", "--json", "--url", &server.base], &endless[..]].concat();
     let mut command = program(dir.path(), &arguments);
-    command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped());
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
     let child = command.spawn().expect("the program runs");
     // Each of the 2 connections has one put in progress, so with 3 jobs the first put has been
     // answered.
-    while waiting(&server).await < 3 {
-        tokio::time::sleep(std::time::Duration::from_millis(5)).await; // no event reports it
-    }
-    let pid = child.id().to_string();
-    let sent = std::process::Command::new("kill").args(["-INT", &pid]).status();
-    assert!(sent.expect("kill runs").success());
+    eventually!(waiting(&server).await >= 3, "the bench puts no jobs");
+    send_signal(child.id(), "-INT");
     let output = child.wait_with_output().expect("the program ends");
     assert_eq!(output.status.code(), Some(1));
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(said.contains("interrupted"), "{said}");
+    assert!(text(&output.stderr).contains("interrupted"), "{output:?}");
     let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
     assert!(report["figures"][0]["jobs"].as_u64().is_some_and(|jobs| jobs > 0), "{report}");
-    assert_eq!(jobs_left(&server).await, 0);
+    assert_eq!(topics(&server).await, [""; 0]);
 }

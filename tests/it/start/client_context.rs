@@ -1,19 +1,18 @@
 //! Contexts: which server a command uses, and the file that keeps them.
 
-use crate::start::client::fails;
 use crate::start::prelude::*;
 
 /// Returns a shell whose contexts are in the folder.
-fn shell(place: &WorkDir) -> Shell<'_> {
-    Shell { place, variables: vec![("XDG_CONFIG_HOME", place.path().display().to_string())] }
+fn shell() -> Shell {
+    let place = WorkDir::new();
+    let home = place.path().display().to_string();
+    Shell { place, variables: vec![("XDG_CONFIG_HOME", home)] }
 }
 
 #[test]
 fn options_come_before_variables_and_variables_before_contexts() {
-    let (place, places) = (WorkDir::new(), ["a", "b", "c"].map(|_| WorkDir::new()));
-    let servers = [0, 1, 2].map(|n| Logged::start(&places[n], ""));
-    let mut shell = shell(&place);
-    for (name, server) in ["a", "b", "c"].iter().zip(&servers) {
+    let (mut shell, servers) = (shell(), [(); 3].map(|()| logged("")));
+    for (name, (_, server)) in ["a", "b", "c"].iter().zip(&servers) {
         let url = server.base.as_str();
         shell.one(&["put", name, "--url", url]);
         let added = shell.run(&["context", "add", name, "--url", url]);
@@ -21,7 +20,7 @@ fn options_come_before_variables_and_variables_before_contexts() {
         let is_first = text(&added.stderr).contains("use the context a");
         assert_eq!(is_first, *name == "a", "{added:?}");
     }
-    let used = |shell: &Shell<'_>, options: &[&str]| {
+    let used = |shell: &Shell, options: &[&str]| {
         shell.one(&[&["topics"], options].concat())["topic"].clone()
     };
     assert_eq!(used(&shell, &[]), "a");
@@ -31,8 +30,8 @@ fn options_come_before_variables_and_variables_before_contexts() {
     shell.variables.push(("DELAY_QUEUE_CONTEXT", "c".to_owned()));
     assert_eq!(used(&shell, &[]), "c");
     assert_eq!(used(&shell, &["--context", "a"]), "a");
-    assert_eq!(used(&shell, &["--url", &servers[0].base]), "a");
-    shell.variables.push(("DELAY_QUEUE_URL", servers[0].base.clone()));
+    assert_eq!(used(&shell, &["--url", &servers[0].1.base]), "a");
+    shell.variables.push(("DELAY_QUEUE_URL", servers[0].1.base.clone()));
     shell.fails(&["topics"], 2, &["DELAY_QUEUE_URL", "DELAY_QUEUE_CONTEXT"]);
     assert_eq!(used(&shell, &["--context", "b"]), "b");
     shell.variables.retain(|(name, _)| *name != "DELAY_QUEUE_CONTEXT");
@@ -40,7 +39,7 @@ fn options_come_before_variables_and_variables_before_contexts() {
 
     let rows = shell.lines(&["context", "list"]);
     let row = json!({
-        "name": "b", "in_use": true, "url": servers[1].base, "has_token": false, "ca_file": null,
+        "name": "b", "in_use": true, "url": servers[1].1.base, "has_token": false, "ca_file": null,
     });
     assert_eq!((rows.len(), &rows[1]), (3, &row));
     assert!(text(&shell.run(&["context", "remove", "b"]).stderr).contains("was in use"));
@@ -53,14 +52,11 @@ fn options_come_before_variables_and_variables_before_contexts() {
 
 #[test]
 fn the_token_of_a_context_is_private_and_stays_with_its_server() {
-    let (place, of_server) = (WorkDir::new(), WorkDir::new());
-    let root = SecretToken::generate().expect("randomness");
-    let settings = format!("[server]\nbootstrap_token = \"{}\"\n", root.reveal());
-    let server = Logged::start(&of_server, &settings);
-    let shell = shell(&place);
+    let (shell, root) = (shell(), secret());
+    let (_place, server) = logged(&bootstrap(&root));
     let add = ["context", "add", "ours", "--url", &server.base, "--token-file", "-"];
-    assert!(shell.run_with_input(&add, root.reveal()).status.success());
-    let file = place.path().join("delay-queue/contexts.toml");
+    assert!(shell.run_with_input(&add, &root).status.success());
+    let file = shell.place.path().join("delay-queue/contexts.toml");
     let mode = fs::metadata(&file).expect("the file").permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
     let listed = text(&shell.run(&["context", "list"]).stdout);
@@ -70,14 +66,14 @@ fn the_token_of_a_context_is_private_and_stays_with_its_server() {
     shell.fails(&["topics"], 5, &["403"]);
     // With --url, the token of the context is not sent.
     shell.fails(&["topics", "--url", &server.base], 5, &["401"]);
-    let token = ["topics", "--url", &server.base, "--token", root.reveal()];
+    let token = ["topics", "--url", &server.base, "--token", &root];
     shell.fails(&token, 5, &["403"]);
 }
 
 #[test]
 fn a_wrong_context_or_file_is_explained() {
-    let place = WorkDir::new();
-    let mut shell = shell(&place);
+    let mut shell = shell();
+    let folder = shell.place.path().join("delay-queue");
     let add = ["context", "add", "a", "--url"];
     shell.fails(&[&add[..], &["ftp://here"]].concat(), 2, &["http://", "ftp://here"]);
     let wrong = [&add[..], &["http://here", "--token", "secret"]].concat();
@@ -85,10 +81,10 @@ fn a_wrong_context_or_file_is_explained() {
     shell.fails(&["topics", "--context", "a"], 2, &["--context", "context add"]);
     let name = shell.run(&["context", "add", "a b", "--url", "http://here"]);
     assert_eq!(name.status.code(), Some(2));
-    assert!(!place.path().join("delay-queue").exists(), "a refused context was kept");
+    assert!(!folder.exists(), "a refused context was kept");
 
-    fs::create_dir(place.path().join("delay-queue")).expect("a folder");
-    place.file("delay-queue/contexts.toml", "[contexts.a]\ntoken = \"dq_secret\"\n");
+    fs::create_dir(folder).expect("a folder");
+    shell.place.file("delay-queue/contexts.toml", "[contexts.a]\ntoken = \"dq_secret\"\n");
     let output = shell.run(&["topics"]);
     fails(&output, 2, &["contexts.toml", "`url`"]);
     assert!(!text(&output.stderr).contains("dq_secret"), "{output:?}");

@@ -3,20 +3,20 @@
 use crate::start::prelude::*;
 
 /// A running throw-away server, and a shell with the variables that it printed.
-struct ThrowAway<'a> {
-    child: Child,
-    shell: Shell<'a>,
+struct ThrowAway {
+    process: Killed,
+    shell: Shell,
 }
 
-impl<'a> ThrowAway<'a> {
+impl ThrowAway {
     /// Starts the server with `tmp` in this folder for temporary folders.
-    fn start(place: &'a WorkDir, arguments: &[&str], variables: usize) -> Self {
+    fn start(place: &WorkDir, arguments: &[&str], variables: usize) -> Self {
         let mut command = program(place.path(), arguments);
         command.env("TMPDIR", place.path().join("tmp"));
         command.stdout(Stdio::piped()).stderr(Stdio::null());
         let mut child = command.spawn().expect("the program runs");
         let printed = BufReader::new(child.stdout.take().expect("a pipe"));
-        let mut shell = Shell { place, variables: Vec::new() };
+        let mut shell = Shell { place: place.clone(), variables: Vec::new() };
         for line in printed.lines().take(variables) {
             let line = line.expect("text");
             let (name, value) = line.split_once('=').expect("a variable");
@@ -27,22 +27,7 @@ impl<'a> ThrowAway<'a> {
             };
             shell.variables.push((name, value.to_owned()));
         }
-        Self { child, shell }
-    }
-
-    /// Sends a signal, and waits for the end. Returns the exit code.
-    fn end(&mut self, signal: &str) -> Option<i32> {
-        let sent = Command::new("kill").args([signal, &self.child.id().to_string()]).status();
-        assert!(sent.expect("kill runs").success());
-        self.child.wait().expect("it ends").code()
-    }
-}
-
-impl Drop for ThrowAway<'_> {
-    fn drop(&mut self) {
-        // It may have ended.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        Self { process: Killed(child), shell }
     }
 }
 
@@ -58,24 +43,23 @@ fn a_throw_away_server_requires_its_token_and_leaves_no_file() {
     fs::create_dir(&temporary).expect("a folder");
     let mut killed = ThrowAway::start(&place, &["dev"], 2);
     killed.shell.one(&["put", "t", "--id", "a"]);
-    killed.end("-KILL");
+    killed.process.end_by("-KILL");
     assert_eq!(names(&temporary).len(), 1);
 
     let mut dev = ThrowAway::start(&place, &["dev"], 2);
     dev.shell.one(&["put", "t", "--id", "a"]);
     assert_eq!(dev.shell.one(&["pop", "t"])["id"], "a");
-    let without = Shell::new(&place, &dev.shell.variables[0].1);
+    let without = Shell::new(&dev.shell.variables[0].1);
     without.fails(&["topics"], 5, &["401"]);
     assert_eq!(names(&temporary).len(), 1, "the folder of the killed server is left");
-    assert_eq!(dev.end("-TERM"), Some(0));
+    assert_eq!(dev.process.end_by("-TERM"), Some(0));
     assert_eq!(names(&temporary), [""; 0], "a folder is left");
     assert_eq!(names(place.path()), ["tmp"]);
 }
 
 #[test]
 fn throw_away_servers_have_their_own_store() {
-    let place = WorkDir::new();
-    let shell = Shell::new(&place, "");
+    let shell = Shell::new("");
     shell.fails(&["dev", "--store", "file:data"], 2, &["--store"]);
     shell.fails(&["demo", "--check-config"], 2, &["--check-config"]);
 }
@@ -96,23 +80,19 @@ fn the_demo_closes_orders_sends_webhooks_and_plans_reminders() {
         ("shop.webhooks", "finished"),
         ("shop.reminders", "delayed"),
     ] {
-        eventually_blocking!(
-            topics().iter().any(|topic| is(topic, name, state)),
-            "no {state} job of {name}: {:?}",
-            topics()
-        );
+        let has = || topics().iter().any(|topic| is(topic, name, state));
+        eventually_blocking!(has(), "no {state} job of {name}: {:?}", topics());
     }
     // The first order has no customer.
     let first = || shell.one(&["get", "close:1000"])["history"].to_string();
     eventually_blocking!(first().contains("no customer"), "no order fails: {}", first());
-    assert_eq!(demo.end("-INT"), Some(0));
+    assert_eq!(demo.process.end_by("-INT"), Some(0));
     assert_eq!(names(&place.path().join("tmp")), [""; 0], "a folder is left");
 }
 
 #[test]
 fn completions_contain_all_commands() {
-    let place = WorkDir::new();
-    let shell = Shell::new(&place, "");
+    let shell = Shell::new("");
     for name in ["bash", "zsh", "fish"] {
         let output = shell.run(&["completions", name]);
         let script = text(&output.stdout);
@@ -125,17 +105,15 @@ fn completions_contain_all_commands() {
 
 #[test]
 fn each_command_has_a_manual_page() {
-    let place = WorkDir::new();
-    let shell = Shell::new(&place, "");
+    let shell = Shell::new("");
     assert!(shell.lines(&["man", "man1"]).is_empty());
-    let pages = names(&place.path().join("man1"));
+    let place = shell.place.path();
+    let pages = names(&place.join("man1"));
     for page in ["delay-queue.1", "delay-queue-work.1", "delay-queue-push-set.1"] {
         assert!(pages.iter().any(|name| name == page), "no {page} in {pages:?}");
     }
-    let page = fs::read_to_string(place.path().join("man1/delay-queue-put.1")).expect("text");
+    let page = fs::read_to_string(place.join("man1/delay-queue-put.1")).expect("text");
     assert!(page.contains("on\\-conflict") && page.contains("Exit codes"), "{page}");
-    place.file("file", "");
-    let output = shell.run(&["man", "file"]);
-    assert_eq!(output.status.code(), Some(1));
-    assert!(text(&output.stderr).contains("failed to write manual pages to file"), "{output:?}");
+    shell.place.file("file", "");
+    shell.fails(&["man", "file"], 1, &["failed to write manual pages to file"]);
 }

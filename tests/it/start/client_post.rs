@@ -1,18 +1,13 @@
 //! `delay-queue work --post`: the requests of a push, and the ends of attempts by the answers.
 
 use crate::start::prelude::*;
-use crate::{
-    start::client_work::Worker,
-    support::endpoint::{Endpoint, status},
-};
+use crate::support::endpoint::{Endpoint, status};
 
 const SECRET: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
 
 #[tokio::test(flavor = "multi_thread")]
 async fn jobs_are_posted_with_the_headers_and_the_signature_of_a_push() {
-    let place = WorkDir::new();
-    let server = Logged::start(&place, "");
-    let shell = Shell::new(&place, &server.base);
+    let (_server, shell) = Shell::served("");
     let endpoint = Endpoint::start(|received| match received.header("delay-queue-id") {
         Some("refused") => (status(410), "{}"),
         Some("later") => (status(503), "{}"),
@@ -29,11 +24,10 @@ async fn jobs_are_posted_with_the_headers_and_the_signature_of_a_push() {
     put("later", &[]);
     put("failed", &[]);
     put("own", &["--backoff", "1h"]);
-    let secret = place.file("secret", SECRET);
+    let secret = shell.place.file("secret", SECRET);
     let url = endpoint.url();
     let work = ["work", "--topic", "t", "--post", &url, "--secret-file", &secret, "--result"];
-    let child = shell.command(&work).stdout(Stdio::piped()).spawn().expect("the program runs");
-    let worker = Worker(child);
+    let mut worker = Killed(shell.command(&work).spawn().expect("the program runs"));
     for _ in 0..5 {
         let received = endpoint.next().await;
         assert_eq!(&received.body[..], b"{\"n\": 1.0}");
@@ -61,16 +55,15 @@ async fn jobs_are_posted_with_the_headers_and_the_signature_of_a_push() {
     eventually!(job("failed")["state"] == "delayed", "{}", job("failed"));
     assert_eq!(job("failed")["attempt"], 1);
     eventually!(shell.run(&["get", "own"]).status.code() == Some(1), "the job is not finished");
-    assert_eq!(worker.stop(), Some(0));
+    assert_eq!(worker.end_by("-TERM"), Some(0));
 }
 
 #[test]
 fn a_wrong_endpoint_or_secret_is_explained() {
-    let place = WorkDir::new();
-    let shell = Shell::new(&place, "http://127.0.0.1:1");
+    let shell = Shell::new("http://127.0.0.1:1");
     let work = ["work", "--topic", "t", "--post"];
     shell.fails(&[&work[..], &["ftp://here"]].concat(), 2, &["--post", "ftp://here"]);
-    let secret = place.file("secret", "hunter2");
+    let secret = shell.place.file("secret", "hunter2");
     let wrong = ["http://here", "--secret-file", &secret];
     let output = shell.run(&[&work[..], &wrong].concat());
     let said = text(&output.stderr);

@@ -7,12 +7,12 @@ const RESTORED: &str = "\x1b[?1049l";
 
 /// A view in a terminal whose output is in a file.
 struct View {
-    child: Child,
+    script: Killed,
     file: PathBuf,
 }
 
 impl View {
-    fn start(shell: &Shell<'_>, (columns, rows): (u16, u16)) -> Self {
+    fn start(shell: &Shell, (columns, rows): (u16, u16)) -> Self {
         let top = shell.command(&["top", "--interval", "500ms"]);
         let words = [top.get_program()].into_iter().chain(top.get_args());
         let words: Vec<String> = words.map(|word| word.display().to_string()).collect();
@@ -26,8 +26,8 @@ impl View {
             script.env(name, value.unwrap_or_default());
         }
         script.env("TERM", "xterm").stdin(Stdio::piped()).stdout(Stdio::null());
-        let child = script.spawn().expect("script of util-linux is installed");
-        Self { child, file: shell.place.path().join("screen") }
+        let script = script.spawn().expect("script of util-linux is installed");
+        Self { script: Killed(script), file: shell.place.path().join("screen") }
     }
 
     fn screen(&self) -> String {
@@ -41,45 +41,34 @@ impl View {
 
     /// Returns the exit code of the view.
     fn ended(mut self) -> Option<i32> {
-        let code = self.child.wait().expect("it ends").code();
+        let code = self.script.0.wait().expect("it ends").code();
         assert!(self.screen().contains(RESTORED), "the terminal was not restored");
         code
     }
 }
 
-impl Drop for View {
-    fn drop(&mut self) {
-        // It may have ended.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn the_view_waits_for_a_server_and_restores_the_terminal() {
-    let place = WorkDir::new();
     let port = free_port();
-    let mut server = Process::start_on_port(port, place.path(), &[]).await;
-    let shell = Shell::new(&place, &server.base);
+    let shell = Shell::new(&format!("http://127.0.0.1:{port}"));
+    let mut server = Process::start_on_port(port, shell.place.path(), &[]).await;
     shell.one(&["put", "orders", "--delay", "1h"]);
     let mut view = View::start(&shell, (40, 24));
     view.wait_for("orders");
     server.kill();
     view.wait_for("away");
-    let _server = Process::start_on_port(port, place.path(), &[]).await;
+    let _server = Process::start_on_port(port, shell.place.path(), &[]).await;
     shell.one(&["put", "mail", "--delay", "1h"]);
     view.wait_for("mail");
-    view.child.stdin.as_mut().expect("a pipe").write_all(b"q").expect("written");
+    view.script.0.stdin.as_mut().expect("a pipe").write_all(b"q").expect("written");
     assert_eq!(view.ended(), Some(0));
 }
 
 #[test]
 fn the_view_shows_more_topics_than_the_overview_lists() {
-    let place = WorkDir::new();
-    let server = Logged::start(&place, "");
-    let shell = Shell::new(&place, &server.base);
+    let (_server, shell) = Shell::served("");
     let puts = (1..=30).map(|n| format!("{{\"topic\":\"many-{n:02}\",\"delay\":\"1h\"}}\n"));
-    let puts = place.file("puts.jsonl", &puts.collect::<String>());
+    let puts = shell.place.file("puts.jsonl", &puts.collect::<String>());
     assert!(shell.run(&["put", "--jsonl", &puts]).status.success());
     let view = View::start(&shell, (100, 60));
     for n in 1..=30 {
@@ -89,22 +78,18 @@ fn the_view_shows_more_topics_than_the_overview_lists() {
 
 #[test]
 fn a_signal_ends_the_view_and_restores_the_terminal() {
-    let place = WorkDir::new();
-    let server = Logged::start(&place, "");
-    let shell = Shell::new(&place, &server.base);
+    let (_server, shell) = Shell::served("");
     shell.one(&["put", "orders"]);
     let view = View::start(&shell, (100, 24));
     view.wait_for("orders");
-    let pid = fs::read_to_string(place.path().join("pid")).expect("a number");
-    let sent = Command::new("kill").arg(pid.trim()).status();
-    assert!(sent.expect("kill runs").success());
+    let pid = fs::read_to_string(shell.place.path().join("pid")).expect("a number");
+    send_signal(pid.trim().parse().expect("a number"), "-TERM");
     assert_eq!(view.ended(), Some(0));
 }
 
 #[test]
 fn a_view_without_a_terminal_a_server_or_a_right_is_refused() {
-    let place = WorkDir::new();
-    let shell = Shell::new(&place, "http://127.0.0.1:1");
+    let shell = Shell::new("http://127.0.0.1:1");
     shell.fails(&["top"], 2, &["top needs a terminal", "delay-queue topics"]);
     let view = shell.run(&["top", "--interval", "1ms"]);
     assert_eq!(view.status.code(), Some(2));

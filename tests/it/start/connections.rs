@@ -52,22 +52,42 @@ pub fn ask(address: &str, request: &[u8]) -> Option<Answer> {
     read_answer(&mut stream)
 }
 
-fn address(base: &str) -> String {
-    base.trim_start_matches("http://").to_owned()
+/// Sends the bytes on a new connection, which is returned.
+pub fn begin(address: &str, bytes: &[u8]) -> TcpStream {
+    let mut stream = TcpStream::connect(address).expect("connected");
+    stream.write_all(bytes).expect("sent");
+    stream
+}
+
+/// Returns a request, such as `POST /jobs`, with this body.
+pub fn request(line: &str, body: &str) -> Vec<u8> {
+    let head = format!("{line} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {}", body.len());
+    format!("{head}\r\n\r\n{body}").into()
+}
+
+pub const HEALTH: &[u8] = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n";
+
+/// Counts the sockets that a process has open.
+pub fn sockets(process: u32) -> usize {
+    let files = fs::read_dir(format!("/proc/{process}/fd")).expect("the server runs");
+    let links = files.filter_map(|file| fs::read_link(file.ok()?.path()).ok());
+    links.filter(|link| link.to_string_lossy().starts_with("socket:")).count()
 }
 
 #[test]
 fn a_burst_of_connections_waits_for_a_server_that_is_busy() {
-    let place = WorkDir::new();
-    let server = Logged::start(&place, "");
-    let at = address(&server.base);
+    let (_place, server) = logged("");
+    let at = server.address().parse().expect("an address");
     server.signal("-STOP");
     // A connection would time out if the kernel's queue had no room for it.
-    let connect = || TcpStream::connect_timeout(&at.parse().expect("one"), Duration::from_secs(5));
+    let connect = || TcpStream::connect_timeout(&at, Duration::from_secs(5));
     let connected: Vec<_> = (0..400).map_while(|_| connect().ok()).collect();
     server.signal("-CONT");
     assert_eq!(connected.len(), 400);
 }
+
+/// Body of a put, of 13 bytes.
+const PUT: &str = r#"{"topic":"t"}"#;
 
 /// Counts of all clients while a server is stopped under load.
 #[derive(Default)]
@@ -88,12 +108,8 @@ fn put_until_server_ends(address: &str, keeps: bool, load: &Load) {
             return;
         };
         let close = if keeps { "" } else { "Connection: close\r\n" };
-        let body = r#"{"topic":"t"}"#;
-        let request = format!(
-            "POST /jobs HTTP/1.1\r\nHost: localhost\r\n{close}Content-Length: {}\r\n\r\n{body}",
-            body.len()
-        );
-        let sent = stream.write_all(request.as_bytes());
+        let head = format!("POST /jobs HTTP/1.1\r\nHost: localhost\r\n{close}Content-Length: 13");
+        let sent = stream.write_all(format!("{head}\r\n\r\n{PUT}").as_bytes());
         match read_answer(&mut stream) {
             Some(answer) => {
                 assert_eq!(answer.status, 201, "{}", answer.head);
@@ -103,10 +119,7 @@ fn put_until_server_ends(address: &str, keeps: bool, load: &Load) {
             // The server was closing its port when the client connected.
             None if began && is_new => {}
             None => {
-                assert!(
-                    sent.is_ok(),
-                    "the server closed the connection without an answer: {sent:?}"
-                );
+                assert!(sent.is_ok(), "the connection was closed without an answer: {sent:?}");
                 load.lost.fetch_add(1, Ordering::SeqCst);
             }
         }
@@ -116,23 +129,18 @@ fn put_until_server_ends(address: &str, keeps: bool, load: &Load) {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_stop_under_load_answers_every_request() {
     for round in 0..4 {
-        let dir = tempfile::tempdir().expect("a temporary folder");
-        let mut server = Process::start(dir.path(), &[]).await;
-        let (load, address) = (Arc::new(Load::default()), address(&server.base));
+        let (_place, mut server) = started("").await;
+        let (load, address) = (Arc::new(Load::default()), server.address());
         let clients: Vec<_> = (0..40)
             .map(|number| {
                 let (address, load) = (address.clone(), Arc::clone(&load));
                 thread::spawn(move || put_until_server_ends(&address, number % 2 == 0, &load))
             })
             .collect();
-        let begin = Instant::now();
-        while load.answered.load(Ordering::SeqCst) < 400 {
-            assert!(begin.elapsed() < patience(), "the clients have not sent enough requests");
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
+        let has_load = || load.answered.load(Ordering::SeqCst) >= 400;
+        eventually!(has_load(), "the clients have not sent enough requests");
         load.stopped.store(true, Ordering::SeqCst);
-        server.signal("-TERM");
-        assert_eq!(tokio::task::block_in_place(|| server.wait()), Some(0));
+        server.stop();
         clients.into_iter().for_each(|client| client.join().expect("joined"));
         assert_eq!(load.lost.load(Ordering::SeqCst), 0, "round {round}");
     }
@@ -142,21 +150,20 @@ async fn a_stop_under_load_answers_every_request() {
 const LARGE: &str = "[limits]\nmax_body_bytes = 33554432\nrequest_bytes = 35651584\n";
 
 /// Starts a server with a job of 32 MB.
-async fn start_with_large_job(place: &WorkDir, more: &str) -> Process {
-    let server = place.server(&format!("{LARGE}{more}")).await;
+async fn start_with_large_job(more: &str) -> (WorkDir, Process) {
+    let (place, server) = started(&format!("{LARGE}{more}")).await;
     let body = "x".repeat(32_000_000);
-    let put = serde_json::json!({"topic": "t", "id": "large", "body": body, "delay": "1h"});
-    assert_eq!(server.post("/jobs", put).await.expect("an answer").0, 201);
-    server
+    server.put_job(json!({"topic": "t", "id": "large", "body": body, "delay": "1h"})).await;
+    (place, server)
 }
 
 const GET_LARGE_JOB: &[u8] = b"GET /jobs/large HTTP/1.1\r\nHost: localhost\r\n\r\n";
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_stopping_server_completes_answers_it_has_begun() {
-    let place = WorkDir::new();
-    let mut server = start_with_large_job(&place, "[server]\nshutdown_grace = \"60s\"\n").await;
-    let mut reader = slow_reader(&address(&server.base));
+    let grace = "[server]\nshutdown_grace = \"60s\"\n";
+    let (_place, mut server) = start_with_large_job(grace).await;
+    let mut reader = slow_reader(&server.address());
     reader.write_all(GET_LARGE_JOB).expect("sent");
     let mut first = [0; 12];
     reader.read_exact(&mut first).expect("the answer has begun");
@@ -166,35 +173,20 @@ async fn a_stopping_server_completes_answers_it_has_begun() {
     tokio::time::sleep(Duration::from_secs(3)).await;
     let mut rest = Vec::new();
     tokio::task::block_in_place(|| reader.read_to_end(&mut rest)).expect("read");
-    assert!(
-        rest.len() > 32_000_000 && rest.ends_with(b"}\n"),
-        "only {} bytes of the answer arrived",
-        rest.len()
-    );
+    let is_whole = rest.len() > 32_000_000 && rest.ends_with(b"}\n");
+    assert!(is_whole, "only {} bytes of the answer arrived", rest.len());
     assert_eq!(tokio::task::block_in_place(|| server.wait()), Some(0));
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_client_that_does_not_read_its_answer_is_disconnected() {
-    let place = WorkDir::new();
-    let server = start_with_large_job(&place, "write_timeout = \"1s\"\n").await;
-    let mut reader = slow_reader(&address(&server.base));
+    let (_place, server) = start_with_large_job("write_timeout = \"1s\"\n").await;
+    let mut reader = slow_reader(&server.address());
     reader.write_all(GET_LARGE_JOB).expect("sent");
     // The first bytes prove that the server has accepted and counted the connection.
     reader.read_exact(&mut [0; 12]).expect("the answer has begun");
-    let sockets = || {
-        let files =
-            std::fs::read_dir(format!("/proc/{}/fd", server.id())).expect("the server runs");
-        let target =
-            |file: std::io::Result<std::fs::DirEntry>| std::fs::read_link(file.ok()?.path()).ok();
-        let links: BTreeSet<_> = files.filter_map(target).collect();
-        links.iter().filter(|link| link.to_string_lossy().starts_with("socket:")).count()
-    };
-    let (begin, open) = (Instant::now(), sockets());
-    while sockets() >= open {
-        assert!(begin.elapsed() < patience(), "the client is still connected");
-        tokio::time::sleep(Duration::from_millis(20)).await; // no event reports the disconnection
-    }
+    let open = sockets(server.id());
+    eventually!(sockets(server.id()) < open, "the client is still connected");
     let mut rest = Vec::new();
     let _ = reader.read_to_end(&mut rest);
     assert!(rest.len() < 32_000_000, "the whole answer arrived: {} bytes", rest.len());
@@ -202,21 +194,14 @@ async fn a_client_that_does_not_read_its_answer_is_disconnected() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_stopping_server_answers_requests_on_idle_connections() {
-    let dir = tempfile::tempdir().expect("a temporary folder");
-    let mut server = Process::start(dir.path(), &[]).await;
-    let address = address(&server.base);
-    let look = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n";
-    let mut idle = TcpStream::connect(&address).expect("connected");
-    let mut half = TcpStream::connect(&address).expect("connected");
-    idle.write_all(look).expect("sent");
+    let (_place, mut server) = started("").await;
+    let address = server.address();
+    let mut idle = begin(&address, HEALTH);
     assert_eq!(read_answer(&mut idle).expect("an answer").status, 200);
-    half.write_all(b"GET /healthz HTTP").expect("sent");
+    let mut half = begin(&address, b"GET /healthz HTTP");
     server.signal("-TERM");
-    // Waits until the server accepts no more connections.
-    while TcpStream::connect(&address).is_ok() {
-        tokio::time::sleep(Duration::from_millis(1)).await; // no event reports it
-    }
-    idle.write_all(look).expect("sent");
+    eventually!(TcpStream::connect(&address).is_err(), "the server accepts more connections");
+    idle.write_all(HEALTH).expect("sent");
     let answer = read_answer(&mut idle).expect("an answer");
     assert!(answer.head.contains("connection: close"), "{}", answer.head);
     let answer = read_answer(&mut half).expect("an answer");
@@ -227,19 +212,16 @@ async fn a_stopping_server_answers_requests_on_idle_connections() {
 #[tokio::test(flavor = "multi_thread")]
 async fn requests_in_flight_at_the_shutdown_timeout_get_an_answer() {
     let (place, redis) = (WorkDir::new(), Redis::start());
-    let mut server =
-        place.server(&(store(&redis.url(), "") + "[server]\nshutdown_grace = 0\n")).await;
+    let settings = store(&redis.url(), "") + "[server]\nshutdown_grace = 0\n";
+    let mut server = place.server(&settings).await;
     let _frozen = freeze(&redis);
-    let mut stream = TcpStream::connect(address(&server.base)).expect("connected");
-    let put =
-        "POST /jobs HTTP/1.1\r\nHost: localhost\r\nContent-Length: 13\r\n\r\n{\"topic\":\"t\"}";
-    stream.write_all(put.as_bytes()).expect("sent");
+    let stream = begin(&server.address(), &request("POST /jobs", PUT));
     // After `100 Continue`, this request is in flight too.
-    let mut asked = TcpStream::connect(address(&server.base)).expect("connected");
-    let head = "POST /jobs HTTP/1.1\r\nHost: localhost\r\nExpect: 100-continue\r\nContent-Length: 13\r\n\r\n";
-    asked.write_all(head.as_bytes()).expect("sent");
+    let head =
+        "POST /jobs HTTP/1.1\r\nHost: localhost\r\nExpect: 100-continue\r\nContent-Length: 13";
+    let mut asked = begin(&server.address(), format!("{head}\r\n\r\n").as_bytes());
     assert_eq!(read_answer(&mut asked).expect("an answer").status, 100);
-    asked.write_all(b"{\"topic\":\"t\"}").expect("sent");
+    asked.write_all(PUT.as_bytes()).expect("sent");
     tokio::task::block_in_place(|| [&stream, &asked].into_iter().for_each(until_read));
     server.signal("-TERM");
     for mut stream in [stream, asked] {
@@ -256,34 +238,29 @@ async fn requests_in_flight_at_the_shutdown_timeout_get_an_answer() {
 fn idle_connections_are_closed_when_descriptors_run_out() {
     let place = WorkDir::new();
     let server = Logged::within(&place, "", &["prlimit", "--nofile=64:64"]);
-    let address = address(&server.base);
-    let idle: Vec<_> = (0..200).map(|_| TcpStream::connect(&address).expect("connected")).collect();
-    let look = b"GET /readyz HTTP/1.1\r\nHost: localhost\r\n\r\n";
+    let address = server.address();
+    let idle: Vec<_> = (0..200).map(|_| begin(&address, b"")).collect();
+    let look = request("GET /readyz", "");
     for _ in 0..10 {
-        assert_eq!(ask(&address, look).expect("an answer").status, 200);
+        assert_eq!(ask(&address, &look).expect("an answer").status, 200);
     }
     // Many clients send requests on more connections than there are descriptors.
-    let served: Vec<Arc<AtomicUsize>> = (0..100).map(|_| Arc::default()).collect();
-    let clients: Vec<_> = served
-        .iter()
-        .map(|count| {
-            let (count, address) = (Arc::clone(count), address.clone());
-            thread::spawn(move || {
-                let mut kept: Option<TcpStream> = None;
-                while count.load(Ordering::Relaxed) < 20 {
+    thread::scope(|scope| {
+        for _ in 0..100 {
+            scope.spawn(|| {
+                let (mut kept, mut served) = (None, 0);
+                while served < 20 {
                     let stream = kept.take().or_else(|| TcpStream::connect(&address).ok());
                     let Some(mut stream) = stream else { continue };
-                    let sent = stream.write_all(look);
-                    let Some(answer) = sent.ok().and_then(|()| read_answer(&mut stream)) else {
-                        continue;
-                    };
-                    count.fetch_add(1, Ordering::Relaxed);
-                    kept = (!answer.head.contains("connection: close")).then_some(stream);
+                    let sent = stream.write_all(&look);
+                    if let Some(answer) = sent.ok().and_then(|()| read_answer(&mut stream)) {
+                        served += 1;
+                        kept = (!answer.head.contains("connection: close")).then_some(stream);
+                    }
                 }
-            })
-        })
-        .collect();
-    clients.into_iter().for_each(|client| client.join().expect("joined"));
+            });
+        }
+    });
     let said = server.wait_for("no room for another connection");
     assert_eq!(said.matches("no room for another connection").count(), 1, "{said}");
     assert!(said.contains("limit=64"), "{said}");
@@ -292,15 +269,12 @@ fn idle_connections_are_closed_when_descriptors_run_out() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_failed_accept_without_descriptors_closes_idle_connections() {
-    let dir = tempfile::tempdir().expect("a temporary folder");
-    let server = Process::start(dir.path(), &[]).await;
+    let (_place, server) = started("").await;
     // The limit is lowered after the start, so the server does not know it.
     let lower = ["--pid", &server.id().to_string(), "--nofile=40:40"].map(str::to_owned);
     assert!(Command::new("prlimit").args(lower).status().expect("prlimit runs").success());
-    let address = address(&server.base);
-    let idle: Vec<_> = (0..100).map(|_| TcpStream::connect(&address).expect("connected")).collect();
-    let look = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n";
-    assert_eq!(ask(&address, look).expect("an answer").status, 200);
+    let idle: Vec<_> = (0..100).map(|_| begin(&server.address(), b"")).collect();
+    assert_eq!(ask(&server.address(), HEALTH).expect("an answer").status, 200);
     drop(idle);
 }
 
@@ -308,16 +282,15 @@ async fn a_failed_accept_without_descriptors_closes_idle_connections() {
 fn the_limit_of_open_files_is_raised_to_its_maximum() {
     let place = WorkDir::new();
     let server = Logged::within(&place, "", &["prlimit", "--nofile=64:512"]);
-    let limits =
-        std::fs::read_to_string(format!("/proc/{}/limits", server.id())).expect("the server runs");
+    let limits = fs::read_to_string(format!("/proc/{}/limits", server.id())).expect("it runs");
     let line = limits.lines().find(|line| line.starts_with("Max open files")).expect("a line");
     assert_eq!(line.split_whitespace().nth(3), Some("512"), "{line}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_invalid_http_request_is_refused_with_a_problem() {
-    let place = WorkDir::new();
-    let server = place.server("[limits]\nheader_timeout = \"1s\"\n").await;
+    let (_place, server) = started("[limits]\nheader_timeout = \"1s\"\n").await;
+    let address = server.address();
     let long = "x".repeat(200_000);
     for (request, status, code) in [
         ("nonsense\r\n\r\n", 400, "invalid_request"),
@@ -331,7 +304,7 @@ async fn an_invalid_http_request_is_refused_with_a_problem() {
         ("GET /healthz HTTP/1.1\r\nHost:", 408, "request_timeout"),
     ] {
         let shown = &request[..request.len().min(40)];
-        let answer = ask(&address(&server.base), request.as_bytes()).expect("an answer");
+        let answer = ask(&address, request.as_bytes()).expect("an answer");
         let problem = answer.json();
         assert_eq!(answer.status, status, "{shown:?}: {}", answer.head);
         assert!(answer.head.contains("content-type: application/problem+json"), "{}", answer.head);
@@ -343,31 +316,25 @@ async fn an_invalid_http_request_is_refused_with_a_problem() {
     }
     // Sends invalid bytes after a request on the same connection. A connection without any request
     // gets no answer.
-    let mut stream = TcpStream::connect(address(&server.base)).expect("connected");
-    stream
-        .write_all(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\nnonsense\r\n\r\n")
-        .expect("sent");
+    let mut stream = begin(&address, &[HEALTH, b"nonsense\r\n\r\n"].concat());
     assert_eq!(read_answer(&mut stream).expect("an answer").status, 200);
     assert_eq!(read_answer(&mut stream).expect("an answer").status, 400);
-    let mut silent = TcpStream::connect(address(&server.base)).expect("connected");
-    assert!(read_answer(&mut silent).is_none());
+    assert!(read_answer(&mut begin(&address, b"")).is_none());
 }
+
+const TOO_LONG: &[u8] =
+    b"POST /jobs HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9000000\r\n\r\n";
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_request_with_a_too_large_length_is_refused_at_once() {
-    let dir = tempfile::tempdir().expect("a temporary folder");
-    let server = Process::start(dir.path(), &[]).await;
-    let head = |length| {
-        format!("POST /jobs HTTP/1.1\r\nHost: localhost\r\nContent-Length: {length}\r\n\r\n")
-    };
-    let begin = Instant::now();
-    let answer = ask(&address(&server.base), format!("{}{{", head(9_000_000)).as_bytes());
-    assert_eq!(answer.expect("an answer").status, 413);
-    assert!(begin.elapsed() < Duration::from_secs(10), "the server waited for the body");
+    let (_place, server) = started("").await;
+    let begun = Instant::now();
+    let answer = ask(&server.address(), TOO_LONG).expect("an answer");
+    assert_eq!(answer.status, 413);
+    assert!(begun.elapsed() < Duration::from_secs(10), "the server waited for the body");
     // A client that reads only after it has sent the whole request gets the answer too.
-    let mut stream = TcpStream::connect(address(&server.base)).expect("connected");
-    let body = "x".repeat(20_000_000);
-    stream.write_all(format!("{}{body}", head(body.len())).as_bytes()).expect("sent");
+    let whole = request("POST /jobs", &"x".repeat(20_000_000));
+    let mut stream = begin(&server.address(), &whole);
     let answer = read_answer(&mut stream).expect("an answer");
     assert_eq!((answer.status, answer.json()["code"].as_str()), (413, Some("body_too_large")));
     assert!(answer.head.contains("connection: close"), "{}", answer.head);
@@ -375,16 +342,13 @@ async fn a_request_with_a_too_large_length_is_refused_at_once() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_client_that_keeps_sending_after_its_answer_is_cut_off() {
-    let place = WorkDir::new();
-    let server = place.server("[limits]\nwrite_timeout = \"1s\"\n").await;
-    let mut stream = TcpStream::connect(address(&server.base)).expect("connected");
-    let head = "POST /jobs HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9000000\r\n\r\n";
-    stream.write_all(head.as_bytes()).expect("sent");
+    let (_place, server) = started("[limits]\nwrite_timeout = \"1s\"\n").await;
+    let mut stream = begin(&server.address(), TOO_LONG);
     assert_eq!(read_answer(&mut stream).expect("an answer").status, 413);
     // The client's pauses are shorter than the limit for slow clients.
-    let begin = Instant::now();
+    let begun = Instant::now();
     while stream.write_all(b"x").is_ok() {
-        assert!(begin.elapsed() < patience(), "the server still reads from the client");
+        assert!(begun.elapsed() < patience(), "the server still reads from the client");
         tokio::time::sleep(Duration::from_millis(100)).await; // the client sends slowly
     }
 }

@@ -1,6 +1,6 @@
 //! The commands of the README and of docs/, run unchanged except for the port.
 
-use crate::start::access::{smallest, use_all};
+use crate::start::access::smallest;
 use crate::start::prelude::*;
 
 pub const README: &str = include_str!("../../../README.md");
@@ -20,10 +20,14 @@ pub fn blocks(page: &str, language: &str) -> Vec<String> {
 }
 
 fn lines(page: &str) -> Vec<String> {
-    blocks(page, "sh")
-        .iter()
-        .flat_map(|block| block.lines().map(str::to_owned).collect::<Vec<_>>())
-        .collect()
+    blocks(page, "sh").concat().lines().map(str::to_owned).collect()
+}
+
+/// Returns the commands under a heading of the page on operations, with this Redis.
+fn operations(heading: &str, redis: &Redis) -> Vec<String> {
+    let redis = format!("127.0.0.1:{}", redis.port());
+    let commands = lines(section(OPERATIONS, heading)).into_iter();
+    commands.map(|command| command.replace("127.0.0.1:6379", &redis)).collect()
 }
 
 /// Returns the part of a page under a heading of the second level.
@@ -33,30 +37,27 @@ fn section<'a>(page: &'a str, heading: &str) -> &'a str {
 }
 
 /// Runs shell commands in a folder, with the program in the PATH. All commands must succeed.
-fn run(dir: &Path, lines: &[String], behind: &str) -> String {
+pub fn run(dir: &Path, lines: &[String], behind: &str) -> String {
     let script = format!("set -euo pipefail\nexec 2>&1\n{}\n{behind}\n", lines.join("\n"));
     let path = format!("{}:{}", bin(), std::env::var("PATH").expect("a path"));
     let mut bash = Command::new("bash");
     let ran = bash.args(["-c", &script]).current_dir(dir).env("PATH", path).output();
     let ran = ran.expect("bash runs");
-    let said = String::from_utf8_lossy(&ran.stdout).into_owned();
+    let said = text(&ran.stdout);
     assert!(ran.status.success(), "{said}");
     said
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_curl_lines_of_the_readme_put_pop_and_finish_a_job() {
-    let dir = tempfile::tempdir().expect("a temporary folder");
-    let server = Process::start(dir.path(), &[]).await;
+    let (_place, server) = started("").await;
     let is_call = |line: &String| line.starts_with("curl ") || line.starts_with("reservation=");
     let lines = lines(README).into_iter().filter(is_call).map(|line| {
         line.replace("http://127.0.0.1:9277", &server.base)
             .replace("curl ", "curl --fail-with-body ")
     });
     let lines: Vec<String> = lines.collect();
-    let scratch = tempfile::tempdir().expect("a temporary folder");
-    let ran = tokio::task::spawn_blocking(move || run(scratch.path(), &lines, ""));
-    let said = ran.await.expect("joined");
+    let said = tokio::task::block_in_place(|| run(WorkDir::new().path(), &lines, ""));
     assert!(said.contains("\"jobs\":[{") && said.contains("\"state\":\"delayed\""), "{said}");
     assert_eq!(server.get("/jobs/close:4711").await.0, 404, "the job was not finished");
 }
@@ -77,41 +78,28 @@ async fn the_documented_certificate_is_trusted_when_it_is_named() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_documented_commands_move_jobs() {
-    let (dir, redis) = (tempfile::tempdir().expect("a temporary folder"), Redis::start());
-    let mut server = Process::start(dir.path(), &[]).await;
-    server.post("/jobs", json!({"topic": "t", "id": "moved", "delay": "1h"})).await.expect("put");
-    server.signal("-TERM");
-    assert_eq!(server.wait(), Some(0));
-    let commands = lines(section(OPERATIONS, "Moving jobs")).into_iter();
-    let redis = format!("127.0.0.1:{}", redis.port());
-    let commands: Vec<String> =
-        commands.map(|command| command.replace("127.0.0.1:6379", &redis)).collect();
+    let ((dir, mut server), redis) = (started("").await, Redis::start());
+    server.put_job(json!({"topic": "t", "id": "moved", "delay": "1h"})).await;
+    server.stop();
+    let commands = operations("Moving jobs", &redis);
     assert_eq!(commands.len(), 4, "{commands:?}");
     run(dir.path(), &commands, "gunzip < jobs.gz | grep moved");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_documented_commands_repair_a_damaged_store() {
-    let (dir, redis) = (tempfile::tempdir().expect("a temporary folder"), Redis::start());
-    let mut server = Process::start(dir.path(), &[]).await;
+    let ((dir, mut server), redis) = (started("").await, Redis::start());
     for n in 0..20 {
-        let put = json!({"topic": "t", "id": format!("job:{n}"), "delay": "1h"});
-        assert_eq!(server.post("/jobs", put).await.expect("an answer").0, 201);
+        server.put_job(json!({"topic": "t", "id": format!("job:{n}"), "delay": "1h"})).await;
     }
     server.kill();
-    let log = dir.path().join("data/jobs.db-wal");
-    flip_the_middle(&log);
-    let mut on_redis = Process::start(dir.path(), &["--store", &redis.url()]).await;
-    on_redis.kill();
-
-    let commands = lines(section(OPERATIONS, "A damaged store")).into_iter();
-    let redis = format!("127.0.0.1:{}", redis.port());
-    let commands: Vec<String> =
-        commands.map(|command| command.replace("127.0.0.1:6379", &redis)).collect();
+    flip_the_middle(&dir.path().join("data/jobs.db-wal"));
+    dir.server(&store(&redis.url(), "")).await.kill();
+    let commands = operations("A damaged store", &redis);
     assert_eq!(commands.len(), 3, "{commands:?}");
     run(dir.path(), &commands, "grep -q job:0 rest.ndjson; ls -d data/damaged-*");
-    let server = Process::start(dir.path(), &[]).await;
-    assert_eq!(server.get("/jobs/job:0").await.0, 200, "a readable job was not salvaged");
+    let job = dir.server("").await.get("/jobs/job:0").await;
+    assert_eq!(job.0, 200, "a readable job was not salvaged");
 }
 
 /// Type and labels of each metric.
@@ -151,41 +139,24 @@ fn documented(page: &str) -> Families {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_page_of_metrics_lists_exactly_the_metrics() {
-    let dir = tempfile::tempdir().expect("a temporary folder");
-    let mut command = program(dir.path(), &[]);
-    command.env("DELAY_QUEUE__PUSH__ALLOWED_NETWORKS", "127.0.0.0/8");
-    let server = Process::spawn(free_port(), command).await;
-    server.post("/jobs", json!({"topic": "t", "delay": "1h"})).await.expect("put");
-    server.post("/topics/t/pause", json!({})).await.expect("paused");
+    let (_place, server) = started("[push]\nallowed_networks = [\"127.0.0.0/8\"]\n").await;
+    server.put_job(json!({"topic": "t", "delay": "1h"})).await;
+    server.post_ok("/topics/t/pause", json!({})).await;
     // A push has metrics once its endpoint was sent a job; this one refuses connections.
     let refusing = json!({"url": format!("http://127.0.0.1:{}/", free_port())});
     assert_eq!(server.put("/topics/pushed/push", refusing).await, Some(201));
-    server.post("/jobs", json!({"topic": "pushed"})).await.expect("put");
-    let mut metrics = server.text("/metrics").await;
-    let end = Instant::now() + patience();
-    while !["delay_queue_jobs{", "delay_queue_push_jobs_total{"]
-        .iter()
-        .all(|of| metrics.contains(of))
-    {
-        assert!(Instant::now() < end, "{metrics}");
-        metrics = server.text("/metrics").await;
-    }
-    let (documented, served) = (documented(METRICS), served(&metrics));
-    for (name, of) in &served {
-        assert_eq!(
-            documented.get(name),
-            Some(of),
-            "{name}: left: docs/metrics.md, right: /metrics"
-        );
-    }
-    let only = |one: &Families, other: &Families| -> Vec<String> {
-        one.keys().filter(|name| !other.contains_key(*name)).cloned().collect()
-    };
-    assert_eq!(
-        only(&documented, &served),
-        Vec::<String>::new(),
-        "docs/metrics.md contains metrics that the server does not have"
+    server.put_job(json!({"topic": "pushed"})).await;
+    let mut metrics;
+    eventually!(
+        {
+            metrics = server.text("/metrics").await;
+            ["delay_queue_jobs{", "delay_queue_push_jobs_total{"]
+                .iter()
+                .all(|of| metrics.contains(of))
+        },
+        "{metrics}"
     );
+    assert_eq!(documented(METRICS), served(&metrics), "left: docs/metrics.md, right: /metrics");
 }
 
 #[test]
@@ -198,7 +169,7 @@ fn the_page_of_metrics_has_every_alert_and_no_other() {
 }
 
 fn bin() -> String {
-    let program = std::path::Path::new(env!("CARGO_BIN_EXE_delay-queue"));
+    let program = Path::new(env!("CARGO_BIN_EXE_delay-queue"));
     program.parent().expect("a folder").display().to_string()
 }
 
@@ -217,59 +188,45 @@ fn all_documented_options_and_commands_exist() {
         let command = format!("{ours} --help -- {theirs}").trim_end_matches(" -- ").to_owned();
         let ran = Command::new("bash").args(["-c", &command]).env("PATH", &path).output();
         let ran = ran.expect("bash runs");
-        assert!(ran.status.success(), "{command}: {}", String::from_utf8_lossy(&ran.stderr));
+        assert!(ran.status.success(), "{command}: {}", text(&ran.stderr));
     }
 }
 
 #[test]
 fn the_cheat_sheet_of_the_page_is_that_of_the_program() {
-    let place = WorkDir::new();
-    let printed = program(place.path(), &["examples"]).output().expect("the program runs");
+    let printed = output(WorkDir::new().path(), &["examples"]);
     let [sheet] = &blocks(section(COMMAND_LINE, "Cheat sheet"), "sh")[..] else { panic!("one") };
-    assert_eq!(String::from_utf8_lossy(&printed.stdout), *sheet);
+    assert_eq!(text(&printed.stdout), *sheet);
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn the_documented_acl_command_works_and_suffices() {
+/// `access` tests that the rule suffices.
+#[test]
+fn the_documented_acl_command_works() {
     let (place, redis) = (WorkDir::new(), Redis::start());
     let [command] = &blocks(section(REDIS, "ACL"), "sh")[..] else { panic!("one command") };
     let words = command.replace(['\'', '\\'], " ");
     let words: Vec<&str> = words.split_whitespace().collect();
-    let ["redis-cli", "ACL", "SETUSER", user, "on", password, rule @ ..] = &words[..] else {
+    let ["redis-cli", "ACL", "SETUSER", _, "on", _, rule @ ..] = &words[..] else {
         panic!("{command}")
     };
-    assert_eq!(
-        rule.join(" "),
-        smallest(),
-        "the documented rule differs from the rule in the tests of access"
-    );
-
+    assert_eq!(rule.join(" "), smallest(), "left: docs/redis.md, right: the tests of access");
     let cli = format!("redis-cli -p {} ", redis.port());
     let said = run(place.path(), &[command.replace("redis-cli ", &cli)], "");
     assert_eq!(said.trim(), "OK", "{command}");
-
-    let password = password.trim_start_matches('>');
-    let url = format!("redis://{user}:{password}@127.0.0.1:{}/", redis.port());
-    use_all(&place.server(&store(&url, "")).await).await;
 }
 
-/// Returns all pages with their paths from the root.
+/// Returns all files below a folder.
+fn files_below(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("one").path());
+    entries.flat_map(|path| if path.is_dir() { files_below(&path) } else { vec![path] }).collect()
+}
+
+/// Returns all pages with their paths.
 fn pages() -> Vec<(PathBuf, String)> {
-    fn within(folder: &Path, takes: &dyn Fn(&str) -> bool, found: &mut Vec<PathBuf>) {
-        for file in fs::read_dir(folder).expect("a folder").map(|file| file.expect("a file").path())
-        {
-            let name = file.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-            if file.is_dir() && folder != root() {
-                within(&file, takes, found);
-            } else if file.is_file() && takes(name) {
-                found.push(file);
-            }
-        }
-    }
-    let mut found = Vec::new();
-    within(root(), &|name| name.ends_with(".md"), &mut found);
-    within(&root().join("docs"), &|name| name.ends_with(".md"), &mut found);
-    within(&root().join("src"), &|name| name == "README.md", &mut found);
+    let own = fs::read_dir(root()).expect("a folder").map(|entry| entry.expect("one").path());
+    let below = ["docs", "src"].into_iter().flat_map(|folder| files_below(&root().join(folder)));
+    let is_page = |file: &PathBuf| file.extension().is_some_and(|end| end == "md");
+    let found: Vec<PathBuf> = own.chain(below).filter(is_page).collect();
     assert!(found.len() >= 15, "{found:?}");
     found.into_iter().map(|file| (file.clone(), read(&file))).collect()
 }
@@ -303,10 +260,8 @@ fn links_and_paths_in_the_documentation_exist() {
             let path = path.trim_start_matches("./").split([' ', '\n']).next().unwrap_or_default();
             let ours = ["src/", "tests/", "benches/", "docs/", "config/", "contrib/"];
             let ours = ours.iter().any(|folder| path.starts_with(folder)) && !path.contains('<');
-            assert!(
-                !ours || root().join(path).exists(),
-                "{name} names {path}, which does not exist"
-            );
+            let exists = !ours || root().join(path).exists();
+            assert!(exists, "{name} names {path}, which does not exist");
         }
     }
 }
@@ -357,22 +312,11 @@ fn read(file: &Path) -> String {
     fs::read_to_string(file).expect("text")
 }
 
-/// Returns all Rust code below a folder as one text.
-fn sources(dir: &Path) -> String {
-    let entries = fs::read_dir(dir).expect("a folder").flatten().map(|entry| entry.path());
-    entries
-        .map(|path| match path.extension() {
-            _ if path.is_dir() => sources(&path),
-            Some(end) if end == "rs" => fs::read_to_string(path).expect("a text"),
-            _ => String::new(),
-        })
-        .collect()
-}
-
 #[test]
 fn the_page_on_reliability_names_real_tests_and_faults() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let sources = [sources(&root.join("tests")), sources(&root.join("src"))].concat();
+    let files = ["tests", "src"].into_iter().flat_map(|folder| files_below(&root().join(folder)));
+    let is_rust = |file: &PathBuf| file.extension().is_some_and(|end| end == "rs");
+    let sources: String = files.filter(is_rust).map(|file| read(&file)).collect();
     let named = RELIABILITY.split('`').skip(1).step_by(2);
     let is_test = |name: &&str| {
         name.len() > 25
@@ -381,17 +325,10 @@ fn the_page_on_reliability_names_real_tests_and_faults() {
     let tests: Vec<&str> = named.filter(is_test).collect();
     assert!(tests.len() > 10, "{tests:?}");
     for test in tests {
-        assert!(
-            sources.contains(&format!("fn {test}("))
-                || sources.contains(&format!("    {test},"))
-                || sources.contains(&format!("    {test}\n")),
-            "{test}"
-        );
+        let forms = [format!("fn {test}("), format!("    {test},"), format!("    {test}\n")];
+        assert!(forms.iter().any(|form| sources.contains(form)), "{test}");
     }
     for fault in crate::soak::faults::names() {
-        assert!(
-            RELIABILITY.contains(&format!("`{fault}`")),
-            "docs/reliability.md does not name the fault {fault}"
-        );
+        assert!(RELIABILITY.contains(&format!("`{fault}`")), "it does not name the fault {fault}");
     }
 }

@@ -3,7 +3,7 @@
 
 use rustix::process::{Resource, getrlimit, setrlimit};
 
-use crate::start::connections::ask;
+use crate::start::connections::{ask, begin, read_answer, request, sockets};
 use crate::start::prelude::*;
 
 const HEALTH: &[u8] = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
@@ -16,10 +16,7 @@ fn is_served(address: &str) -> bool {
 fn rest(mut stream: TcpStream) -> String {
     stream.set_read_timeout(Some(Duration::from_secs(30))).expect("set");
     let mut all = Vec::new();
-    let mut part = [0; 4096];
-    while let Ok(read @ 1..) = stream.read(&mut part) {
-        all.extend_from_slice(&part[..read]);
-    }
+    let _ = stream.read_to_end(&mut all);
     text(&all)
 }
 
@@ -29,10 +26,9 @@ fn endless_heads_use_bounded_memory_and_are_cut_off() {
     let mut files = getrlimit(Resource::Nofile);
     files.current = files.maximum;
     setrlimit(Resource::Nofile, files).expect("raised");
-    let place = WorkDir::new();
     let limits = "[limits]\nconnections_per_address = 6000\nheader_timeout = \"5s\"\n";
-    let server = Logged::start(&place, limits);
-    let (address, before) = (address(&server), resident_of(server.id()));
+    let (_place, server) = logged(limits);
+    let (address, before) = (server.address(), resident_of(server.id()));
     // The heads are slightly shorter than the limit.
     let head = format!("GET /healthz HTTP/1.1\r\nHost: localhost\r\nA: {}", "x".repeat(32_000));
     let mut most = 0;
@@ -41,10 +37,7 @@ fn endless_heads_use_bounded_memory_and_are_cut_off() {
             let mut stream = TcpStream::connect(&address).ok()?;
             let _ = stream.write_all(head.as_bytes());
             if number % 500 == 0 {
-                assert!(
-                    is_served(&address),
-                    "the server does not answer others with {number} slow connections"
-                );
+                assert!(is_served(&address), "others are not served beside {number} connections");
                 most = most.max(resident_of(server.id()));
             }
             Some(stream)
@@ -59,14 +52,12 @@ fn endless_heads_use_bounded_memory_and_are_cut_off() {
     });
     assert!(dropped.count() > COUNT * 9 / 10);
     assert!(is_served(&address));
-    server.signal("-TERM");
-    assert_eq!(server.ended().0, Some(0));
+    server.stopped();
 }
 
 #[test]
 fn an_ambiguous_request_is_the_last_of_its_connection() {
-    let place = WorkDir::new();
-    let server = Logged::start(&place, "");
+    let (_place, server) = logged("");
     let smuggled = "GET /topics/smuggled HTTP/1.1\r\nHost: localhost\r\n\r\n";
     let length = smuggled.len() + 5;
     let chunked = "Transfer-Encoding: chunked";
@@ -85,30 +76,23 @@ fn an_ambiguous_request_is_the_last_of_its_connection() {
         (chunked.to_owned(), "-1\r\n"),
         (chunked.to_owned(), "0\r\n\r\n"),
     ] {
-        let mut stream = TcpStream::connect(address(&server)).expect("connected");
-        let begin =
-            format!("POST /topics/t/pop HTTP/1.1\r\nHost: localhost\r\n{heads}\r\n\r\n{body}");
-        stream.write_all(format!("{begin}{smuggled}").as_bytes()).expect("sent");
-        let answers = rest(stream);
+        let head = format!("POST /topics/t/pop HTTP/1.1\r\nHost: localhost\r\n{heads}\r\n\r\n");
+        let all = head + body + smuggled;
+        let answers = rest(begin(&server.address(), all.as_bytes()));
         assert_eq!(answers.matches("x-request-id: ").count(), 1, "{heads:?}: {answers}");
         assert!(answers.to_lowercase().contains("connection: close"), "{heads:?}: {answers}");
         assert!(!answers.contains("smuggled"), "{heads:?}: {answers}");
     }
-    assert!(is_served(&address(&server)));
+    assert!(is_served(&server.address()));
 }
 
 #[test]
 fn a_transfer_encoding_other_than_chunked_is_not_implemented() {
-    let place = WorkDir::new();
-    let server = Logged::start(&place, "");
+    let (_place, server) = logged("");
     for (coding, status) in [("gzip, chunked", 501), ("Chunked", 200), ("chunked, chunked", 501)] {
-        let mut stream = TcpStream::connect(address(&server)).expect("connected");
-        let request = format!(
-            "POST /topics/t/pop HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: {coding}\r\n\r\n\
-             0\r\n\r\n"
-        );
-        stream.write_all(request.as_bytes()).expect("sent");
-        let answer = rest(stream);
+        let head = "POST /topics/t/pop HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding";
+        let request = format!("{head}: {coding}\r\n\r\n0\r\n\r\n");
+        let answer = rest(begin(&server.address(), request.as_bytes()));
         assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{coding}: {answer}");
         let code = "unsupported_transfer_encoding";
         assert_eq!(answer.contains(code), status == 501, "{coding}: {answer}");
@@ -117,8 +101,7 @@ fn a_transfer_encoding_other_than_chunked_is_not_implemented() {
 
 #[test]
 fn an_endless_chunked_body_is_refused_in_bounded_memory() {
-    let place = WorkDir::new();
-    let server = Logged::start(&place, "[limits]\nbody_timeout = \"5s\"\n");
+    let (_place, server) = logged("[limits]\nbody_timeout = \"5s\"\n");
     let before = resident_of(server.id());
     let head = "POST /jobs HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n";
     let large = format!("10000\r\n{}\r\n", "x".repeat(0x1_0000));
@@ -130,14 +113,13 @@ fn an_endless_chunked_body_is_refused_in_bounded_memory() {
         .cycle()
         .take(12)
         .map(|chunk| {
-            let address = address(&server);
+            let address = server.address();
             thread::spawn(move || {
-                let mut stream = TcpStream::connect(address).expect("connected");
+                let mut stream = begin(&address, head.as_bytes());
                 stream.set_write_timeout(Some(Duration::from_secs(20))).expect("set");
-                stream.write_all(head.as_bytes()).expect("sent");
-                let begin = Instant::now();
+                let begun = Instant::now();
                 while stream.write_all(chunk.as_bytes()).is_ok() {
-                    assert!(begin.elapsed() < patience(), "the server still reads the body");
+                    assert!(begun.elapsed() < patience(), "the server still reads the body");
                 }
                 let answers = rest(stream);
                 let status = answers.get(9..12).unwrap_or("4");
@@ -152,52 +134,30 @@ fn an_endless_chunked_body_is_refused_in_bounded_memory() {
     }
     clients.into_iter().for_each(|client| client.join().expect("joined"));
     assert!(most < before + 300, "memory grew from {before} MiB to {most} MiB");
-    assert!(is_served(&address(&server)));
+    assert!(is_served(&server.address()));
 }
 
-fn sockets(server: &Logged) -> usize {
-    let files = fs::read_dir(format!("/proc/{}/fd", server.id())).expect("the server runs");
-    let links = files.filter_map(|file| fs::read_link(file.ok()?.path()).ok());
-    links.filter(|link| link.to_string_lossy().starts_with("socket:")).count()
-}
-
-/// Puts jobs one after another on one connection for the time `span`. Returns the duration of each
-/// put.
-fn puts(address: &str, span: Duration) -> Vec<Duration> {
-    let (begin, mut took) = (Instant::now(), Vec::new());
-    let mut stream = TcpStream::connect(address).expect("connected");
-    let body = r#"{"topic":"t","delay":"1h"}"#;
-    let length = body.len();
-    let put =
-        format!("POST /jobs HTTP/1.1\r\nHost: localhost\r\nContent-Length: {length}\r\n\r\n{body}");
-    while begin.elapsed() < span {
-        let asked = Instant::now();
-        stream.write_all(put.as_bytes()).expect("sent");
-        let answer = super::connections::read_answer(&mut stream).expect("an answer");
+/// Puts jobs one after another on one connection for three seconds.
+fn put_jobs(address: &str) {
+    let (begun, mut stream) = (Instant::now(), begin(address, b""));
+    let put = request("POST /jobs", r#"{"topic":"t","delay":"1h"}"#);
+    while begun.elapsed() < Duration::from_secs(3) {
+        stream.write_all(&put).expect("sent");
+        let answer = read_answer(&mut stream).expect("an answer");
         assert_eq!(answer.status, 201, "{}", answer.json());
-        took.push(asked.elapsed());
     }
-    took.sort_unstable();
-    took
 }
 
 #[test]
 fn others_are_served_while_slowhttptest_attacks() {
-    let place = WorkDir::new();
     let times = "header_timeout = \"3s\"\nbody_timeout = \"3s\"\nwrite_timeout = \"3s\"\n";
-    let server = Logged::start(&place, &format!("[limits]\nidle_timeout = \"3s\"\n{times}"));
-    let address = address(&server);
+    let (_place, server) = logged(&format!("[limits]\nidle_timeout = \"3s\"\n{times}"));
+    let address = server.address();
     // The answer with this job fills the buffers of slow readers.
-    let large = serde_json::json!({"topic": "large", "id": "large", "delay": "1h", "body": "x".repeat(250_000)});
-    let large = large.to_string();
-    let put = format!(
-        "POST /jobs HTTP/1.1\r\nHost: localhost\r\nContent-Length: {}\r\n\r\n{large}",
-        large.len()
-    );
-    assert_eq!(ask(&address, put.as_bytes()).expect("an answer").status, 201);
-    let p99 = |took: &[Duration]| took[took.len() * 99 / 100];
-    let before = puts(&address, Duration::from_secs(3));
-    println!("before: {} puts, p99 {:?}", before.len(), p99(&before));
+    let body = "x".repeat(250_000);
+    let large = json!({"topic": "large", "id": "large", "delay": "1h", "body": body});
+    let put = request("POST /jobs", &large.to_string());
+    assert_eq!(ask(&address, &put).expect("an answer").status, 201);
     let url = |path: &str| format!("http://{address}{path}");
     for (mode, arguments, path) in [
         ("header", &["-H", "-i", "1"][..], "/healthz"),
@@ -214,11 +174,8 @@ fn others_are_served_while_slowhttptest_attacks() {
         };
         let mut attack = begin();
         let open = |is_so: &mut dyn FnMut(usize) -> bool, what: &str| {
-            eventually_blocking!(
-                is_so(sockets(&server)),
-                "{mode}: {what}: {} sockets are open",
-                sockets(&server)
-            );
+            let open = || sockets(server.id());
+            eventually_blocking!(is_so(open()), "{mode}: {what}: {} sockets are open", open());
         };
         let mut is_at_work = |open: usize| {
             // On a busy machine, the attack may end before enough sockets are open. Then it is
@@ -229,11 +186,9 @@ fn others_are_served_while_slowhttptest_attacks() {
             open > 250
         };
         open(&mut is_at_work, "the attackers do not connect");
-        let during = puts(&address, Duration::from_secs(3));
-        println!("{mode}: {} puts, p99 {:?}", during.len(), p99(&during));
+        put_jobs(&address);
         open(&mut |open| open < 50, "the server does not cut the attackers off");
         assert!(attack.wait().expect("the attack ends").code().is_some());
     }
-    server.signal("-TERM");
-    assert_eq!(server.ended().0, Some(0));
+    server.stopped();
 }

@@ -24,7 +24,7 @@ pub fn http2(server: &Logged, authority: &Authority, settings: &[u8]) -> Tls {
     config.alpn_protocols = vec![b"h2".to_vec()];
     let name = ServerName::try_from("127.0.0.1").expect("a name");
     let tls = ClientConnection::new(Arc::new(config), name).expect("a client");
-    let stream = TcpStream::connect(address(server)).expect("connected");
+    let stream = TcpStream::connect(server.address()).expect("connected");
     stream.set_read_timeout(Some(Duration::from_secs(30))).expect("set");
     stream.set_write_timeout(Some(Duration::from_secs(30))).expect("set");
     let mut stream = StreamOwned::new(tls, stream);
@@ -87,21 +87,18 @@ async fn answers_over_http_2_that_are_not_read_are_bounded() {
         .collect();
     let filler = Process::start(place.path(), &[]).await;
     for jobs in jobs.chunks(1_000) {
-        let put = filler.post("/batch/jobs", json!({"jobs": jobs})).await.expect("an answer");
-        assert_eq!(put.0, 200);
+        filler.post_ok("/batch/jobs", json!({"jobs": jobs})).await;
     }
     drop(filler);
-    let authority = Authority::new(&place, "ours");
     let limits = "[limits]\nmemory_bytes = 67108864\nwrite_timeout = \"10m\"\n";
-    let server = Logged::start(&place, &https(&authority.sign(&place, "127.0.0.1"), limits));
-    let curl = Curl::new(&server, &authority);
+    let Https { authority, server, curl, .. } = &Https::start_in(&place, limits);
     // The client never opens the windows, so the server cannot write any byte of an answer.
     let look = |connection: &mut Tls, number: u32| {
         let head = get("/topics?limit=1000");
         drop(connection.write_all(&frame(1, END_HEADERS | END_STREAM, 2 * number + 1, &head)));
     };
     let mut unread: Vec<Tls> =
-        (0..20).map(|_| http2(&server, &authority, &[0, 4, 0, 0, 0, 0])).collect();
+        (0..20).map(|_| http2(server, authority, &[0, 4, 0, 0, 0, 0])).collect();
     let (mut most, mut popped) = (0, 0);
     let other = ["--interface", "127.0.0.2"];
     for number in 0..100 {
@@ -112,28 +109,21 @@ async fn answers_over_http_2_that_are_not_read_are_bounded() {
         popped += answer["jobs"].as_array().map_or(0, Vec::len);
     }
     assert_eq!(popped, 100, "pops of another caller did not get their jobs");
-    assert!(
-        most < LIMIT + 128,
-        "the server uses {most} MiB, although answers are limited to {LIMIT} MiB"
-    );
+    assert!(most < LIMIT + 128, "{most} MiB are used, with a limit of {LIMIT} MiB for answers");
     // Pops of the same address are answered too, since the server cuts off the answers that were
     // unread for the longest time.
-    let end = Instant::now() + patience();
-    while curl.get("/topics/t/pop", &[]).0 != "2 200" {
-        assert!(Instant::now() < end, "no pop of the caller that reads nothing is answered");
-    }
+    let is_served = || curl.get("/topics/t/pop", &[]).0 == "2 200";
+    eventually!(is_served(), "no pop of the caller that reads nothing is answered");
     drop(unread);
 }
 
 #[test]
 fn abuses_of_http_2_end_their_connection() {
-    let place = WorkDir::new();
-    let authority = Authority::new(&place, "ours");
     let limits = "[limits]\nwrite_timeout = \"2s\"\nidle_timeout = \"5s\"\n";
-    let server = Logged::start(&place, &https(&authority.sign(&place, "127.0.0.1"), limits));
-    let curl = Curl::new(&server, &authority);
+    let https = Https::start(limits);
+    let Https { authority, server, curl, .. } = &https;
     let before = resident_of(server.id());
-    let connect = || http2(&server, &authority, &[]);
+    let connect = || http2(server, authority, &[]);
     let stream_of = |number: usize| u32::try_from(2 * number + 1).expect("a stream");
     let rapid_reset = |path: &'static str| {
         move |number: usize| {
@@ -152,21 +142,18 @@ fn abuses_of_http_2_end_their_connection() {
     assert!(flood(&mut slower, 20_000, reset_later), "requests that are reset later");
 
     let x = [&[0x40, 1, b'a', 0x7f, 0x81, 0x7e][..], &[b'x'; 16_000]].concat();
-    let continued = |number: usize| match number {
-        0 => frame(1, END_STREAM, 1, &get("/healthz")),
-        _ => frame(9, 0, 1, &x),
-    };
-    assert!(flood(&mut connect(), 10_000, continued), "endless CONTINUATION");
-    let empty = |number: usize| match number {
-        0 => frame(1, END_STREAM, 1, &get("/healthz")),
-        _ => frame(9, 0, 1, &[]),
-    };
-    assert!(flood(&mut connect(), 1_000_000, empty), "endless empty CONTINUATION");
+    for (most, headers) in [(10_000, &x[..]), (1_000_000, &[])] {
+        let continued = |number: usize| match number {
+            0 => frame(1, END_STREAM, 1, &get("/healthz")),
+            _ => frame(9, 0, 1, headers),
+        };
+        assert!(flood(&mut connect(), most, continued), "CONTINUATION of {}", headers.len());
+    }
     assert!(flood(&mut connect(), 1_000_000, |_| frame(6, 0, 0, &[0; 8])), "PING without reading");
     assert!(flood(&mut connect(), 1_000_000, |_| frame(4, 0, 0, &[])), "SETTINGS without reading");
 
     // With a window of 0, the server cannot write the answer.
-    let mut unread = http2(&server, &authority, &[0, 4, 0, 0, 0, 0]);
+    let mut unread = http2(server, authority, &[0, 4, 0, 0, 0, 0]);
     let look = frame(1, END_HEADERS | END_STREAM, 1, &get("/healthz"));
     unread.write_all(&look).expect("sent");
     assert!(server_ends(&mut unread), "an answer that the client does not read");
@@ -176,6 +163,5 @@ fn abuses_of_http_2_end_their_connection() {
     let now = resident_of(server.id());
     assert!(now < before + 200, "memory grew from {before} MiB to {now} MiB");
     assert_eq!(curl.get("/healthz", &["--http2"]).0, "2 200");
-    server.signal("-TERM");
-    assert_eq!(server.ended().0, Some(0));
+    https.server.stopped();
 }

@@ -1,8 +1,5 @@
 //! The log of a server: one line per event, and no secrets.
 
-use std::io::Read as _;
-use std::io::Write as _;
-
 use crate::start::prelude::*;
 
 fn lines<'a>(log: &'a str, word: &str) -> Vec<&'a str> {
@@ -20,9 +17,8 @@ fn one<'a>(log: &'a str, words: &[&str]) -> &'a str {
 }
 
 async fn send(server: &Logged, method: &str, path: &str, body: Value) -> u16 {
-    let request = crate::support::http::client()
-        .request(method.parse().expect("a method"), format!("{}{path}", server.base));
-    let request = request.header("X-Request-Id", "of-the-test").body(body.to_string());
+    let request = server.request(method, path).header("X-Request-Id", "of-the-test");
+    let request = request.body(body.to_string());
     request.send().await.expect("an answer").status().as_u16()
 }
 
@@ -31,20 +27,12 @@ async fn the_start_is_logged_in_one_line() {
     let (place, redis) = (WorkDir::new(), Redis::start());
     let version = concat!("version=\"", env!("CARGO_PKG_VERSION"), "\"");
     let server = Logged::start(&place, "");
-    let address = format!("address={} ", server.base.trim_start_matches("http://"));
+    let address = format!("address={} ", server.address());
     let log = server.wait_for("serving");
     let dashboard = format!("dashboard={}/ ", server.base);
-    let access = ["tls=false", "tokens=\"none\""];
-    let file = [
-        version,
-        &address,
-        &dashboard,
-        "store=\"file:./data\"",
-        "buckets=1",
-        "ack=\"fsync\"",
-        "jobs=0",
-    ];
-    one(&log, &[&["serving"], &access[..], &file[..]].concat());
+    let access = ["serving", version, &address, &dashboard, "tls=false", "tokens=\"none\""];
+    let file = ["store=\"file:./data\"", "buckets=1", "ack=\"fsync\"", "jobs=0"];
+    one(&log, &[&access[..], &file].concat());
     assert_eq!(lines(&log, "WARN"), [""; 0], "{log}");
     for id in ["a", "b"] {
         assert_eq!(send(&server, "POST", "/jobs", json!({"topic": id, "id": id})).await, 201);
@@ -73,9 +61,7 @@ async fn repeated_failed_requests_are_summed_up_in_the_log() {
     }
     let batch = json!({"jobs": [put, {"topic": "t", "delay": "no time"}]});
     assert_eq!(send(&server, "POST", "/batch/jobs", batch).await, 503);
-    server.signal("-TERM");
-    let (code, log) = server.ended();
-    assert_eq!(code, Some(0), "{log}");
+    let log = server.stopped();
     let shown = lines(&log, "path=\"").len();
     assert!(shown <= 10 + 1, "{log}");
     let sums = lines(&log, "more in the last");
@@ -92,8 +78,7 @@ async fn repeated_failed_requests_are_summed_up_in_the_log() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn actions_on_topics_are_logged_for_audits() {
-    let place = WorkDir::new();
-    let server = Logged::start(&place, "");
+    let (_place, server) = logged("");
     assert_eq!(send(&server, "POST", "/topics/t/pause", json!({})).await, 200);
     let log = server.wait_for("/topics/t/pause");
     let words = ["INFO delay_queue::audit:", "method=POST", "status=200", "result=\"paused\""];
@@ -117,8 +102,7 @@ const JSON_LOG: &str = "[log]\nformat = \"json\"\n";
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_log_of_json_lines_has_one_schema() {
-    let place = WorkDir::new();
-    let server = Logged::start(&place, JSON_LOG);
+    let (_place, server) = logged(JSON_LOG);
     let log = server.wait_for("serving");
     for line in log.lines() {
         let line: Value = serde_json::from_str(line).expect("a line of JSON");
@@ -143,19 +127,16 @@ async fn a_log_of_json_lines_has_one_schema() {
         let of_the_test = (&line["method"], &line["status"], &line["request_id"]);
         assert_eq!(of_the_test, (&method.into(), &200.into(), &"of-the-test".into()), "{line}");
         let text = |field: &str| line[field].as_str().expect("text");
-        assert!(
-            text("result").contains(result) && text("peer").starts_with("127.0.0.1:"),
-            "{line}"
-        );
+        let is_local = text("peer").starts_with("127.0.0.1:");
+        assert!(text("result").contains(result) && is_local, "{line}");
     }
     assert_eq!(send(&server, "DELETE", "/topics/t/jobs?state=gone", nothing()).await, 422);
     let wrong = audited(&server.wait_for("state=gone"), "/topics/t/jobs?state=gone");
     assert_eq!((&wrong["status"], &wrong["result"]), (&422.into(), &"invalid_field".into()));
     // The log shortens text from clients.
     let path = format!("/{}", "x".repeat(5_000));
-    let foreign = crate::support::http::client().get(format!("{}{path}", server.base));
-    let foreign = foreign.header("Origin", "https://evil.test").send().await.expect("an answer");
-    assert_eq!(foreign.status(), 403);
+    let foreign = server.request("GET", &path).header("Origin", "https://evil.test");
+    assert_eq!(foreign.send().await.expect("an answer").status(), 403);
     let refused = audited(&server.wait_for("a refused request"), &path[..256]);
     assert_eq!(refused["result"], "forbidden_origin");
     assert_eq!(send(&server, "GET", "/topics/t", nothing()).await, 200);
@@ -163,8 +144,7 @@ async fn a_log_of_json_lines_has_one_schema() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn at_debug_each_request_has_a_line_without_its_body_and_query() {
-    let place = WorkDir::new();
-    let server = Logged::start(&place, "[log]\nfilter = \"debug\"\n");
+    let (_place, server) = logged("[log]\nfilter = \"debug\"\n");
     let put = json!({"topic": "t", "id": "one", "body": "a-secret"});
     assert_eq!(send(&server, "POST", "/jobs", put).await, 201);
     assert_eq!(send(&server, "GET", "/jobs/one?key=a-secret", json!({})).await, 422);
@@ -177,22 +157,21 @@ async fn at_debug_each_request_has_a_line_without_its_body_and_query() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_action_is_logged_even_if_its_client_disconnects() {
-    let (place, redis) = (WorkDir::new(), Redis::start());
-    let root = SecretToken::generate().expect("randomness");
-    let bootstrap = format!("{JSON_LOG}[server]\nbootstrap_token = \"{}\"\n", root.reveal());
-    let server = Logged::start(&place, &format!("{bootstrap}{}", store(&redis.url(), "")));
+    let (redis, root) = (Redis::start(), secret());
+    let (_place, server) =
+        logged(&[JSON_LOG, &bootstrap(&root), &store(&redis.url(), "")].concat());
     // This token has all scopes, since the server refuses puts with the bootstrap token.
     let scopes = json!({"put": ["*"], "manage": ["*"], "admin": ["*"]});
-    let made = crate::support::http::client().post(format!("{}/tokens", server.base));
-    let made = made.bearer_auth(root.reveal()).json(&json!({"name": "all", "scopes": scopes}));
+    let made = server.request("POST", "/tokens").bearer_auth(&root);
+    let made = made.json(&json!({"name": "all", "scopes": scopes}));
     let made: Value = made.send().await.expect("an answer").json().await.expect("a token");
     let secret = made["token"].as_str().expect("the secret");
     // Redis is frozen, so that the client disconnects before the answer.
-    let frozen = Frozen::freeze(redis.child.as_ref().expect("Redis runs").id());
-    let at = server.base.trim_start_matches("http://");
+    let frozen = freeze(&redis);
+    let at = server.address();
     for line in ["POST /jobs", "DELETE /tokens/shop", "DELETE /jobs/one", "POST /v1/topics/t/pause"]
     {
-        let mut client = TcpStream::connect(at).expect("the server listens");
+        let mut client = TcpStream::connect(&at).expect("the server listens");
         let body = if line == "POST /jobs" { r#"{"topic":"t"}"# } else { "{}" };
         let head = format!("Host: {at}\r\nAuthorization: Bearer {secret}\r\nX-Request-Id: gone");
         let head = format!("{head}\r\nExpect: 100-continue\r\nContent-Length: {}", body.len());
@@ -219,9 +198,8 @@ async fn an_action_is_logged_even_if_its_client_disconnects() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_token_sent_in_the_wrong_place_is_not_logged() {
-    let (place, secret) = (WorkDir::new(), SecretToken::generate().expect("randomness"));
-    let server = Logged::start(&place, &format!("{JSON_LOG}filter = \"debug\"\n"));
-    let secret = secret.reveal();
+    let secret = secret();
+    let (_place, server) = logged(&format!("{JSON_LOG}filter = \"debug\"\n"));
     let put = json!({"topic": "t", "id": "a"});
     assert_eq!(send(&server, "POST", "/jobs", put).await, 201);
     for (method, path, status) in [
@@ -232,8 +210,7 @@ async fn a_token_sent_in_the_wrong_place_is_not_logged() {
     ] {
         assert_eq!(send(&server, method, &path, json!({})).await, status, "{path}");
     }
-    server.signal("-TERM");
-    let (_, log) = server.ended();
+    let log = server.stopped();
     audited(&log, "/topics/t/kick?access_token=dq_…&limit=1");
     audited(&log, "/tokens/dq_…");
     assert!(!log.contains(&secret[..8]), "{log}");
@@ -241,8 +218,7 @@ async fn a_token_sent_in_the_wrong_place_is_not_logged() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn changes_of_a_push_are_audited_without_secrets() {
-    let place = WorkDir::new();
-    let server = Logged::start(&place, &format!("{JSON_LOG}filter = \"debug\"\n"));
+    let (_place, server) = logged(&format!("{JSON_LOG}filter = \"debug\"\n"));
     let secret = format!("whsec_{}", "AQID".repeat(8));
     let push = json!({
         "url": "https://hook.invalid/a?key=query", "concurrency": 7, "secrets": [secret],
@@ -257,20 +233,15 @@ async fn changes_of_a_push_are_audited_without_secrets() {
     assert_eq!(send(&server, "PUT", "/v1/topics/t/push", bad).await, 422);
     assert_eq!(send(&server, "GET", path, json!({})).await, 200);
     assert_eq!(send(&server, "DELETE", path, json!({})).await, 204);
-    server.signal("-TERM");
-    let (_, log) = server.ended();
+    let log = server.stopped();
     let audit = lines(&log, "an operator's action");
     let results: Vec<String> = audit
         .iter()
         .map(|line| serde_json::from_str::<Value>(line).expect("JSON"))
         .map(|line| line["result"].as_str().expect("text").to_owned())
         .collect();
-    let words = [
-        "https://hook.invalid/a?…",
-        "\"concurrency\":7",
-        "\"secrets\":\"1\"",
-        "\"authorization\":\"set\"",
-    ];
+    let words = ["https://hook.invalid/a?…", "\"concurrency\":7"];
+    let words = [words, ["\"secrets\":\"1\"", "\"authorization\":\"set\""]].concat();
     assert!(words.iter().all(|word| results[0].contains(word)), "{results:?}");
     let rest = ["push paused", "push resumed", "push tested", "invalid_field", "push removed"];
     assert_eq!(results[1..], rest);

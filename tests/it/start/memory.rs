@@ -2,17 +2,12 @@
 
 use std::net::IpAddr;
 
-use crate::start::connections::{ask, slow_reader};
+use crate::start::connections::{ask, begin, request, slow_reader};
 use crate::start::prelude::*;
 
 /// Returns the resident memory of a process in MiB.
-fn resident(server: &Process) -> u64 {
-    resident_of(server.id())
-}
-
 pub fn resident_of(process: u32) -> u64 {
-    let status =
-        std::fs::read_to_string(format!("/proc/{process}/status")).expect("the server runs");
+    let status = fs::read_to_string(format!("/proc/{process}/status")).expect("the server runs");
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("a line");
     line.split_whitespace().next().and_then(|kib| kib.parse::<u64>().ok()).expect("a number") >> 10
 }
@@ -23,20 +18,11 @@ pub fn freeze(redis: &Redis) -> Frozen {
     Frozen::freeze(pid.parse().expect("a process id"))
 }
 
-fn address(server: &Process) -> String {
-    server.base.trim_start_matches("http://").to_owned()
-}
-
 /// Returns a batch put of 6.7 MiB.
 fn large_put() -> Vec<u8> {
     let body = "x".repeat(260_000);
     let jobs = vec![json!({"topic": "t", "body": body}); 27];
-    let body = json!({"jobs": jobs}).to_string();
-    let length = body.len();
-    format!(
-        "POST /batch/jobs HTTP/1.1\r\nHost: localhost\r\nContent-Length: {length}\r\n\r\n{body}"
-    )
-    .into_bytes()
+    request("POST /batch/jobs", &json!({"jobs": jobs}).to_string())
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -45,7 +31,7 @@ async fn puts_that_wait_for_the_store_are_bounded() {
     let limit = "[limits]\nmemory_bytes = 67108864\nbody_timeout = \"10m\"\n";
     let server = place.server(&(store(&redis.url(), "") + limit)).await;
     let frozen = freeze(&redis);
-    let address = address(&server);
+    let address = server.address();
     let put = Arc::new(large_put());
     let clients: Vec<_> = (0..60)
         .map(|_| {
@@ -55,7 +41,7 @@ async fn puts_that_wait_for_the_store_are_bounded() {
         .collect();
     let mut most = 0;
     while clients.iter().any(|client| !client.is_finished()) {
-        most = most.max(resident(&server));
+        most = most.max(resident_of(server.id()));
         tokio::time::sleep(Duration::from_millis(20)).await; // no event reports the memory
     }
     let answers = clients.into_iter().map(|client| client.join().expect("joined"));
@@ -73,28 +59,19 @@ async fn puts_that_wait_for_the_store_are_bounded() {
     assert!(most < 250, "the server uses {most} MiB, although requests are limited to 64 MiB");
     frozen.thaw();
     let put = || ask(&address, &put).expect("an answer").status;
-    while put() != 200 {
-        tokio::time::sleep(Duration::from_millis(20)).await; // no event reports the recovery
-    }
+    eventually!(put() == 200, "the server does not recover");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_claimed_length_uses_no_memory() {
-    let dir = tempfile::tempdir().expect("a temporary folder");
-    let server = Process::start(dir.path(), &[]).await;
-    let before = resident(&server);
+    let (_place, server) = started("").await;
+    let before = resident_of(server.id());
     let request = b"POST /jobs HTTP/1.1\r\nHost: localhost\r\nContent-Length: 8388608\r\n\r\n{";
-    let claims: Vec<TcpStream> = (0..200)
-        .map(|_| {
-            let mut stream = TcpStream::connect(address(&server)).expect("connected");
-            stream.write_all(request).expect("sent");
-            stream
-        })
-        .collect();
+    let claims: Vec<_> = (0..200).map(|_| begin(&server.address(), request)).collect();
     // The server has read the earlier requests, or will do so soon.
     for _ in 0..50 {
         assert_eq!(server.get("/healthz").await.0, 200);
-        let now = resident(&server);
+        let now = resident_of(server.id());
         assert!(now < before + 60, "memory grew from {before} MiB to {now} MiB");
     }
     drop(claims);
@@ -103,18 +80,15 @@ async fn a_claimed_length_uses_no_memory() {
 #[tokio::test(flavor = "multi_thread")]
 async fn answers_that_are_not_read_are_bounded() {
     const LIMIT: u64 = 128;
-    let place = WorkDir::new();
     let limits = "[limits]\nmax_body_bytes = 16000000\nrequest_bytes = 17000000\n\
                   memory_bytes = 134217728\nwrite_timeout = \"1h\"\n";
-    let server = place.server(limits).await;
+    let (_place, server) = started(limits).await;
     let body = "x".repeat(15_000_000);
     for (id, delay) in [("large", "1h"), ("popped", "0s")] {
-        let put = json!({"topic": "t", "id": id, "body": body, "delay": delay});
-        assert_eq!(server.post("/jobs", put).await.expect("an answer").0, 201);
+        server.put_job(json!({"topic": "t", "id": id, "body": body, "delay": delay})).await;
     }
     for n in 0..60 {
-        let put = json!({"topic": "small", "id": n.to_string()});
-        assert_eq!(server.post("/jobs", put).await.expect("an answer").0, 201);
+        server.put_job(json!({"topic": "small", "id": n.to_string()})).await;
     }
     let other = crate::support::http::builder().local_address(IpAddr::from([127, 0, 0, 2]));
     let other = other.build().expect("a client");
@@ -123,28 +97,24 @@ async fn answers_that_are_not_read_are_bounded() {
         let answer = answer.expect("an answer");
         (answer.status().as_u16(), answer.json::<Value>().await.expect("JSON"))
     };
-    let before = resident(&server);
+    let before = resident_of(server.id());
     let (mut readers, mut refused, mut most) = (Vec::new(), 0, 0);
     for number in 0..60 {
-        let mut reader = slow_reader(&address(&server));
-        reader.write_all(b"GET /jobs/large HTTP/1.1\r\nHost: localhost\r\n\r\n").expect("sent");
+        let mut reader = slow_reader(&server.address());
+        reader.write_all(&request("GET /jobs/large", "")).expect("sent");
         let mut first = [0; 12];
-        std::io::Read::read_exact(&mut reader, &mut first).expect("an answer");
+        reader.read_exact(&mut first).expect("an answer");
         refused += u32::from(&first == b"HTTP/1.1 503");
         readers.push(reader);
-        most = most.max(resident(&server));
+        most = most.max(resident_of(server.id()));
         // Meanwhile, another caller pops its jobs.
         let (status, popped) = pop("small").await;
         assert_eq!((status, popped["jobs"][0]["attempt"].as_u64()), (200, Some(1)), "{number}");
     }
-    assert!(
-        refused > 0,
-        "no request of the caller was refused, although it may use only half of the answer memory"
-    );
+    assert!(refused > 0, "the caller may use only half of the memory of answers");
     assert!(most < before + LIMIT + 128, "memory grew from {before} MiB to {most} MiB");
     // A pop whose answer has no room must reserve no job.
-    let mine = ask(&address(&server), b"GET /topics/t/pop HTTP/1.1\r\nHost: localhost\r\n\r\n");
-    let mine = mine.expect("an answer");
+    let mine = ask(&server.address(), &request("GET /topics/t/pop", "")).expect("an answer");
     let popped = if mine.status == 503 {
         let problem = mine.json();
         assert_eq!((&problem["code"], &problem["applied"]), (&"overloaded".into(), &"no".into()));
@@ -156,46 +126,32 @@ async fn answers_that_are_not_read_are_bounded() {
     assert_eq!((&popped["id"], &popped["attempt"]), (&"popped".into(), &1.into()));
     // The caller that does not read gets answers again once the server has closed the connections
     // with the longest unread answers.
-    let end = Instant::now() + patience();
-    while server.get("/jobs/large").await.0 != 200 {
-        assert!(Instant::now() < end, "slow readers still occupy the answer memory");
-    }
+    let is_served = async || server.get("/jobs/large").await.0 == 200;
+    eventually!(is_served().await, "slow readers still occupy the answer memory");
     drop(readers);
 }
 
-async fn assert_large_jobs_come_in_several_answers(store: &str) {
-    let place = WorkDir::new();
-    let limits =
-        "[limits]\nmax_body_bytes = 900000\nrequest_bytes = 1000000\nmemory_bytes = 4194304\n";
-    let server = place.server(&format!("[store]\nurl = \"{store}\"\n{limits}")).await;
-    let body = "x".repeat(800_000);
-    for n in 0..12 {
-        let put = json!({"topic": "t", "id": n.to_string(), "body": body});
-        assert_eq!(server.post("/jobs", put).await.expect("an answer").0, 201);
-    }
-    let mut delivered = 0;
-    while delivered < 12 {
-        // The server gives back jobs that did not fit a moment later.
-        let (status, popped) = server.get("/topics/t/pop?count=100&wait=20s").await;
-        assert_eq!(status, 200, "after {delivered} jobs: {popped}");
-        let jobs = popped["jobs"].as_array().expect("jobs");
-        assert!(!jobs.is_empty(), "no more jobs after {delivered}");
-        assert!(
-            jobs.iter().all(|job| job["attempt"] == 1),
-            "an attempt was counted for a job that was given back"
-        );
-        delivered += jobs.len();
-    }
-    assert_eq!(delivered, 12);
-}
-
 #[tokio::test(flavor = "multi_thread")]
-async fn jobs_too_large_for_one_answer_come_in_several_on_file() {
-    assert_large_jobs_come_in_several_answers("file:./data").await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn jobs_too_large_for_one_answer_come_in_several_on_redis() {
+async fn jobs_too_large_for_one_answer_come_in_several() {
     let redis = Redis::start();
-    assert_large_jobs_come_in_several_answers(&redis.url()).await;
+    for url in ["file:./data", &redis.url()] {
+        let limits =
+            "[limits]\nmax_body_bytes = 900000\nrequest_bytes = 1000000\nmemory_bytes = 4194304\n";
+        let (_place, server) = started(&(store(url, "") + limits)).await;
+        let body = "x".repeat(800_000);
+        for n in 0..12 {
+            server.put_job(json!({"topic": "t", "id": n.to_string(), "body": body})).await;
+        }
+        let mut delivered = 0;
+        while delivered < 12 {
+            // The server gives back jobs that did not fit a moment later.
+            let (status, popped) = server.get("/topics/t/pop?count=100&wait=20s").await;
+            assert_eq!(status, 200, "after {delivered} jobs: {popped}");
+            let jobs = popped["jobs"].as_array().expect("jobs");
+            assert!(!jobs.is_empty(), "no more jobs after {delivered}");
+            assert!(jobs.iter().all(|job| job["attempt"] == 1), "a job given back was counted");
+            delivered += jobs.len();
+        }
+        assert_eq!(delivered, 12);
+    }
 }

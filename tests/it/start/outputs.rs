@@ -5,11 +5,12 @@ use std::{ffi::OsStr, sync::mpsc};
 use crate::start::prelude::*;
 
 /// Temporary folder in which the program runs, with settings files.
-pub struct WorkDir(tempfile::TempDir);
+#[derive(Clone)]
+pub struct WorkDir(Arc<TempDir>);
 
 impl WorkDir {
     pub fn new() -> Self {
-        Self(tempfile::tempdir().expect("a temporary folder"))
+        Self(Arc::new(tempfile::tempdir().expect("a temporary folder")))
     }
 
     pub fn path(&self) -> &Path {
@@ -39,16 +40,48 @@ impl WorkDir {
         command.env("DELAY_QUEUE__STORE__CONNECT_TIMEOUT", "0");
         command.envs(with.iter().copied()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let child = command.spawn().expect("the program runs");
-        let pid = child.id().to_string();
+        let pid = child.id();
         let (send, ended) = mpsc::channel();
         thread::spawn(move || send.send(child.wait_with_output()));
         // With a timeout, a server that starts although it should refuse fails its test instead of
         // blocking it.
-        let output = ended.recv_timeout(Duration::from_secs(20)).unwrap_or_else(|_| {
-            assert!(Command::new("kill").arg(&pid).status().is_ok_and(|status| status.success()));
+        let output = ended.recv_timeout(scaled(Duration::from_secs(20))).unwrap_or_else(|_| {
+            send_signal(pid, "-TERM");
             ended.recv().expect("the program ends")
         });
         output.expect("its output")
+    }
+
+    /// Runs a command without settings, which must succeed with all of `words` in its output.
+    /// Returns the output.
+    #[track_caller]
+    pub fn assert_succeeds(&self, arguments: &[&str], words: &[&str]) -> String {
+        let output = output(self.path(), arguments);
+        let said = text(&output.stdout) + &text(&output.stderr);
+        let is_complete = words.iter().all(|word| said.contains(word));
+        assert!(output.status.success() && is_complete, "{words:?} by {arguments:?}: {said}");
+        said
+    }
+
+    /// Runs a command without settings, which must fail with all of `words` in its output. Returns
+    /// the output.
+    #[track_caller]
+    pub fn assert_fails(&self, arguments: &[&str], words: &[&str]) -> String {
+        let output = output(self.path(), arguments);
+        let said = text(&output.stdout) + &text(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{arguments:?}: {said}");
+        assert!(!said.contains("panicked"), "{said}");
+        assert!(words.iter().all(|word| said.contains(word)), "{words:?} by {arguments:?}: {said}");
+        said
+    }
+
+    /// Repairs the store of these settings. Returns what the doctor prints.
+    #[track_caller]
+    pub fn repair(&self, settings: &str) -> String {
+        let output = self.run(settings, &[], &["doctor", "--repair"]);
+        let said = text(&output.stdout);
+        assert!(output.status.success(), "{said}{}", text(&output.stderr));
+        said
     }
 
     /// Starts a server, which must refuse with one line that contains all of `words`. Returns the
@@ -72,6 +105,14 @@ impl WorkDir {
         said
     }
 
+    /// Asserts that a server refuses these settings, and that the doctor reports them, both with
+    /// all of `words`.
+    #[track_caller]
+    pub fn assert_unfit(&self, settings: &str, words: &[&str]) {
+        self.refused(settings, words);
+        self.assert_problem(settings, words);
+    }
+
     /// Runs the doctor, which must find no problem and print all of `words`. Returns its output.
     #[track_caller]
     pub fn assert_healthy(&self, settings: &str, words: &[&str]) -> String {
@@ -90,8 +131,14 @@ impl WorkDir {
 /// Returns the line.
 #[track_caller]
 pub fn one_line(output: &Output, words: &[&str]) -> String {
+    fails(output, 1, words)
+}
+
+/// Does the same for a failure with this exit code.
+#[track_caller]
+pub fn fails(output: &Output, code: i32, words: &[&str]) -> String {
     let said = text(&output.stderr);
-    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert_eq!(output.status.code(), Some(code), "{said}");
     assert!(said.starts_with("delay-queue: ") && said.lines().count() == 1, "{said}");
     assert!(!said.contains("panicked"), "{said}");
     for word in words {
@@ -114,10 +161,34 @@ pub fn store(url: &str, more: &str) -> String {
     format!("[store]\nurl = \"{url}\"\n{more}\n")
 }
 
+/// Returns a new access token.
+pub fn secret() -> String {
+    SecretToken::generate().expect("randomness").reveal().to_owned()
+}
+
+/// Returns `[server]` with this bootstrap token.
+pub fn bootstrap(token: &str) -> String {
+    format!("[server]\nbootstrap_token = \"{token}\"\n")
+}
+
+/// Starts a server with these settings in a new folder, and waits until it is ready.
+pub async fn started(settings: &str) -> (WorkDir, Process) {
+    let place = WorkDir::new();
+    let server = place.server(settings).await;
+    (place, server)
+}
+
+/// Starts a server with these settings in a new folder, and waits until it answers.
+pub fn logged(settings: &str) -> (WorkDir, Logged) {
+    let place = WorkDir::new();
+    let server = Logged::start(&place, settings);
+    (place, server)
+}
+
 /// A running server whose log the test reads.
 pub struct Logged {
     pub base: String,
-    child: Child,
+    child: Killed,
     log: PathBuf,
 }
 
@@ -157,31 +228,57 @@ impl Logged {
             command.args(rest).arg(plain.get_program());
         }
         command.args(plain.get_args()).current_dir(place.path());
-        let child = command.stderr(Stdio::from(stderr)).spawn();
-        let base = format!("http://127.0.0.1:{port}");
-        Self { base, child: child.expect("the program runs"), log }
+        let child = command.stderr(Stdio::from(stderr)).spawn().expect("the program runs");
+        Self { base: format!("http://127.0.0.1:{port}"), child: Killed(child), log }
     }
 
     pub fn signal(&self, signal: &str) {
-        let sent = Command::new("kill").args([signal, &self.child.id().to_string()]).status();
-        assert!(sent.expect("kill runs").success());
+        send_signal(self.id(), signal);
     }
 
     /// Waits for the end of the server. Returns the exit code and the log.
     pub fn ended(mut self) -> (Option<i32>, String) {
-        let end = Instant::now() + patience();
-        loop {
-            let said = fs::read_to_string(&self.log).expect("text");
-            if let Some(status) = self.child.try_wait().expect("the process is ours") {
-                return (status.code(), fs::read_to_string(&self.log).unwrap_or(said));
-            }
-            assert!(Instant::now() < end, "the server does not end: {said}");
-            thread::sleep(Duration::from_millis(5)); // polls, so that a hanging program fails its test
-        }
+        let said = || fs::read_to_string(&self.log).expect("text");
+        let mut status;
+        eventually_blocking!(
+            {
+                status = self.child.0.try_wait().expect("the process is ours");
+                status.is_some()
+            },
+            "the server does not end: {}",
+            said()
+        );
+        (status.and_then(|status| status.code()), said())
+    }
+
+    /// Stops the server by SIGTERM. Returns the log.
+    pub fn stopped(self) -> String {
+        self.signal("-TERM");
+        let (code, said) = self.ended();
+        assert_eq!(code, Some(0), "{said}");
+        said
+    }
+
+    /// Returns the address of the server, as in `--listen`.
+    pub fn address(&self) -> String {
+        self.base.trim_start_matches("http://").to_owned()
+    }
+
+    /// Sends a GET, perhaps with an access token.
+    pub async fn get(&self, path: &str, token: Option<&str>) -> reqwest::Response {
+        let request = self.request("GET", path);
+        let request = token.into_iter().fold(request, reqwest::RequestBuilder::bearer_auth);
+        request.send().await.expect("an answer")
+    }
+
+    /// Begins a request to the server.
+    pub fn request(&self, method: &str, path: &str) -> reqwest::RequestBuilder {
+        let method = method.parse().expect("a method");
+        crate::support::http::client().request(method, format!("{}{path}", self.base))
     }
 
     pub fn id(&self) -> u32 {
-        self.child.id()
+        self.child.0.id()
     }
 
     /// Waits until the log contains this word. Returns the log.
@@ -191,22 +288,8 @@ impl Logged {
 
     /// Waits until `holds` returns true for the log. Returns the log.
     pub fn wait_until(&self, what: &str, holds: impl Fn(&str) -> bool) -> String {
-        let end = Instant::now() + patience();
-        loop {
-            let said = fs::read_to_string(&self.log).expect("text");
-            if holds(&said) {
-                return said;
-            }
-            assert!(Instant::now() < end, "the log has no {what:?}: {said}");
-            thread::sleep(Duration::from_millis(5)); // no event reports the log's lines
-        }
-    }
-}
-
-impl Drop for Logged {
-    fn drop(&mut self) {
-        // Ignores errors, since the process may have ended by itself.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        let said = || fs::read_to_string(&self.log).expect("text");
+        eventually_blocking!(holds(&said()), "the log has no {what:?}: {}", said());
+        said()
     }
 }

@@ -4,16 +4,20 @@ pub use crate::prelude::*;
 pub use crate::{
     start::{
         client::Shell,
-        https::{Curl, address, https},
+        https::{Https, https},
         memory::{freeze, resident_of},
         output,
-        outputs::{Logged, WorkDir, assert_empty, one_line, store, text},
+        outputs::{
+            Logged, WorkDir, assert_empty, bootstrap, fails, logged, one_line, secret, started,
+            store, text,
+        },
         tls::{Authority, Files},
     },
     support::{
         events::{until_pops_wait, until_read, waiting_pops},
         file_log::flip_the_middle,
         redis_server,
+        signal::{Killed, send_signal},
     },
 };
 pub use delay_queue::{access::SecretToken, http::Code};

@@ -1,7 +1,7 @@
 //! Sentinels and Redis servers with different passwords.
 
 use crate::start::prelude::*;
-use crate::support::resp::Connection;
+use crate::support::resp::ask_with_password;
 
 const REDIS_PASSWORD: &str = "p4ss-of-redis";
 const SENTINEL_PASSWORD: &str = "p4ss-of-sentinels";
@@ -9,7 +9,7 @@ const SENTINEL_PASSWORD: &str = "p4ss-of-sentinels";
 /// A master and its replica, and one Sentinel.
 struct ProtectedServers {
     redis: [Redis; 2],
-    sentinel: Child,
+    _sentinel: Killed,
     port: u16,
 }
 
@@ -32,8 +32,8 @@ impl ProtectedServers {
         );
         let file = place.file("sentinel.conf", &text);
         let sentinel = redis_server().arg(file).arg("--sentinel").spawn();
-        let sentinel = sentinel.expect("redis-server is missing: install it with ./tests/setup");
-        let all = Self { redis: [master, replica], sentinel, port };
+        let _sentinel = Killed(sentinel.expect("redis-server is installed"));
+        let all = Self { redis: [master, replica], _sentinel, port };
         wait("the replica is not connected to its master", || {
             let info =
                 ask_with_password(all.redis[1].port(), REDIS_PASSWORD, &["INFO", "replication"]);
@@ -56,19 +56,6 @@ impl ProtectedServers {
     }
 }
 
-impl Drop for ProtectedServers {
-    fn drop(&mut self) {
-        self.sentinel.kill().expect("the process is a child of this test");
-        self.sentinel.wait().expect("it was killed");
-    }
-}
-
-fn ask_with_password(port: u16, password: &str, words: &[&str]) -> Option<Reply> {
-    let mut connection = Connection::to(port)?;
-    connection.ask(&["AUTH", password])?;
-    connection.ask(words)
-}
-
 fn wait(what: &str, done: impl Fn() -> bool) {
     eventually_blocking!(done(), "{what}");
 }
@@ -79,21 +66,17 @@ async fn sentinels_and_redis_each_get_their_own_password() {
     let servers = ProtectedServers::start(&place);
     let url = format!("redis+sentinel://127.0.0.1:{}/main", servers.port);
     let own = format!("sentinel_password = \"{SENTINEL_PASSWORD}\"");
+    let of_redis = format!("password = \"{REDIS_PASSWORD}\"");
+    let both_wrong =
+        format!("password = \"{SENTINEL_PASSWORD}\"\nsentinel_password = \"{REDIS_PASSWORD}\"");
+    let one_wrong = format!("{own}\npassword = \"{SENTINEL_PASSWORD}\"");
+    let [sentinels, redis] = ["by its Sentinels", "failed to open Redis at 127.0.0.1"];
     for (settings, words) in [
-        (String::new(), ["by its Sentinels", "store.sentinel_password"]),
-        (
-            format!("password = \"{REDIS_PASSWORD}\""),
-            ["by its Sentinels", "store.sentinel_password"],
-        ),
-        (
-            format!("password = \"{SENTINEL_PASSWORD}\"\nsentinel_password = \"{REDIS_PASSWORD}\""),
-            ["by its Sentinels", "store.sentinel_password"],
-        ),
-        (own.clone(), ["failed to open Redis at 127.0.0.1", "NOAUTH"]),
-        (
-            format!("{own}\npassword = \"{SENTINEL_PASSWORD}\""),
-            ["failed to open Redis at 127.0.0.1", "see store.username and store.password"],
-        ),
+        (String::new(), [sentinels, "store.sentinel_password"]),
+        (of_redis, [sentinels, "store.sentinel_password"]),
+        (both_wrong, [sentinels, "store.sentinel_password"]),
+        (own.clone(), [redis, "NOAUTH"]),
+        (one_wrong, [redis, "see store.username and store.password"]),
     ] {
         let settings = store(&url, &settings);
         for said in [place.refused(&settings, &words), place.assert_problem(&settings, &words)] {
@@ -102,25 +85,19 @@ async fn sentinels_and_redis_each_get_their_own_password() {
     }
     let unknown = format!("redis+sentinel://127.0.0.1:{}/other", servers.port);
     let both = format!("{own}\npassword = \"{REDIS_PASSWORD}\"");
-    place.refused(&store(&unknown, &both), &["the master \"other\"", "knows no such master"]);
-    place
-        .assert_problem(&store(&unknown, &both), &["the master \"other\"", "knows no such master"]);
+    let words = ["the master \"other\"", "knows no such master"];
+    place.assert_unfit(&store(&unknown, &both), &words);
     let keys = ask_with_password(servers.redis[0].port(), REDIS_PASSWORD, &["KEYS", "*"]);
     assert!(keys.expect("an answer").list().is_empty(), "a refused command has written keys");
 
     let of_redis = place.file("of-redis", REDIS_PASSWORD);
     let of_sentinels = place.file("of-sentinels", SENTINEL_PASSWORD);
-    for settings in [
-        store(&url, &both),
-        store(&url.replace("://", &format!("://default:{REDIS_PASSWORD}@")), &own),
-        store(
-            &url,
-            &format!(
-                "username = \"default\"\npassword_file = \"{of_redis}\"\nsentinel_username = \"default\"\n\
-                 sentinel_password_file = \"{of_sentinels}\""
-            ),
-        ),
-    ] {
+    let of_users = format!(
+        "username = \"default\"\npassword_file = \"{of_redis}\"\nsentinel_username = \"default\"\n\
+         sentinel_password_file = \"{of_sentinels}\""
+    );
+    let in_url = url.replace("://", &format!("://default:{REDIS_PASSWORD}@"));
+    for settings in [store(&url, &both), store(&in_url, &own), store(&url, &of_users)] {
         place.assert_healthy(&settings, &["role master", "replicas 1"]);
     }
 

@@ -14,31 +14,23 @@ fn window(bytes: u32) -> Vec<u8> {
     [&[0, 4][..], &bytes.to_be_bytes()].concat()
 }
 
-struct Stage {
-    place: WorkDir,
-    authority: Authority,
-    server: Logged,
-    curl: Curl,
-}
+/// An HTTPS server, with calls of its clients.
+struct Stage(Https);
 
 impl Stage {
     fn new() -> Self {
-        let place = WorkDir::new();
-        let authority = Authority::new(&place, "ours");
-        let server = Logged::start(&place, &https(&authority.sign(&place, "127.0.0.1"), ""));
-        let curl = Curl::new(&server, &authority);
-        Self { place, authority, server, curl }
+        Self(Https::start(""))
     }
 
     fn client(&self, settings: &[u8]) -> Tls {
-        http2(&self.server, &self.authority, settings)
+        http2(&self.0.server, &self.0.authority, settings)
     }
 
     /// Puts a job with one attempt and a TTR of an hour.
     fn put(&self, topic: &str, body: &str) {
         let job = json!({"topic": topic, "ttr": "1h", "max_attempts": 1, "body": body});
-        let file = self.place.file("put.json", &job.to_string());
-        let (status, answer) = self.curl.get("/jobs", &["-d", &format!("@{file}")]);
+        let file = self.0.place.file("put.json", &job.to_string());
+        let (status, answer) = self.0.curl.get("/jobs", &["-d", &format!("@{file}")]);
         assert_eq!(status, "2 201", "{answer}");
     }
 
@@ -46,7 +38,7 @@ impl Stage {
     /// the TTR of an hour.
     #[track_caller]
     fn assert_returned(&self, topic: &str) {
-        let (status, popped) = self.curl.get(&format!("/topics/{topic}/pop?wait=5s"), &[]);
+        let (status, popped) = self.0.curl.get(&format!("/topics/{topic}/pop?wait=5s"), &[]);
         let attempt = &popped["jobs"][0]["attempt"];
         assert_eq!((status.as_str(), attempt), ("2 200", &json!(1)), "{popped}");
     }
@@ -77,11 +69,8 @@ fn a_stream_that_is_reset_while_its_pop_waits_gets_no_job() {
     let stage = Stage::new();
     let mut client = stage.client(&[]);
     open(&mut client, 1, "/topics/t/pop?wait=60s");
-    let waiting = || waiting_pops(&text(&stage.curl.run("/metrics", &[]).stdout));
-    let end = Instant::now() + patience();
-    while waiting() == 0 {
-        assert!(Instant::now() < end, "the pop does not wait");
-    }
+    let waiting = || waiting_pops(&text(&stage.0.curl.run("/metrics", &[]).stdout));
+    eventually_blocking!(waiting() > 0, "the pop does not wait");
     reset(&mut client, 1);
     // The server reads frames in order, so its answer to this one proves that it has read the
     // reset.
@@ -142,6 +131,6 @@ fn an_answer_behind_a_full_window_is_returned_when_reset() {
     // The client has received bytes of the other answer, so it may have this job.
     reset(&mut client, 1);
     thread::sleep(Duration::from_millis(200)); // no event reports that the job stays reserved
-    let (_, popped) = stage.curl.get("/topics/large/pop", &[]);
+    let (_, popped) = stage.0.curl.get("/topics/large/pop", &[]);
     assert_eq!(popped["jobs"], json!([]));
 }

@@ -1,5 +1,6 @@
 //! SIGTERM and SIGINT.
 
+use crate::start::connections::begin;
 use crate::start::prelude::*;
 use crate::support::stopwatch::Stopwatch;
 
@@ -12,7 +13,7 @@ async fn a_signal_stops_the_server_at_once() {
         command.arg("--default-signal=HUP").arg(own.get_program()).args(own.get_args());
         command.current_dir(dir.path());
         let mut server = Process::spawn(free_port(), command).await;
-        server.post("/jobs", json!({"topic": "other", "id": "a"})).await.expect("an answer");
+        server.put_job(json!({"topic": "other", "id": "a"})).await;
         let url = format!("{}/topics/t/pop?wait=60s", server.base);
         let waiting = tokio::spawn(crate::support::http::get(url));
         until_pops_wait(&server.base, 1..).await;
@@ -30,16 +31,11 @@ async fn a_signal_stops_the_server_at_once() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_client_with_half_a_request_does_not_delay_the_end() {
-    let dir = tempfile::tempdir().expect("a temporary folder");
-    let mut server = Process::start(dir.path(), &[]).await;
-    let address = server.base.trim_start_matches("http://");
-    let mut slow = std::net::TcpStream::connect(address).expect("connected");
-    slow.write_all(b"POST /jobs HTTP/1.1\r\nHost:").expect("sent");
+    let (_place, mut server) = started("").await;
+    let slow = begin(&server.address(), b"POST /jobs HTTP/1.1\r\nHost:");
     tokio::task::block_in_place(|| until_read(&slow));
     let begin = Stopwatch::start();
-    server.signal("-TERM");
-    let code = tokio::task::block_in_place(|| server.wait());
-    assert_eq!(code, Some(0));
+    server.stop();
     assert!(begin.elapsed() < scaled(Duration::from_secs(8)), "{:?}", begin.elapsed());
 }
 
@@ -50,20 +46,6 @@ async fn a_server_started_with_nohup_survives_its_terminal() {
     server.signal("-HUP");
     // The log would contain a stop.
     tokio::time::sleep(Duration::from_millis(300)).await;
-    let ready =
-        crate::support::http::get(format!("{}/readyz", server.base)).await.expect("an answer");
-    assert_eq!(ready.status(), 200);
-    server.signal("-TERM");
-    let (code, said) = server.ended();
-    assert_eq!(code, Some(0), "{said}");
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn the_binary_checks_its_own_health() {
-    let dir = tempfile::tempdir().expect("a temporary folder");
-    let mut server = Process::start(dir.path(), &[]).await;
-    let address = server.base.trim_start_matches("http://").to_owned();
-    assert!(output(dir.path(), &["health", "--listen", &address]).status.success());
-    server.kill();
-    assert!(!output(dir.path(), &["health", "--listen", &address]).status.success());
+    assert_eq!(server.get("/readyz", None).await.status(), 200);
+    server.stopped();
 }

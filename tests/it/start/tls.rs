@@ -72,7 +72,7 @@ fn ca(authority: &Authority) -> String {
 }
 
 struct TlsRedis {
-    child: Child,
+    _process: Killed,
     url: String,
 }
 
@@ -87,20 +87,11 @@ impl TlsRedis {
             .args(["--tls-auth-clients", client_auth])
             .args(files.arguments(&text, authority))
             .spawn()
-            .expect("redis-server is missing: install it with ./tests/setup");
-        let redis = Self { child, url: format!("rediss://127.0.0.1:{port}") };
-        eventually_blocking!(
-            TcpStream::connect(("127.0.0.1", port)).is_ok(),
-            "redis-server does not listen"
-        );
+            .expect("redis-server is installed");
+        let redis = Self { _process: Killed(child), url: format!("rediss://127.0.0.1:{port}") };
+        let listens = || TcpStream::connect(("127.0.0.1", port)).is_ok();
+        eventually_blocking!(listens(), "redis-server does not listen");
         redis
-    }
-}
-
-impl Drop for TlsRedis {
-    fn drop(&mut self) {
-        self.child.kill().expect("the process is a child of this test");
-        self.child.wait().expect("it was killed");
     }
 }
 
@@ -108,9 +99,7 @@ impl Drop for TlsRedis {
 async fn assert_works(place: &WorkDir, settings: &str) {
     place.assert_healthy(settings, &[]);
     let server = place.server(settings).await;
-    let put = json!({"topic": "t", "delay": "50ms", "body": "safe"});
-    let (status, _) = server.post("/jobs", put).await.expect("an answer");
-    assert_eq!(status, 201);
+    server.put_job(json!({"topic": "t", "delay": "50ms", "body": "safe"})).await;
     let (_, popped) = server.get("/topics/t/pop?wait=10s").await;
     assert_eq!(popped["jobs"][0]["body"], "safe", "{popped}");
     place.assert_healthy(settings, &["of delay-queue running"]);
@@ -130,10 +119,8 @@ async fn only_a_trusted_certificate_of_the_host_is_accepted() {
         place.refused(settings, &["failed to open", word]);
         place.assert_problem(settings, &[word]);
     };
-    refused(
-        &store(&redis.url, ""),
-        "signed by no trusted authority: name the authority by store.ca_file",
-    );
+    let unnamed = "signed by no trusted authority: name the authority by store.ca_file";
+    refused(&store(&redis.url, ""), unnamed);
     refused(&store(&redis.url, &ca(&others)), "certificate");
     refused(&store(&redis.url, "ca_file = \"nowhere.pem\""), "nowhere.pem");
     refused(&store(&redis.url.replace("rediss", "redis"), ""), "127.0.0.1");
@@ -158,8 +145,7 @@ async fn a_redis_that_requires_client_certificates() {
     let unknown = ca(&ours) + &others.sign(&place, "client").settings();
     for settings in [ca(&ours), unknown] {
         let settings = store(&redis.url, &settings);
-        place.refused(&settings, &["failed to open Redis at 127.0.0.1"]);
-        place.assert_problem(&settings, &["failed to open Redis at 127.0.0.1"]);
+        place.assert_unfit(&settings, &["failed to open Redis at 127.0.0.1"]);
     }
 }
 
@@ -186,12 +172,10 @@ async fn sentinels_and_the_master_that_they_name() {
     let file = place.file("sentinel.conf", &text);
     let child = redis_server().arg(file).arg("--sentinel").spawn();
     let url = format!("rediss+sentinel://127.0.0.1:{own}/main");
-    let _sentinel = TlsRedis { child: child.expect("redis-server is installed"), url: url.clone() };
+    let _sentinel = Killed(child.expect("redis-server is installed"));
     let question = ["SENTINEL", "GET-MASTER-ADDR-BY-NAME", "main"];
-    eventually_blocking!(
-        ask(plain, &question).is_some_and(|told| told.list().len() == 2),
-        "the Sentinel does not answer"
-    );
+    let answers = || ask(plain, &question).is_some_and(|told| told.list().len() == 2);
+    eventually_blocking!(answers(), "the Sentinel does not answer");
 
     let known = ca(&authority) + &files.settings();
     assert_works(&place, &store(&url, &known)).await;

@@ -1,6 +1,5 @@
 //! Access tokens on the command line and on several servers, and their log lines.
 
-use crate::start::client::fails;
 use crate::start::prelude::*;
 use crate::support::resp::ask as ask_redis;
 
@@ -10,19 +9,10 @@ fn printed(output: &Output) -> String {
     text(&output.stdout).trim_end().to_owned()
 }
 
-async fn ask(base: &str, path: &str, token: Option<&str>) -> reqwest::Response {
-    let mut request = crate::support::http::client().get(format!("{base}{path}"));
-    if let Some(token) = token {
-        request = request.bearer_auth(token);
-    }
-    request.send().await.expect("an answer")
-}
-
 /// Repeats the request until the answer has this status.
-async fn wait_for(base: &str, path: &str, token: Option<&str>, status: u16) {
-    while ask(base, path, token).await.status() != status {
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
+async fn wait_for(server: &Logged, path: &str, token: Option<&str>, status: u16) {
+    let is_so = async || server.get(path, token).await.status() == status;
+    eventually!(is_so().await, "{path} is never answered with {status}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -35,24 +25,15 @@ async fn a_token_created_on_the_command_line_works_on_all_servers() {
 
     let create = ["create", "--name", "reader", "--scope", "read=a.*", "--expires", "1h"];
     one_line(&run(&create), &["the first token", "admin"]);
-    assert_eq!(
-        ask(&one.base, "/topics/a.b", None).await.status(),
-        200,
-        "requests without a token are refused although no token was created"
-    );
+    let before = one.get("/topics/a.b", None).await;
+    assert_eq!(before.status(), 200, "a request without a token is refused before the first one");
     let root = run(&["create", "--name", "root", "--scope", "admin"]);
     printed(&root);
     assert!(text(&root.stderr).contains("401 to every request without a token"), "{root:?}");
     let output = run(&create);
-    assert!(
-        !text(&output.stderr).contains("first token"),
-        "the warning of the first token is repeated"
-    );
+    assert!(!text(&output.stderr).contains("first token"), "{output:?}");
     let token = printed(&output);
-    assert!(
-        token.starts_with("dq_") && token.lines().count() == 1,
-        "the output must be only the token: {token}"
-    );
+    assert!(token.starts_with("dq_") && token.lines().count() == 1, "{token}");
     one_line(&run(&create), &["reader"]);
     let listed = printed(&run(&["list"]));
     let listed = listed.lines().find(|line| line.contains("reader")).expect("a line");
@@ -61,25 +42,23 @@ async fn a_token_created_on_the_command_line_works_on_all_servers() {
     assert!(!listed.to_string().contains(&token[3..]), "{listed}");
 
     for server in [&one, &other] {
-        wait_for(&server.base, "/topics/a.b", None, 401).await;
-        wait_for(&server.base, "/topics/a.b", Some(&token), 200).await;
-        assert_eq!(ask(&server.base, "/topics/b", Some(&token)).await.status(), 403);
-        let own: Value =
-            ask(&server.base, "/access", Some(&token)).await.json().await.expect("JSON");
+        wait_for(server, "/topics/a.b", None, 401).await;
+        wait_for(server, "/topics/a.b", Some(&token), 200).await;
+        assert_eq!(server.get("/topics/b", Some(&token)).await.status(), 403);
+        let own: Value = server.get("/access", Some(&token)).await.json().await.expect("JSON");
         assert_eq!((&own["name"], &own["scopes"]), (&"reader".into(), &json!({"read": ["a.*"]})));
         assert!(own["expires_at"].is_string(), "{own}");
     }
     printed(&run(&["revoke", "reader"]));
     one_line(&run(&["revoke", "reader"]), &["reader"]);
     for server in [&one, &other] {
-        wait_for(&server.base, "/topics/a.b", Some(&token), 401).await;
+        wait_for(server, "/topics/a.b", Some(&token), 401).await;
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_token_of_a_later_version_makes_the_server_refuse_all() {
-    let redis = Redis::start();
-    let place = WorkDir::new();
+    let (place, redis) = (WorkDir::new(), Redis::start());
     let settings = store(&redis.url(), "");
     drop(Logged::start(&place, &settings)); // creates the store
     let hash = "0".repeat(64);
@@ -91,7 +70,7 @@ async fn a_token_of_a_later_version_makes_the_server_refuse_all() {
     let set = ["HSET", "{dq:tokens}:all", "=later", &later, "version", "7"];
     ask_redis(redis.port(), &set).expect("an answer");
     let server = Logged::start(&place, &settings);
-    assert_eq!(ask(&server.base, "/topics", None).await.status(), 401);
+    assert_eq!(server.get("/topics", None).await.status(), 401);
     assert!(server.wait_for("failed to read a stored token").contains("later"));
     let listed = place.run(&settings, &[], &["token", "list"]);
     let row: Value = serde_json::from_str(&printed(&listed)).expect("one line of JSON");
@@ -101,52 +80,48 @@ async fn a_token_of_a_later_version_makes_the_server_refuse_all() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn administrators_create_and_revoke_tokens_over_http() {
-    let place = WorkDir::new();
-    let root = SecretToken::generate().expect("randomness");
-    let file = place.file("root", root.reveal());
-    let server = Logged::start(&place, &format!("[server]\nbootstrap_token_file = {file:?}\n"));
+    let (place, root) = (WorkDir::new(), secret());
+    let file = place.file("root", &root);
+    let server = &Logged::start(&place, &format!("[server]\nbootstrap_token_file = {file:?}\n"));
     let by_server = ["--url", &server.base, "--token-file", &file];
     let run =
         |arguments: &[&str]| place.run("", &[], &[&["token"], arguments, &by_server].concat());
-    let manage = ["--scope", "manage=*"];
     let create = ["create", "--name", "ops", "--scope", "manage=*"];
     one_line(&run(&create), &["answered 422", "the first token", "admin"]);
     let output = run(&[&create[..], &["--scope", "admin"]].concat());
     assert!(text(&output.stderr).contains("this is the first token"), "{output:?}");
     let token = printed(&output);
-    wait_for(&server.base, "/topics", Some(&token), 403).await;
+    wait_for(server, "/topics", Some(&token), 403).await;
     assert!(printed(&run(&["list"])).contains("\"ops\""));
-    let manager = [&["create", "--name", "manager"], &manage[..]].concat();
-    printed(&run(&manager));
+    printed(&run(&["create", "--name", "manager", "--scope", "manage=*"]));
     printed(&run(&["revoke", "ops"]));
-    wait_for(&server.base, "/topics", Some(&token), 401).await;
+    wait_for(server, "/topics", Some(&token), 401).await;
     assert!(server.wait_for("no token with the scope admin is left").contains("ops"));
 
     // An expired token does not count.
     let short = ["create", "--name", "short", "--scope", "read=*", "--expires", "2s"];
     let token = printed(&run(&short));
-    wait_for(&server.base, "/topics", Some(&token), 401).await;
+    wait_for(server, "/topics", Some(&token), 401).await;
 
-    let log = server.wait_for(r#"token short created"#);
-    for line in [r#"token ops created"#, r#"token ops revoked"#, "a refused request"] {
+    let log = server.wait_for("token short created");
+    for line in ["token ops created", "token ops revoked", "a refused request"] {
         let line = log.lines().find(|one| one.contains(line)).unwrap_or_else(|| panic!("{log}"));
         assert!(line.contains("delay_queue::audit") && line.contains("127.0.0.1:"), "{line}");
     }
     assert!(log.contains("bootstrap"), "the log does not name the caller: {log}");
-    for secret in [root.reveal(), &token] {
-        assert!(!log.contains(secret), "{log}");
+    for secret in [root, token] {
+        assert!(!log.contains(&secret), "{log}");
     }
 }
 
 #[test]
 fn the_token_command_checks_the_certificate_of_the_server() {
-    let place = WorkDir::new();
-    let root = SecretToken::generate().expect("randomness");
-    let file = place.file("root", root.reveal());
+    let (place, root) = (WorkDir::new(), secret());
+    let file = place.file("root", &root);
     let (ours, other) = (Authority::new(&place, "ours"), Authority::new(&place, "other"));
     let tls = https(&ours.sign(&place, "127.0.0.1"), "");
-    let server =
-        Logged::start(&place, &format!("[server]\nbootstrap_token_file = {file:?}\n{tls}"));
+    let settings = format!("[server]\nbootstrap_token_file = {file:?}\n{tls}");
+    let server = Logged::start(&place, &settings);
     let url = server.base.replace("http://", "https://");
     let run = |variables: &[(&str, &str)], arguments: &[&str]| {
         place.run("", variables, &[&["token", "--token-file", &file], arguments].concat())
@@ -172,21 +147,17 @@ fn the_token_command_checks_the_certificate_of_the_server() {
     ] {
         let output = run(&[], &["--url", url, "--ca-file", ca, "list"]);
         fails(&output, code, &words);
-        let said = text(&output.stderr);
-        assert!(!said.contains(root.reveal()), "{said}");
+        assert!(!text(&output.stderr).contains(&root), "{output:?}");
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_address_that_guesses_is_limited_but_its_right_token_works() {
-    let place = WorkDir::new();
-    let root = SecretToken::generate().expect("randomness");
-    let settings = format!("[server]\nbootstrap_token = \"{}\"\n", root.reveal());
-    let server = Logged::start(&place, &settings);
-    let wrong = SecretToken::generate().expect("randomness");
+    let (root, wrong) = (secret(), secret());
+    let (_place, server) = logged(&bootstrap(&root));
     let mut refused = 0;
     let last = loop {
-        let answer = ask(&server.base, "/tokens", Some(wrong.reveal())).await;
+        let answer = server.get("/tokens", Some(&wrong)).await;
         if answer.status() != 401 {
             break answer;
         }
@@ -196,15 +167,11 @@ async fn an_address_that_guesses_is_limited_but_its_right_token_works() {
     assert!(last.headers().contains_key("retry-after"));
     let problem: Value = last.json().await.expect("JSON");
     assert_eq!(problem["code"], "too_many_requests");
-    assert_eq!(ask(&server.base, "/tokens", Some(root.reveal())).await.status(), 200);
-    assert_eq!(
-        ask(&server.base, "/tokens", None).await.status(),
-        401,
-        "a request without a token counts as a guess"
-    );
-    // The server answers each request, but does not log it, so that guesses cannot fill the log.
-    for _ in 0..50 {
-        assert_eq!(ask(&server.base, "/tokens", None).await.status(), 401);
+    assert_eq!(server.get("/tokens", Some(&root)).await.status(), 200);
+    // A request without a token is no guess. The server answers each request, but does not log it,
+    // so that guesses cannot fill the log.
+    for _ in 0..51 {
+        assert_eq!(server.get("/tokens", None).await.status(), 401);
     }
     let log = server.wait_for("tokens listed");
     assert_eq!(log.matches("a refused request").count(), 101, "{log}");
@@ -213,16 +180,11 @@ async fn an_address_that_guesses_is_limited_but_its_right_token_works() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn limits_and_audit_see_clients_of_trusted_proxies() {
-    let place = WorkDir::new();
-    let root = SecretToken::generate().expect("randomness");
-    let wrong = SecretToken::generate().expect("randomness");
-    let start = |more: &str| {
-        let token = format!("bootstrap_token = \"{}\"\n", root.reveal());
-        Logged::start(&place, &format!("[server]\n{token}{more}[log]\nformat = \"json\"\n"))
-    };
+    let (place, root, wrong) = (WorkDir::new(), bootstrap(&secret()), secret());
+    let start =
+        |more: &str| Logged::start(&place, &format!("{root}{more}[log]\nformat = \"json\"\n"));
     let guess = async |server: &Logged, name: &str, value: &str| {
-        let request = crate::support::http::client().get(format!("{}/tokens", server.base));
-        let request = request.header(name, value).bearer_auth(wrong.reveal());
+        let request = server.request("GET", "/tokens").header(name, value).bearer_auth(&wrong);
         request.send().await.expect("an answer").status().as_u16()
     };
     let last_peer = |log: &str| {
@@ -236,13 +198,14 @@ async fn limits_and_audit_see_clients_of_trusted_proxies() {
     for _ in 0..100 {
         assert_eq!(guess(&server, "x-forwarded-for", "1.1.1.1, 192.0.2.7, 10.0.0.2").await, 401);
     }
-    assert_eq!(guess(&server, "x-forwarded-for", "192.0.2.7").await, 429);
-    assert_eq!(
-        guess(&server, "x-forwarded-for", "192.0.2.8").await,
-        401,
-        "another client of the proxy was limited"
-    );
-    assert_eq!(guess(&server, "x-other", "192.0.2.7").await, 401, "the proxy itself was limited");
+    // Neither another client of the proxy nor the proxy itself is limited.
+    for (name, value, status) in [
+        ("x-forwarded-for", "192.0.2.7", 429),
+        ("x-forwarded-for", "192.0.2.8", 401),
+        ("x-other", "192.0.2.7", 401),
+    ] {
+        assert_eq!(guess(&server, name, value).await, status, "{name}: {value}");
+    }
     drop(server);
 
     let server = start("trusted_proxies = [\"10.0.0.0/8\"]\n");
@@ -254,42 +217,35 @@ async fn limits_and_audit_see_clients_of_trusted_proxies() {
 #[tokio::test(flavor = "multi_thread")]
 async fn no_log_contains_a_secret_at_any_level() {
     const SECRET: &str = "5eed-of-a-secret";
-    let place = WorkDir::new();
-    let root = SecretToken::generate().expect("randomness");
-    let settings =
-        format!("[server]\nbootstrap_token = \"{}\"\n[log]\nfilter = \"debug\"\n", root.reveal());
-    let server = Logged::start(&place, &settings);
-    let client = crate::support::http::client();
-    let send = async |method: reqwest::Method, path: &str, token: &str, body: String| {
-        let request = client.request(method, format!("{}{path}", server.base)).bearer_auth(token);
+    let root = secret();
+    let (_place, server) = logged(&(bootstrap(&root) + "[log]\nfilter = \"debug\"\n"));
+    let send = async |method: &str, path: &str, token: &str, body: &str| {
+        let request = server.request(method, path).bearer_auth(token);
         let request = request.header("x-secret", SECRET).header("cookie", SECRET);
-        request.body(body).send().await.expect("an answer").status().as_u16()
+        request.body(body.to_owned()).send().await.expect("an answer").status().as_u16()
     };
-    let post = reqwest::Method::POST;
     let scopes = json!({"put": ["*"], "pop": ["*"], "manage": ["*"], "admin": ["*"]});
     let all = json!({"name": "all", "scopes": scopes}).to_string();
-    let request =
-        client.post(format!("{}/tokens", server.base)).bearer_auth(root.reveal()).body(all);
+    let request = server.request("POST", "/tokens").bearer_auth(&root).body(all);
     let created: Value = request.send().await.expect("an answer").json().await.expect("JSON");
     let token = created["token"].as_str().expect("a token");
     let job = json!({"topic": "t", "id": "a", "body": {"password": SECRET}}).to_string();
-    assert_eq!(send(post.clone(), "/jobs", token, job.clone()).await, 201);
-    assert_eq!(send(post.clone(), "/jobs", token, job[..40].to_owned()).await, 400);
-    let path = format!("/topics/t/pop?token={SECRET}");
-    assert_eq!(send(post.clone(), &path, token, String::new()).await, 422);
-    assert_eq!(send(post.clone(), &path, SECRET, String::new()).await, 401);
-    assert_eq!(send(post.clone(), "/topics/t/pop", token, String::new()).await, 200);
-    let error = json!({"error": SECRET}).to_string();
-    assert_eq!(send(post.clone(), "/jobs/a/bury", token, error).await, 200);
-    assert_eq!(send(reqwest::Method::DELETE, "/jobs/a", token, String::new()).await, 200);
-    server.signal("-TERM");
-    let (code, log) = server.ended();
-    assert_eq!(code, Some(0), "{log}");
-    assert!(
-        log.contains("answered") && log.contains("a refused request"),
-        "the log has no lines of the level debug: {log}"
-    );
-    for secret in [SECRET, token, root.reveal()] {
+    let (pop, error) = (format!("/topics/t/pop?token={SECRET}"), json!({"error": SECRET}));
+    for (method, path, token, body, status) in [
+        ("POST", "/jobs", token, &job[..], 201),
+        ("POST", "/jobs", token, &job[..40], 400),
+        ("POST", &pop, token, "", 422),
+        ("POST", &pop, SECRET, "", 401),
+        ("POST", "/topics/t/pop", token, "", 200),
+        ("POST", "/jobs/a/bury", token, &error.to_string(), 200),
+        ("DELETE", "/jobs/a", token, "", 200),
+    ] {
+        assert_eq!(send(method, path, token, body).await, status, "{method} {path}");
+    }
+    let log = server.stopped();
+    // The log has lines of the level debug.
+    assert!(log.contains("answered") && log.contains("a refused request"), "{log}");
+    for secret in [SECRET, token, &root] {
         assert!(!log.contains(secret), "{secret} in {log}");
     }
 }

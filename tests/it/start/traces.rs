@@ -29,10 +29,9 @@ async fn collector() -> (String, Arc<Mutex<Vec<ExportTraceServiceRequest>>>) {
 }
 
 async fn call(server: &Logged, path: &str, traceparent: Option<&str>, body: Value) -> Value {
-    let request = crate::support::http::client().post(format!("{}{path}", server.base));
-    let request = traceparent
-        .into_iter()
-        .fold(request, |request, parent| request.header("traceparent", parent));
+    let request = traceparent.into_iter().fold(server.request("POST", path), |request, parent| {
+        request.header("traceparent", parent)
+    });
     let answer = request.body(body.to_string()).send().await.expect("an answer");
     assert!(answer.status().is_success(), "{path}: {}", answer.status());
     serde_json::from_str(&answer.text().await.expect("text")).unwrap_or_default()
@@ -40,6 +39,18 @@ async fn call(server: &Logged, path: &str, traceparent: Option<&str>, body: Valu
 
 fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Returns the spans that the collector has received, each from a resource with the service name.
+fn exported(got: &Mutex<Vec<ExportTraceServiceRequest>>) -> Vec<Span> {
+    let exports = std::mem::take(&mut *got.lock().expect("unpoisoned"));
+    let resources = exports.into_iter().flat_map(|export| export.resource_spans);
+    let scopes = resources.flat_map(|resource| {
+        let attributes = format!("{:?}", resource.resource);
+        assert!(attributes.contains("delay-queue"), "no service name: {attributes}");
+        resource.scope_spans
+    });
+    scopes.flat_map(|scope| scope.spans).collect()
 }
 
 #[track_caller]
@@ -52,8 +63,7 @@ fn named<'a>(spans: &'a [Span], name: &str) -> &'a Span {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_put_joins_the_callers_trace_and_a_pop_links_to_it() {
     let (url, got) = collector().await;
-    let place = WorkDir::new();
-    let server = Logged::start(&place, &format!("[traces]\notlp_endpoint = {url:?}"));
+    let (_place, server) = logged(&format!("[traces]\notlp_endpoint = {url:?}"));
     let caller = format!("00-{TRACE}-{PARENT}-01");
     call(&server, "/jobs", Some(&caller), json!({"topic": "t", "id": "a"})).await;
     let popped = call(&server, "/topics/t/pop", None, json!({})).await;
@@ -62,21 +72,9 @@ async fn a_put_joins_the_callers_trace_and_a_pop_links_to_it() {
     call(&server, "/batch/jobs", None, json!({"jobs": [{"topic": "t", "delay": 0.05}]})).await;
     let late = call(&server, "/topics/t/pop", Some(&caller), json!({"wait": "1m"})).await;
     assert_eq!(late["jobs"].as_array().map(Vec::len), Some(1));
-    server.signal("-TERM");
-    let (status, log) = server.ended();
-    assert_eq!(status, Some(0), "{log}");
+    server.stopped();
 
-    let exports = std::mem::take(&mut *got.lock().expect("unpoisoned"));
-    let resources = exports.into_iter().flat_map(|export| export.resource_spans);
-    let mut spans = Vec::new();
-    for resource in resources {
-        let attributes = format!("{:?}", resource.resource);
-        assert!(
-            attributes.contains("delay-queue"),
-            "the attributes have no service name: {attributes}"
-        );
-        spans.extend(resource.scope_spans.into_iter().flat_map(|scope| scope.spans));
-    }
+    let spans = exported(&got);
     let put = named(&spans, "POST /jobs");
     assert_eq!((hex(&put.trace_id), hex(&put.parent_span_id)), (TRACE.into(), PARENT.into()));
     assert_eq!(put.kind, SpanKind::Server as i32);
@@ -108,35 +106,25 @@ async fn a_put_joins_the_callers_trace_and_a_pop_links_to_it() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_unsampled_request_is_exported_only_for_its_caller() {
     let (url, got) = collector().await;
-    let place = WorkDir::new();
-    let settings = format!("[traces]\notlp_endpoint = {url:?}\nsampled = 0.0");
-    let server = Logged::start(&place, &settings);
+    let (_place, server) = logged(&format!("[traces]\notlp_endpoint = {url:?}\nsampled = 0.0"));
     let caller = format!("00-{TRACE}-{PARENT}-01");
     let not_sampled = format!("00-{TRACE}-{PARENT}-00");
     call(&server, "/jobs", None, json!({"topic": "t"})).await;
     call(&server, "/topics/t/pause", Some(&not_sampled), json!({})).await;
     call(&server, "/topics/t/resume", Some(&caller), json!({})).await;
-    server.signal("-TERM");
-    server.ended();
-    let exports = std::mem::take(&mut *got.lock().expect("unpoisoned"));
-    let spans = exports.into_iter().flat_map(|export| export.resource_spans);
-    let spans = spans.flat_map(|resource| resource.scope_spans).flat_map(|scope| scope.spans);
-    let names: Vec<String> = spans.map(|span| span.name).collect();
+    server.stopped();
+    let names: Vec<String> = exported(&got).into_iter().map(|span| span.name).collect();
     assert!(names.contains(&"POST /topics/{topic}/resume".to_owned()), "{names:?}");
     assert!(!names.iter().any(|name| name.contains("jobs") || name.contains("pause")), "{names:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_unavailable_collector_delays_no_request() {
-    let place = WorkDir::new();
-    let port = crate::support::free_port();
-    let settings = format!("[traces]\notlp_endpoint = \"http://127.0.0.1:{port}/v1/traces\"");
-    let server = Logged::start(&place, &settings);
+    let url = format!("http://127.0.0.1:{}/v1/traces", free_port());
+    let (_place, server) = logged(&format!("[traces]\notlp_endpoint = {url:?}"));
     call(&server, "/jobs", None, json!({"topic": "t"})).await;
     assert_eq!(call(&server, "/topics/t/pop", None, json!({})).await["jobs"][0]["topic"], "t");
-    server.signal("-TERM");
-    let (status, log) = server.ended();
-    assert_eq!(status, Some(0), "{log}");
+    let log = server.stopped();
     assert!(log.contains("BatchSpanProcessor") || log.contains("export"), "{log}");
 }
 

@@ -29,7 +29,7 @@ impl Transport {
             }
             other => panic!("there is no transport {other}"),
         };
-        let url = format!("{scheme}://{}", address(&server));
+        let url = format!("{scheme}://{}", server.address());
         let version = if name == "HTTP/2" { "2" } else { "1.1" };
         let curl = curl.into_iter().map(str::to_owned).collect();
         Self { name, version, place, server, curl, url }

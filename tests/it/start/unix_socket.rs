@@ -4,39 +4,22 @@ use std::os::unix::{fs::FileTypeExt, net::UnixListener};
 
 use crate::start::prelude::*;
 
-struct Server(Child);
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        // Ignores errors, since the process may have ended by itself.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
 const SOCKET: &str = "unix:dq.sock";
 
-fn start(place: &WorkDir, store: &str, arguments: &[&str]) -> Server {
+fn start(place: &WorkDir, store: &str, arguments: &[&str]) -> Killed {
     let all = [&["--listen", SOCKET, "--store", store], arguments].concat();
     let mut command = program(place.path(), &all);
-    let server = Server(command.stderr(Stdio::null()).spawn().expect("the program runs"));
+    let server = Killed(command.stderr(Stdio::null()).spawn().expect("the program runs"));
     eventually_blocking!(is_alive(place), "the server does not answer");
     server
 }
 
 fn is_alive(place: &WorkDir) -> bool {
-    let health = program(place.path(), &["--listen", SOCKET, "health"]).output();
-    health.expect("the program runs").status.success()
-}
-
-fn stop(server: &mut Server) {
-    let kill = Command::new("kill").args(["-TERM", &server.0.id().to_string()]).status();
-    assert!(kill.expect("kill runs").success());
-    assert_eq!(server.0.wait().expect("the server ends").code(), Some(0));
+    output(place.path(), &["--listen", SOCKET, "health"]).status.success()
 }
 
 fn refused(place: &WorkDir, words: &[&str]) {
-    let output = program(place.path(), &["--listen", SOCKET]).output().expect("the program runs");
+    let output = output(place.path(), &["--listen", SOCKET]);
     one_line(&output, &[&["failed to listen on unix:dq.sock (server.listen)"], words].concat());
 }
 
@@ -48,11 +31,9 @@ fn a_unix_socket_has_its_mode_and_is_removed_at_the_end() {
     for (arguments, mode) in [(&["--config", &file][..], 0o600), (&[], 0o660)] {
         let mut server = start(&place, "file:./data", arguments);
         let found = fs::metadata(&socket).expect("the socket exists");
-        assert_eq!(
-            (found.file_type().is_socket(), found.permissions().mode() & 0o7777),
-            (true, mode)
-        );
-        stop(&mut server);
+        assert!(found.file_type().is_socket());
+        assert_eq!(found.permissions().mode() & 0o7777, mode);
+        assert_eq!(server.end_by("-TERM"), Some(0));
         assert!(!socket.exists(), "the server has left its socket file");
     }
 }
@@ -65,14 +46,13 @@ fn only_an_abandoned_socket_is_replaced() {
     refused(&place, &["another server is listening"]);
     assert!(is_alive(&place), "the first server does not answer");
     // A killed server leaves its socket file, which the next server replaces.
-    first.0.kill().expect("the process is a child of this test");
-    first.0.wait().expect("the server ends");
+    first.end_by("-KILL");
     assert!(socket.exists());
     let mut second = start(&place, "file:./data", &[]);
     // The server must not replace a file of another program.
     fs::remove_file(&socket).expect("removed");
     let _other = UnixListener::bind(&socket).expect("bound");
-    stop(&mut second);
+    assert_eq!(second.end_by("-TERM"), Some(0));
     assert!(socket.exists());
 
     fs::remove_file(&socket).expect("removed");

@@ -121,11 +121,7 @@ impl Cluster {
     /// Returns the slots of a master that have keys of buckets.
     pub fn slots_in_use(&self, node: usize) -> Vec<u16> {
         let keys = self.command(node, &["KEYS", "{*}:pool"]).texts();
-        let slot = |key: &String| match self.command(node, &["CLUSTER", "KEYSLOT", key]) {
-            Reply::Number(slot) => u16::try_from(slot).expect("a slot"),
-            other => panic!("{other:?}"),
-        };
-        keys.iter().map(slot).collect()
+        keys.iter().map(|key| self.slot_of(key)).collect()
     }
 
     /// Returns the slots of a master that have keys.

@@ -5,24 +5,17 @@ use std::{
     fmt::Debug,
     net::{SocketAddr, TcpStream},
     ops::RangeBounds,
-    time::{Duration, Instant},
 };
-
-use crate::support::patience::patience;
 
 /// Waits until the metrics of the server at `base` show a number of running pops within `count`:
 /// pops that search for jobs or wait for them.
 pub async fn until_pops_wait(base: &str, count: impl RangeBounds<usize> + Debug) {
-    let end = Instant::now() + patience();
-    loop {
+    let pops = async || {
         let answer = crate::support::http::get(format!("{base}/metrics")).await.expect("an answer");
-        let pops = waiting_pops(&answer.text().await.expect("text"));
-        if count.contains(&pops) {
-            return;
-        }
-        assert!(Instant::now() < end, "{pops} pops are running; expected {count:?}");
-        tokio::time::sleep(Duration::from_millis(10)).await; // no event reports waiting pops
-    }
+        waiting_pops(&answer.text().await.expect("text"))
+    };
+    let is_so = async || count.contains(&pops().await);
+    eventually!(is_so().await, "{} pops are running; expected {count:?}", pops().await);
 }
 
 /// Reads the number of pops that search for jobs or wait for them from the text of `/metrics`.
@@ -35,25 +28,19 @@ pub fn waiting_pops(metrics: &str) -> usize {
 
 /// Waits until the process at the other end has read all bytes sent to it, according to the kernel.
 pub fn until_read(stream: &TcpStream) {
-    let end = Instant::now() + patience();
     let ends = ends(stream);
-    while peer_socket(&ends).is_some_and(|fields| !fields[4].ends_with(":00000000")) {
-        assert!(Instant::now() < end, "the server at {} does not read", ends[1]);
-        std::thread::sleep(Duration::from_millis(5)); // no event reports reads by the peer
-    }
+    let is_read = || peer_socket(&ends).is_none_or(|fields| fields[4].ends_with(":00000000"));
+    eventually_blocking!(is_read(), "the server at {} does not read", ends[1]);
 }
 
 /// Closes a connection, and waits until its end has arrived at the other socket. On a busy machine,
 /// the kernel may deliver it after requests that are sent later on other connections.
 pub async fn close(stream: tokio::net::TcpStream) {
-    let end = Instant::now() + patience();
     let stream = stream.into_std().expect("a socket of the runtime");
     let ends = ends(&stream);
     drop(stream);
-    while peer_socket(&ends).is_some_and(|fields| fields[3] == ESTABLISHED) {
-        assert!(Instant::now() < end, "the server at {} is not told of the end", ends[1]);
-        tokio::time::sleep(Duration::from_millis(5)).await; // no event reports the peer's state
-    }
+    let is_closed = || peer_socket(&ends).is_none_or(|fields| fields[3] != ESTABLISHED);
+    eventually!(is_closed(), "the server at {} is not told of the end", ends[1]);
 }
 
 /// State of an open connection in `/proc/net/tcp`.

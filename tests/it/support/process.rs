@@ -9,8 +9,7 @@ use std::{
 
 use serde_json::Value;
 
-use crate::support::free_port;
-use crate::support::patience::patience;
+use crate::support::{free_port, patience::patience, signal::send_signal};
 
 pub struct Process {
     child: Option<Child>,
@@ -74,8 +73,7 @@ impl Process {
     }
 
     pub fn signal(&self, signal: &str) {
-        let sent = Command::new("kill").args([signal, &self.id().to_string()]).status();
-        assert!(sent.expect("kill runs").success());
+        send_signal(self.id(), signal);
     }
 
     pub fn id(&self) -> u32 {
@@ -85,6 +83,12 @@ impl Process {
     pub fn wait(&mut self) -> Option<i32> {
         let mut child = self.child.take().expect("the server runs");
         child.wait().expect("the server ends").code()
+    }
+
+    /// Sends SIGTERM, and waits for the end, which must be a success.
+    pub fn stop(&mut self) {
+        self.signal("-TERM");
+        assert_eq!(tokio::task::block_in_place(|| self.wait()), Some(0));
     }
 
     pub fn kill(&mut self) {
@@ -116,6 +120,24 @@ impl Process {
         Some((status, serde_json::from_str(&text).unwrap_or_default()))
     }
 
+    /// Sends a POST that must succeed. Returns the JSON.
+    pub async fn post_ok(&self, path: &str, body: Value) -> Value {
+        let (status, answer) = self.post(path, body).await.expect("an answer");
+        assert!((200..300).contains(&status), "{path}: {status} {answer}");
+        answer
+    }
+
+    /// Puts a job, which must be a new one.
+    pub async fn put_job(&self, job: Value) {
+        let (status, answer) = self.post("/jobs", job).await.expect("an answer");
+        assert_eq!(status, 201, "{answer}");
+    }
+
+    /// Returns the address of the server, as in `--listen`.
+    pub fn address(&self) -> String {
+        self.base.trim_start_matches("http://").to_owned()
+    }
+
     /// Sends a PUT. Returns the status, or `None` without an answer.
     pub async fn put(&self, path: &str, body: Value) -> Option<u16> {
         let request = self.client.put(format!("{}{path}", self.base)).body(body.to_string());
@@ -128,9 +150,18 @@ impl Process {
         Some(answer.status().as_u16())
     }
 
+    /// Sends a GET that must succeed. Returns the text.
     pub async fn text(&self, path: &str) -> String {
         let answer = self.client.get(format!("{}{path}", self.base)).send().await.expect("answer");
+        assert!(answer.status().is_success(), "{path}: {}", answer.status());
         answer.text().await.expect("text")
+    }
+
+    /// Sends a GET that must succeed. Returns the JSON.
+    pub async fn get_ok(&self, path: &str) -> Value {
+        let (status, answer) = self.get(path).await;
+        assert_eq!(status, 200, "{path}: {answer}");
+        answer
     }
 
     pub async fn get(&self, path: &str) -> (u16, Value) {

@@ -93,3 +93,10 @@ impl Connection {
 pub fn ask(port: u16, words: &[&str]) -> Option<Reply> {
     Connection::to(port)?.ask(words)
 }
+
+/// Sends one command on a new connection, after an AUTH.
+pub fn ask_with_password(port: u16, password: &str, words: &[&str]) -> Option<Reply> {
+    let mut connection = Connection::to(port)?;
+    connection.ask(&["AUTH", password])?;
+    connection.ask(words)
+}

@@ -1,6 +1,6 @@
 //! A Redis master and its replica, watched by three real Sentinels.
 
-use std::{collections::BTreeSet, fs, process::Child, thread::sleep, time::Instant};
+use std::{collections::BTreeSet, fs, thread::sleep, time::Instant};
 
 use tempfile::TempDir;
 
@@ -9,6 +9,7 @@ use crate::support::{
     patience::{PAUSE, patience},
     redis_server,
     resp::ask,
+    signal::Killed,
 };
 
 const NAME: &str = "main";
@@ -21,7 +22,7 @@ pub struct Sentinel {
 }
 
 struct Watcher {
-    child: Child,
+    _process: Killed,
     port: u16,
     _dir: TempDir,
 }
@@ -172,7 +173,7 @@ impl Watcher {
         // package.
         let child = redis_server().arg(file).arg("--sentinel").spawn();
         let child = child.expect("redis-server is missing: install it with ./tests/setup");
-        Self { child, port, _dir: dir }
+        Self { _process: Killed(child), port, _dir: dir }
     }
 
     fn master(&self) -> Option<u16> {
@@ -184,12 +185,5 @@ impl Watcher {
     fn has_field(&self, field: &str, value: &str) -> bool {
         let known = ask(self.port, &["SENTINEL", "MASTER", NAME]).map(|reply| reply.texts());
         known.is_some_and(|known| known.chunks(2).any(|pair| pair == [field, value]))
-    }
-}
-
-impl Drop for Watcher {
-    fn drop(&mut self) {
-        self.child.kill().expect("the process is a child of this test");
-        self.child.wait().expect("it was killed");
     }
 }

@@ -1,6 +1,34 @@
-//! Frozen processes, which keep their connections open but do not answer.
+//! Signals to processes. Frozen processes keep their connections open but do not answer.
 
-use std::{fs, process::Command};
+use std::{
+    fs,
+    process::{Child, Command},
+};
+
+/// Sends a signal, such as `-TERM`, to a running process.
+pub fn send_signal(pid: u32, signal: &str) {
+    let sent = Command::new("kill").args([signal, &pid.to_string()]).status();
+    assert!(sent.expect("kill runs").success());
+}
+
+/// A process that is killed when this value is dropped.
+pub struct Killed(pub Child);
+
+impl Killed {
+    /// Sends a signal, and waits for the end. Returns the exit code.
+    pub fn end_by(&mut self, signal: &str) -> Option<i32> {
+        send_signal(self.0.id(), signal);
+        self.0.wait().expect("the process ends").code()
+    }
+}
+
+impl Drop for Killed {
+    fn drop(&mut self) {
+        // Ignores errors, since the process may have ended by itself.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
 
 /// A stopped process. It continues when this value is dropped, even by a panic.
 pub struct Frozen(u32);
