@@ -19,14 +19,7 @@ fn flips() -> u64 {
     }
 }
 
-fn run(dir: &Path, arguments: &[&str]) -> Output {
-    program(dir, arguments).output().expect("the program runs")
-}
-
-fn text(output: &Output) -> String {
-    let (out, err) = (&output.stdout, &output.stderr);
-    format!("{}{}", String::from_utf8_lossy(out), String::from_utf8_lossy(err))
-}
+const REPAIR: [&str; 2] = ["doctor", "--repair"];
 
 fn copy(from: &Path, to: &Path) {
     fs::create_dir_all(to).expect("made");
@@ -37,59 +30,67 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
+type Jobs = HashMap<String, Value>;
+
 /// Returns the jobs of an export by their ids.
-fn exported(file: &Path) -> HashMap<String, Value> {
+fn exported(file: &Path) -> Jobs {
     let text = fs::read_to_string(file).expect("an export");
     let lines = text.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
     let jobs = lines.filter_map(|line| line.get("job").cloned());
     jobs.map(|job| (job["id"].as_str().expect("an id").to_owned(), job)).collect()
 }
 
+/// Changes the bytes of a file.
+fn change(file: &Path, change: impl FnOnce(&mut Vec<u8>)) {
+    let mut bytes = fs::read(file).expect("the file");
+    change(&mut bytes);
+    fs::write(file, bytes).expect("written");
+}
+
+/// Flips a bit of the byte at this offset in every copy of `sought`, of which there may be several:
+/// pages that were split contain old ones.
+fn flip_copies(bytes: &mut [u8], sought: &[u8], offset: usize) {
+    let ends = 0..bytes.len() - sought.len();
+    let places: Vec<usize> = ends.filter(|&at| bytes[at..].starts_with(sought)).collect();
+    assert!(!places.is_empty(), "the file does not contain {sought:?}");
+    places.into_iter().for_each(|at| bytes[at + offset] ^= 1);
+}
+
+/// Finishes, buries or releases a popped job.
+async fn end(server: &Process, job: &Value, how: &str) {
+    let path = format!("/jobs/{}/{how}", job["id"].as_str().expect("an id"));
+    server.post_ok(&path, json!({"reservation": job["reservation"]})).await;
+}
+
 /// Starts a server, puts 60 jobs one after another, finishes 20 of them, and kills the server.
-async fn create_store_and_kill(dir: &Path) {
-    let mut server = Process::start(dir, &[]).await;
+async fn store_of_killed_server() -> WorkDir {
+    let (place, mut server) = started("").await;
     for n in 0..60 {
-        let put = json!({"topic": "t", "id": format!("job:{n}"), "body": n});
-        assert_eq!(server.post("/jobs", put).await.expect("an answer").0, 201);
+        server.put_job(json!({"topic": "t", "id": format!("job:{n}"), "body": n})).await;
     }
     for _ in 0..20 {
-        let (_, popped) = server.get("/topics/t/pop").await;
-        let job = &popped["jobs"][0];
-        let finish = json!({"reservation": job["reservation"]});
-        let path = format!("/jobs/{}/finish", job["id"].as_str().expect("an id"));
-        assert_eq!(server.post(&path, finish).await.expect("an answer").0, 204);
+        end(&server, &server.get("/topics/t/pop").await.1["jobs"][0], "finish").await;
     }
     server.kill();
+    place
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_flipped_byte_in_the_log_is_reported_and_loses_no_job() {
-    let place = tempfile::tempdir().expect("a temporary folder");
-    create_store_and_kill(place.path()).await;
+    let place = store_of_killed_server().await;
     let wal = place.path().join("data/jobs.db-wal");
     flip_the_middle(&wal);
     let log = fs::read(&wal).expect("the log");
     for arguments in [&["serve"][..], &["export", "a.ndjson"], &["doctor"]] {
-        let refused = run(place.path(), arguments);
-        assert_eq!(refused.status.code(), Some(1), "{arguments:?}");
-        let said = text(&refused);
-        for word in ["jobs.db-wal", "damaged at byte", "acknowledged", "doctor --repair"] {
-            assert!(said.contains(word), "{arguments:?}: {said}");
-        }
+        let words = ["jobs.db-wal", "damaged at byte", "acknowledged", "doctor --repair"];
+        place.assert_fails(arguments, &words);
     }
     assert_eq!(fs::read(&wal).expect("the log"), log, "the refused start has changed the log");
 
-    let repaired = run(place.path(), &["doctor", "--repair"]);
-    assert!(repaired.status.success(), "{}", text(&repaired));
-    assert!(text(&repaired).contains("data/damaged-"), "{}", text(&repaired));
-    let server = Process::start(place.path(), &[]).await;
-    let (_, popped) = server.get("/topics/t/pop?count=100").await;
-    let ids: Vec<&str> = popped["jobs"]
-        .as_array()
-        .expect("jobs")
-        .iter()
-        .map(|job| job["id"].as_str().expect("an id"))
-        .collect();
+    place.assert_succeeds(&REPAIR, &["data/damaged-"]);
+    let popped = place.server("").await.get("/topics/t/pop?count=100").await.1;
+    let popped = popped["jobs"].as_array().expect("jobs").iter();
+    let ids: Vec<&str> = popped.map(|job| job["id"].as_str().expect("an id")).collect();
     let expected: Vec<String> = (20..60).map(|n| format!("job:{n}")).collect();
     // Sound versions of the page followed the damaged one, so no job may be lost or returned.
     assert_eq!(ids, expected);
@@ -97,8 +98,8 @@ async fn a_flipped_byte_in_the_log_is_reported_and_loses_no_job() {
 
 #[test]
 fn a_repaired_store_keeps_owner_and_mode() {
-    let place = tempfile::tempdir().expect("a temporary folder");
-    create_token(place.path());
+    let place = WorkDir::new();
+    create_token(&place);
     let file = place.path().join("data/jobs.db");
     fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).expect("a mode");
     // Root may repair the store of another user, so this test changes the owner. Other users can
@@ -111,12 +112,8 @@ fn a_repaired_store_keeps_owner_and_mode() {
         (file.uid(), file.gid(), file.mode() & 0o777)
     };
     let before = known();
-    let mut bytes = fs::read(&file).expect("the file");
-    bytes[..4096].fill(0xa5);
-    fs::write(&file, bytes).expect("written");
-    let repaired = run(place.path(), &["doctor", "--repair"]);
-    assert!(repaired.status.success(), "{}", text(&repaired));
-    assert!(text(&repaired).contains("data/damaged-"), "{}", text(&repaired));
+    change(&file, |bytes| bytes[..4096].fill(0xa5));
+    place.assert_succeeds(&REPAIR, &["data/damaged-"]);
     assert_eq!(known(), before);
 }
 
@@ -126,14 +123,18 @@ async fn status(server: &Process, token: Option<&str>) -> u16 {
     request.send().await.expect("an answer").status().as_u16()
 }
 
-fn create_token(dir: &Path) -> String {
-    let create = ["token", "create", "--name", "the.only.one"];
-    let made = run(
-        dir,
-        &[&create[..], &["--scope", "admin", "--scope", "put=*", "--scope", "read=*"]].concat(),
-    );
-    assert!(made.status.success(), "{}", text(&made));
-    String::from_utf8_lossy(&made.stdout).trim().to_owned()
+/// Creates the only token of a store. Returns it.
+fn create_token(place: &WorkDir) -> String {
+    let create = ["token", "create", "--name", "the.only.one", "--scope", "admin"];
+    let scopes = ["--scope", "put=*", "--scope", "read=*"];
+    let made = place.run("", &[], &[&create[..], &scopes].concat());
+    assert!(made.status.success(), "{made:?}");
+    text(&made.stdout).trim().to_owned()
+}
+
+/// Returns the statuses of answers to requests without a token and with this one.
+async fn statuses(server: &Process, token: &str) -> [u16; 2] {
+    [status(server, None).await, status(server, Some(token)).await]
 }
 
 /// Root pages of the tables of jobs and of tokens.
@@ -141,122 +142,87 @@ const POOL_PAGE: u32 = 4;
 const TOKENS_PAGE: u32 = 9;
 
 /// Creates a store whose log contains its only token, followed by 60 jobs. Returns the token.
-async fn logged_token(dir: &Path) -> String {
-    create_store_and_kill(dir).await;
-    let token = create_token(dir);
-    let mut server = Process::start(dir, &[]).await;
-    let client = crate::support::http::client();
+async fn logged_token() -> (WorkDir, String) {
+    let place = store_of_killed_server().await;
+    let token = create_token(&place);
+    let mut server = place.server("").await;
     assert_eq!(status(&server, Some(&token)).await, 200);
-    let log = dir.join("data/jobs.db-wal");
-    eventually!(
-        !versions_of(&written(&log), TOKENS_PAGE).is_empty(),
-        "the use of the token was not recorded"
-    );
+    let log = place.path().join("data/jobs.db-wal");
+    let is_recorded = || !versions_of(&written(&log), TOKENS_PAGE).is_empty();
+    eventually!(is_recorded(), "the use of the token was not recorded");
     for n in 0..60 {
         let put = json!({"topic": "t", "id": format!("more:{n}")}).to_string();
-        let request = client.post(format!("{}/jobs", server.base)).body(put);
-        let answer = request.bearer_auth(&token).send().await.expect("an answer");
+        let request = crate::support::http::client().post(format!("{}/jobs", server.base));
+        let answer = request.bearer_auth(&token).body(put).send().await.expect("an answer");
         assert_eq!(answer.status(), 201);
     }
     server.kill();
-    token
+    (place, token)
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_repaired_store_requires_tokens_as_before() {
-    let place = tempfile::tempdir().expect("a temporary folder");
-    let token = logged_token(place.path()).await;
+    let (place, token) = logged_token().await;
     flip_in_page(&place.path().join("data/jobs.db-wal"), POOL_PAGE);
-    let repaired = run(place.path(), &["doctor", "--repair"]);
-    assert!(repaired.status.success(), "{}", text(&repaired));
-    let server = Process::start(place.path(), &[]).await;
-    assert_eq!([status(&server, None).await, status(&server, Some(&token)).await], [401, 200]);
+    place.assert_succeeds(&REPAIR, &[]);
+    assert_eq!(statuses(&place.server("").await, &token).await, [401, 200]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_store_repaired_without_its_tokens_refuses_all_callers() {
-    let place = tempfile::tempdir().expect("a temporary folder");
-    let token = logged_token(place.path()).await;
+    let (place, token) = logged_token().await;
     flip_in_page(&place.path().join("data/jobs.db-wal"), TOKENS_PAGE);
-    let repaired = text(&run(place.path(), &["doctor", "--repair"]));
-    assert!(repaired.contains("revoke the token `lost-in-repair`"), "{repaired}");
-    let mut server = Process::start(place.path(), &[]).await;
-    assert_eq!([status(&server, None).await, status(&server, Some(&token)).await], [401, 401]);
-    server.kill();
-    let token = create_token(place.path());
-    let revoked = run(place.path(), &["token", "revoke", "lost-in-repair"]);
-    assert!(revoked.status.success(), "{}", text(&revoked));
-    let server = Process::start(place.path(), &[]).await;
-    assert_eq!([status(&server, None).await, status(&server, Some(&token)).await], [401, 200]);
+    place.assert_succeeds(&REPAIR, &["revoke the token `lost-in-repair`"]);
+    assert_eq!(statuses(&place.server("").await, &token).await, [401, 401]);
+    let token = create_token(&place);
+    place.assert_succeeds(&["token", "revoke", "lost-in-repair"], &[]);
+    assert_eq!(statuses(&place.server("").await, &token).await, [401, 200]);
 }
 
-/// Flips a byte in every copy of the token's name in the file.
-fn flip_names(bytes: &mut [u8]) {
-    let name = b"the.only.one";
-    let places: Vec<usize> =
-        (0..bytes.len() - name.len()).filter(|&at| bytes[at..].starts_with(name)).collect();
-    assert!(!places.is_empty(), "the file does not contain the token");
-    places.into_iter().for_each(|at| bytes[at] ^= 1);
+/// Flips a bit in every copy of the token's name in the file.
+fn flip_names(bytes: &mut Vec<u8>) {
+    flip_copies(bytes, b"the.only.one", 0);
 }
 
 /// Fills the page with all tokens with zeros.
-fn empty_page(bytes: &mut [u8]) {
+fn empty_page(bytes: &mut Vec<u8>) {
     bytes[8 * 4096..9 * 4096].fill(0);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_store_with_only_damaged_tokens_refuses_all_callers() {
     for (damage, cause) in
-        [(flip_names as fn(&mut [u8]), "access tokens"), (empty_page, "`tokens`")]
+        [(flip_names as fn(&mut Vec<u8>), "access tokens"), (empty_page, "`tokens`")]
     {
-        let place = tempfile::tempdir().expect("a temporary folder");
-        create_token(place.path());
-        let file = place.path().join("data/jobs.db");
-        let mut bytes = fs::read(&file).expect("the file");
-        damage(&mut bytes);
-        fs::write(&file, bytes).expect("written");
-        let refused = run(place.path(), &["serve"]);
-        assert_eq!(refused.status.code(), Some(1));
-        assert!(text(&refused).contains(cause), "{}", text(&refused));
-        let said = text(&run(place.path(), &["doctor", "--repair"]));
-        assert!(said.contains("all access tokens, or pages of them, are damaged"), "{said}");
-        let server = Process::start(place.path(), &[]).await;
-        assert_eq!(status(&server, None).await, 401);
+        let place = WorkDir::new();
+        create_token(&place);
+        change(&place.path().join("data/jobs.db"), damage);
+        place.assert_fails(&["serve"], &[cause]);
+        let said = "all access tokens, or pages of them, are damaged";
+        place.assert_succeeds(&REPAIR, &[said]);
+        assert_eq!(status(&place.server("").await, None).await, 401);
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn readyz_and_metrics_show_a_row_of_an_unknown_job() {
-    let place = tempfile::tempdir().expect("a temporary folder");
-    create_store_with_all_states(place.path()).await;
+    let place = store_with_all_states().await;
     let file = place.path().join("data/jobs.db");
-    let mut bytes = fs::read(&file).expect("the file");
-    let row = b"job:7topic-1";
-    // There are several copies of the row, since pages that were split contain old ones.
-    let places: Vec<usize> =
-        (0..bytes.len() - row.len()).filter(|&at| bytes[at..].starts_with(row)).collect();
-    assert!(!places.is_empty(), "the file does not contain the job");
-    places.into_iter().for_each(|at| bytes[at + 4] ^= 1);
-    fs::write(&file, bytes).expect("written");
-    let server = Process::start(place.path(), &[]).await;
+    change(&file, |bytes| flip_copies(bytes, b"job:7topic-1", 4));
+    let server = place.server("").await;
     let ready = server.get("/readyz").await.1;
     assert_eq!(ready, json!({"status": "degraded", "reasons": ["jobs_unreadable"]}));
     let metrics = server.text("/metrics").await;
     assert!(metrics.contains("\ndelay_queue_store_unreadable 1\n"), "{metrics}");
-    assert_eq!(
-        server.get("/jobs/job:7").await.0,
-        404,
-        "the job is found although its id is damaged"
-    );
+    let damaged = server.get("/jobs/job:7").await;
+    assert_eq!(damaged.0, 404, "the job is found although its id is damaged");
     assert_eq!(server.get("/jobs/job:6").await.1["id"], "job:6");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn any_flipped_byte_can_be_repaired_and_changes_no_job() {
-    let place = tempfile::tempdir().expect("a temporary folder");
-    create_store_with_all_states(place.path()).await;
-    let whole = run(place.path(), &["export", "whole.ndjson"]);
-    assert!(whole.status.success(), "{}", text(&whole));
+    let place = store_with_all_states().await;
+    place.assert_succeeds(&["export", "whole.ndjson"], &[]);
     let known = exported(&place.path().join("whole.ndjson"));
     assert_eq!(known.len(), 388);
     let file = fs::read(place.path().join("data/jobs.db")).expect("the file");
@@ -270,30 +236,29 @@ async fn any_flipped_byte_can_be_repaired_and_changes_no_job() {
         let at = usize::try_from(random % file.len() as u64).expect("a place");
         let here = place.path().join(format!("flip-{flip}"));
         copy(&place.path().join("data"), &here.join("data"));
-        let mut bytes = file.clone();
-        bytes[at] ^= 1 << ((random >> 40) % 8);
-        fs::write(here.join("data/jobs.db"), &bytes).expect("written");
+        change(&here.join("data/jobs.db"), |bytes| bytes[at] ^= 1 << ((random >> 40) % 8));
+        let run = |arguments: &[&str], may_fail: bool| {
+            let output = output(&here, arguments);
+            let code = output.status.code();
+            let is_well = code == Some(0) || may_fail && code == Some(1);
+            assert!(is_well, "byte {at}: {arguments:?}: {output:?}");
+            code == Some(0)
+        };
+        let jobs = |file: &str| exported(&here.join(file));
 
-        let plain = run(&here, &["export", "plain.ndjson"]);
-        assert!(matches!(plain.status.code(), Some(0 | 1)), "byte {at}: {}", text(&plain));
-        if plain.status.success() {
+        if run(&["export", "plain.ndjson"], true) {
             complete += 1;
-            check(&known, &exported(&here.join("plain.ndjson")), at, false);
+            check(&known, &jobs("plain.ndjson"), at, false);
         }
-        let skipping = run(&here, &["export", "rest.ndjson", "--skip-damaged"]);
-        assert!(skipping.status.success(), "byte {at}: {}", text(&skipping));
-        let rest = exported(&here.join("rest.ndjson"));
+        run(&["export", "rest.ndjson", "--skip-damaged"], false);
+        let rest = jobs("rest.ndjson");
         check(&known, &rest, at, true);
         fewest = fewest.min(rest.len());
         poorer += u64::from(rest.len() < known.len());
-        let polled = run(&here, &["doctor"]);
-        assert!(matches!(polled.status.code(), Some(0 | 1)), "byte {at}: {}", text(&polled));
-        noticed += u64::from(!polled.status.success());
-        let repaired = run(&here, &["doctor", "--repair"]);
-        assert!(repaired.status.success(), "byte {at}: {}", text(&repaired));
-        let again = run(&here, &["export", "again.ndjson"]);
-        assert!(again.status.success(), "byte {at}: {}", text(&again));
-        check(&known, &exported(&here.join("again.ndjson")), at, true);
+        noticed += u64::from(!run(&["doctor"], true));
+        run(&REPAIR, false);
+        run(&["export", "again.ndjson"], false);
+        check(&known, &jobs("again.ndjson"), at, true);
         fs::remove_dir_all(&here).expect("removed");
     }
     println!(
@@ -305,17 +270,10 @@ async fn any_flipped_byte_can_be_repaired_and_changes_no_job() {
 
 /// Asserts that each found job equals the job that was put. A job whose attempts are damaged may be
 /// dead.
-fn check(
-    known: &HashMap<String, Value>,
-    found: &HashMap<String, Value>,
-    at: usize,
-    may_lose_jobs: bool,
-) {
-    assert!(
-        may_lose_jobs || found.len() == known.len(),
-        "byte {at}: only {} jobs, without a report",
-        found.len()
-    );
+fn check(known: &Jobs, found: &Jobs, at: usize, may_lose_jobs: bool) {
+    let count = found.len();
+    let is_whole = may_lose_jobs || count == known.len();
+    assert!(is_whole, "byte {at}: only {count} jobs, without a report");
     for (id, job) in found {
         let known = known.get(id).unwrap_or_else(|| panic!("byte {at}: {id} was never put"));
         for field in ["topic", "body", "created_at", "ttr_ms", "max_attempts", "backoff"] {
@@ -326,8 +284,8 @@ fn check(
         let made_dead =
             job["state"] == "dead" && (known["state"] != "dead" || died(job) > died(known));
         if !made_dead {
-            for field in ["state", "due_at", "attempt", "reservation", "reserved_until", "died_at"]
-            {
+            let fields = ["state", "due_at", "attempt", "reservation", "reserved_until", "died_at"];
+            for field in fields {
                 assert_eq!(job[field], known[field], "byte {at}: {field} of {id}");
             }
         }
@@ -336,8 +294,8 @@ fn check(
 
 /// Creates a store with jobs in every state, some of them with bodies of many pages, and stops the
 /// server.
-async fn create_store_with_all_states(dir: &Path) {
-    let mut server = Process::start(dir, &[]).await;
+async fn store_with_all_states() -> WorkDir {
+    let (place, mut server) = started("").await;
     for batch in 0..8 {
         let job = |n: u64| {
             let body = "x".repeat(if n.is_multiple_of(20) { 9_000 } else { 40 });
@@ -346,60 +304,46 @@ async fn create_store_with_all_states(dir: &Path) {
                 "delay": delay, "backoff": ["1h"]})
         };
         let jobs: Vec<Value> = (batch * 50..batch * 50 + 50).map(job).collect();
-        server.post("/batch/jobs", json!({"jobs": jobs})).await.expect("an answer");
+        server.post_ok("/batch/jobs", json!({"jobs": jobs})).await;
     }
-    for (index, last) in ["finish", "bury", "release"].iter().enumerate() {
+    for (last, popped, ended) in [("finish", 4, 4), ("bury", 6, 5), ("release", 6, 5)] {
         for topic in 0..3 {
-            let count = if index == 0 { 4 } else { 6 };
-            let path = format!("/topics/topic-{topic}/pop?count={count}&ttr=24h");
-            let (_, popped) = server.get(&path).await;
-            for job in
-                popped["jobs"].as_array().expect("jobs").iter().take(if index == 0 { 4 } else { 5 })
-            {
-                let path = format!("/jobs/{}/{last}", job["id"].as_str().expect("an id"));
-                let held = json!({"reservation": job["reservation"]});
-                let (status, said) = server.post(&path, held).await.expect("an answer");
-                assert!(status < 300, "{said}");
+            let path = format!("/topics/topic-{topic}/pop?count={popped}&ttr=24h");
+            let jobs = server.get(&path).await.1;
+            for job in jobs["jobs"].as_array().expect("jobs").iter().take(ended) {
+                end(&server, job, last).await;
             }
         }
     }
-    server.post("/topics/topic-1/pause", Value::Null).await.expect("an answer");
-    server.signal("-TERM");
-    assert_eq!(server.wait(), Some(0));
+    server.post_ok("/topics/topic-1/pause", json!({})).await;
+    server.stop();
+    place
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_repaired_store_keeps_its_schedules_and_names_damaged_ones() {
-    let place = tempfile::tempdir().expect("a temporary folder");
-    let mut server = Process::start(place.path(), &[]).await;
+    let (place, mut server) = started("").await;
     for name in ["daily", "hourly"] {
         let schedule = json!({"topic": "t", "cron": format!("@{name}"), "missed": "all"});
         assert_eq!(server.put(&format!("/schedules/{name}"), schedule).await, Some(201));
     }
     let daily = server.get("/schedules/daily").await.1;
-    server.signal("-TERM");
-    assert_eq!(server.wait(), Some(0));
+    server.stop();
     let file = rusqlite::Connection::open(place.path().join("data/jobs.db")).expect("opened");
     let damage =
         "UPDATE topics SET defaults = replace(defaults, 't', 'u') WHERE topic LIKE '%hourly'";
     assert_eq!(file.execute(damage, ()).expect("updated"), 1);
     drop(file);
 
-    let said = text(&run(place.path(), &["doctor"]));
-    for words in
-        ["schedules   1", "to repair", "schedule hourly", "has changed since it was written"]
-    {
-        assert!(said.contains(words), "{said}");
-    }
-    let refused = run(place.path(), &["export", "a.ndjson"]);
-    assert_eq!(refused.status.code(), Some(1), "{}", text(&refused));
-    assert!(text(&refused).contains("jobs or schedules on them; add --skip-damaged"));
-    let skipping = run(place.path(), &["export", "a.ndjson", "--skip-damaged"]);
-    assert!(text(&skipping).contains("and 1 schedules to a.ndjson"), "{}", text(&skipping));
-    let repaired = run(place.path(), &["doctor", "--repair"]);
-    assert!(repaired.status.success(), "{}", text(&repaired));
-    assert!(text(&repaired).contains("which schedules are missing"), "{}", text(&repaired));
-    let server = Process::start(place.path(), &[]).await;
+    let words =
+        ["schedules   1", "to repair", "schedule hourly", "has changed since it was written"];
+    place.assert_fails(&["doctor"], &words);
+    let export = ["export", "a.ndjson"];
+    place.assert_fails(&export, &["jobs or schedules on them; add --skip-damaged"]);
+    let skipping = [&export[..], &["--skip-damaged"]].concat();
+    place.assert_succeeds(&skipping, &["and 1 schedules to a.ndjson"]);
+    place.assert_succeeds(&REPAIR, &["which schedules are missing"]);
+    let server = place.server("").await;
     assert_eq!(server.get("/schedules/daily").await.1, daily);
     assert_eq!(server.get("/schedules/hourly").await.0, 404);
 }

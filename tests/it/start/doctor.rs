@@ -6,21 +6,60 @@ use crate::start::prelude::*;
 /// Creates a store with one job, and stops its server.
 async fn create_store(place: &WorkDir, settings: &str) {
     let mut server = place.server(settings).await;
-    let put = json!({"topic": "t", "id": "a", "delay": "1h"});
-    assert!(server.post("/jobs", put).await.is_some_and(|(status, _)| status == 201));
-    server.signal("-TERM");
-    assert_eq!(server.wait(), Some(0));
+    server.put_job(json!({"topic": "t", "id": "a", "delay": "1h"})).await;
+    server.stop();
 }
 
 /// Returns all keys with their contents.
-fn dump(redis: &Redis) -> Vec<(String, String)> {
+fn dump(redis: &Redis) -> BTreeMap<String, String> {
     let keys = ask(redis.port(), &["KEYS", "*"]).expect("an answer").texts();
-    let mut all: Vec<(String, String)> = keys
-        .into_iter()
-        .map(|key| (key.clone(), format!("{:?}", ask(redis.port(), &["DUMP", &key]))))
-        .collect();
-    all.sort();
-    all
+    let dump = |key: &str| format!("{:?}", ask(redis.port(), &["DUMP", key]));
+    keys.into_iter().map(|key| (key.clone(), dump(&key))).collect()
+}
+
+/// Sends a line of words to Redis.
+fn ask_line(redis: &Redis, line: &str) -> Reply {
+    ask(redis.port(), &line.split(' ').collect::<Vec<_>>()).expect("an answer")
+}
+
+/// Store with one bucket and one job.
+struct Damaged {
+    place: WorkDir,
+    redis: Redis,
+    settings: String,
+    /// Hash tag of the bucket, for which commands write `TAG`.
+    tag: String,
+}
+
+impl Damaged {
+    async fn new() -> Self {
+        let (place, redis) = (WorkDir::new(), Redis::start());
+        let settings = store(&redis.url(), "buckets = 1");
+        create_store(&place, &settings).await;
+        let tag = ask_line(&redis, "KEYS *:pool").texts()[0].trim_end_matches(":pool").to_owned();
+        Self { place, redis, settings, tag }
+    }
+
+    fn ask(&self, line: &str) -> Reply {
+        ask_line(&self.redis, &line.replace("TAG", &self.tag))
+    }
+
+    #[track_caller]
+    fn assert_problem(&self, words: &[&str]) {
+        self.place.assert_problem(&self.settings, words);
+    }
+
+    #[track_caller]
+    fn assert_repaired(&self, words: &str) {
+        let said = self.place.repair(&self.settings);
+        assert!(said.contains(words), "no {words:?} in {said}");
+    }
+
+    /// Asserts that the store is healthy and has the job as it was put.
+    #[track_caller]
+    fn assert_whole(&self) {
+        self.place.assert_healthy(&self.settings, &["1 delayed, 0 ready, 0 reserved, 0 dead"]);
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -36,15 +75,10 @@ async fn the_doctor_accepts_a_suitable_redis() {
 
     create_store(&place, &settings).await;
     let before = dump(&redis);
-    assert_eq!(
-        before.len(),
-        3 + 4,
-        "layout, key of reservations, incarnation; pool, bucket, topics and delayed"
-    );
-    place.assert_healthy(
-        &settings,
-        &["layout      schema=6", "jobs        1 delayed, 0 ready", "servers     0"],
-    );
+    // Layout, key of reservations, incarnation; pool, bucket, topics and delayed.
+    assert_eq!(before.len(), 3 + 4);
+    let words = ["layout      schema=6", "jobs        1 delayed, 0 ready", "servers     0"];
+    place.assert_healthy(&settings, &words);
     assert_eq!(dump(&redis), before);
 
     let _server = place.server(&settings).await;
@@ -63,9 +97,8 @@ async fn the_doctor_shows_masters_and_buckets_of_a_cluster() {
             let server = format!("server      127.0.0.1:{port}: mode cluster, version ");
             let after = said.split(&server).nth(1).unwrap_or_else(|| panic!("{server}: {said}"));
             let buckets = after.lines().nth(1).unwrap_or_default().trim_start();
-            let count =
-                buckets.split(" buckets (").next().and_then(|count| count.parse::<usize>().ok());
-            sum += count.unwrap_or_else(|| panic!("no number of buckets in {buckets:?}"));
+            let count = buckets.split_once(" buckets (").map(|(count, _)| count.parse::<usize>());
+            sum += count.expect("a number of buckets").expect("a number");
         }
         assert_eq!(sum, 16, "{said}");
         for count in [16, 64, 256] {
@@ -98,10 +131,8 @@ async fn the_doctor_reports_problems_of_a_redis() {
     place.assert_problem(&store(&evicts.url(), ""), &["maxmemory-policy", "noeviction"]);
     assert_empty(&evicts);
     let unavailable = format!("redis://127.0.0.1:{}", free_port());
-    place.assert_problem(
-        &store(&unavailable, ""),
-        &["failed to open Redis at 127.0.0.1", "refused"],
-    );
+    let words = ["failed to open Redis at 127.0.0.1", "refused"];
+    place.assert_problem(&store(&unavailable, ""), &words);
 
     let redis = Redis::start();
     let settings = store(&redis.url(), "buckets = 16");
@@ -111,43 +142,37 @@ async fn the_doctor_reports_problems_of_a_redis() {
     place.assert_problem(&other, &["store.buckets is 8", "the store has 16"]);
 
     // Sets a deadline long in the past, as if no server had promoted the jobs.
-    let bucket = before.iter().find(|(key, _)| key.ends_with(":bucket")).expect("a bucket");
-    let late = ask(redis.port(), &["ZADD", &bucket.0, "1", "delayed:t"]).expect("an answer");
-    assert_eq!(late, crate::support::resp::Reply::Number(0), "the set had no deadline before");
+    let bucket = before.keys().find(|key| key.ends_with(":bucket")).expect("a bucket");
+    let late = ask_line(&redis, &format!("ZADD {bucket} 1 delayed:t"));
+    assert_eq!(late, Reply::Number(0), "the set had no deadline before");
     place.assert_problem(&settings, &["due jobs are not promoted", "start a delay-queue server"]);
-    drop(ask(redis.port(), &["ZADD", &bucket.0, "99999999999999", "delayed:t"]));
-    place.assert_problem(
-        &settings,
-        &["1 sets are unknown to the timer, or have too late a deadline"],
-    );
-    assert!(place.run(&settings, &[], &["doctor", "--repair"]).status.success());
+    ask_line(&redis, &format!("ZADD {bucket} 99999999999999 delayed:t"));
+    let words = ["1 sets are unknown to the timer, or have too late a deadline"];
+    place.assert_problem(&settings, &words);
+    place.repair(&settings);
     place.assert_healthy(&settings, &[]);
 
-    assert!(ask(redis.port(), &["DEL", "{dq:0fb}:incarnation", "{dq:15c}:incarnation"]).is_some());
+    ask_line(&redis, "DEL {dq:0fb}:incarnation {dq:15c}:incarnation");
     place.assert_problem(&settings, &["2 buckets have no incarnation", "emptied"]);
     assert_eq!(dump(&redis).len(), before.len() - 2, "the doctor has created an incarnation");
-    place.assert_problem(
-        &store(&redis.url(), "buckets = 16\naccept_data_loss = true"),
-        &["no incarnation"],
-    );
+    let accepting = store(&redis.url(), "buckets = 16\naccept_data_loss = true");
+    place.assert_problem(&accepting, &["no incarnation"]);
+    for words in ["accepted    the loss of jobs in 16 buckets", "in 0 buckets"] {
+        let accepted = place.run(&settings, &[], &["doctor", "--accept-loss"]);
+        let said = text(&accepted.stdout);
+        assert!(accepted.status.success() && said.contains(words), "{accepted:?}");
+        place.assert_healthy(&settings, &[]);
+    }
 
-    let said = place.run(&settings, &[], &["doctor", "--accept-loss"]);
-    let text = String::from_utf8_lossy(&said.stdout).into_owned();
-    assert!(
-        said.status.success() && text.contains("accepted    the loss of jobs in 16 buckets"),
-        "{text}"
-    );
-    place.assert_healthy(&settings, &[]);
-    let said = place.run(&settings, &[], &["doctor", "--accept-loss"]);
-    assert!(String::from_utf8_lossy(&said.stdout).contains("in 0 buckets"), "{said:?}");
-
-    let newer = "schema=7 hash=xxh3-64 buckets=16";
-    drop(ask(redis.port(), &["SET", "dq:layout", newer]));
-    place.assert_problem(&settings, &["schema = 7", "newer"]);
-    drop(ask(redis.port(), &["SET", "dq:layout", "nonsense"]));
-    place.assert_problem(&settings, &["failed to open the store"]);
-    drop(ask(redis.port(), &["DEL", "dq:layout"]));
-    drop(ask(redis.port(), &["LPUSH", "dq:layout", "a"]));
+    for (layout, words) in [
+        ("\"schema=7 hash=xxh3-64 buckets=16\"", &["schema = 7", "newer"][..]),
+        ("nonsense", &["failed to open the store"]),
+    ] {
+        redis.command(&format!("SET dq:layout {layout}")).expect("an answer");
+        place.assert_problem(&settings, words);
+    }
+    ask_line(&redis, "DEL dq:layout");
+    ask_line(&redis, "LPUSH dq:layout a");
     place.assert_problem(&settings, &["WRONGTYPE"]);
 }
 
@@ -162,11 +187,8 @@ async fn the_doctor_reports_the_condition_of_a_file_store() {
     place.assert_problem(&store("file:./data", "buckets = 2"), &["buckets = 1", "2"]);
     let mut server = place.server(&settings).await;
     place.assert_healthy(&settings, &["servers     1 is using"]);
-    assert_eq!(
-        server.get("/jobs/a").await.1["state"],
-        "delayed",
-        "the running server does not answer"
-    );
+    let job = server.get("/jobs/a").await.1;
+    assert_eq!(job["state"], "delayed", "the running server does not answer");
     server.kill();
     place.assert_healthy(&settings, &["jobs        1 delayed"]);
     fs::write(place.path().join("data/jobs.db"), vec![7; 8192]).expect("written");
@@ -175,16 +197,8 @@ async fn the_doctor_reports_the_condition_of_a_file_store() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn doctor_finds_and_repairs_misplaced_jobs() {
-    let (place, redis) = (WorkDir::new(), Redis::start());
-    let settings = store(&redis.url(), "buckets = 1");
-    create_store(&place, &settings).await;
-    let ask = |line: &str| {
-        let words: Vec<&str> = line.split(' ').collect();
-        ask(redis.port(), &words).expect("an answer")
-    };
-    let tag = ask("KEYS *:pool").texts()[0].trim_end_matches(":pool").to_owned();
-    let all = |line: &str| ask(&line.replace("TAG", &tag));
-    place.assert_healthy(&settings, &["to repair   nothing"]);
+    let store = Damaged::new().await;
+    store.assert_whole();
 
     // Damages one after another: jobs in no set, in two sets, without a record, or unknown to the
     // timer; and a topic without its name.
@@ -198,22 +212,20 @@ async fn doctor_finds_and_repairs_misplaced_jobs() {
         ("ZADD TAG:bucket 99999999999999 delayed:t", "1 sets are unknown to the timer"),
         ("ZREM TAG:topics t", "1 topics are missing from the list"),
     ] {
-        drop(all(damage));
-        place.assert_problem(&settings, &[found, "doctor --repair"]);
-        let output = place.run(&settings, &[], &["doctor", "--repair"]);
-        let said = String::from_utf8_lossy(&output.stdout).into_owned();
-        assert!(output.status.success() && said.contains("repaired    1 "), "{damage}: {said}");
-        place.assert_healthy(&settings, &["to repair   nothing"]);
+        store.ask(damage);
+        store.assert_problem(&[found, "doctor --repair"]);
+        store.assert_repaired("repaired    1 ");
+        store.place.assert_healthy(&store.settings, &[]);
         // Makes the job delayed again for the next damage.
-        drop(all("ZREM TAG:ready:t a"));
-        drop(all("ZREM TAG:dead:t a"));
-        drop(all("ZADD TAG:delayed:t 4000000000000 a"));
-        drop(all("ZADD TAG:bucket 4000000000000 delayed:t"));
+        store.ask("ZREM TAG:ready:t a");
+        store.ask("ZREM TAG:dead:t a");
+        store.ask("ZADD TAG:delayed:t 4000000000000 a");
+        store.ask("ZADD TAG:bucket 4000000000000 delayed:t");
     }
-    place.assert_healthy(&settings, &["1 delayed, 0 ready, 0 reserved, 0 dead"]);
+    store.assert_whole();
 
-    drop(all("RENAME TAG:pool elsewhere"));
-    place.assert_problem(&settings, &["no pool", "nothing is repaired"]);
+    store.ask("RENAME TAG:pool elsewhere");
+    store.assert_problem(&["no pool", "nothing is repaired"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -223,90 +235,63 @@ async fn doctor_finds_and_buries_jobs_without_their_long_body() {
     let mut server = place.server(&settings).await;
     let body = "x".repeat(5_000);
     for (id, delay) in [("held", "0s"), ("tried", "0s"), ("ready", "0s"), ("later", "1h")] {
-        let put = json!({"topic": "t", "id": id, "body": body, "delay": delay});
-        assert_eq!(server.post("/jobs", put).await.expect("an answer").0, 201);
+        server.put_job(json!({"topic": "t", "id": id, "body": body, "delay": delay})).await;
     }
+    let ids = |answer: &Value, part: &str| -> BTreeSet<String> {
+        let all = answer[part].as_array().expect("a list").iter();
+        all.map(|job| job["id"].as_str().expect("an id").to_owned()).collect()
+    };
+    let set = |ids: &[&str]| ids.iter().map(ToString::to_string).collect::<BTreeSet<_>>();
     let (_, popped) = server.get("/topics/t/pop?count=2&ttr=1h").await;
-    assert_eq!(
-        (&popped["jobs"][0]["id"], &popped["jobs"][1]["id"]),
-        (&"held".into(), &"tried".into())
-    );
-    assert_eq!(server.post("/jobs/tried/release", json!({})).await.expect("an answer").0, 200);
-    server.post("/jobs", json!({"topic": "t", "id": "small"})).await.expect("an answer");
-    let bodies = ask(redis.port(), &["KEYS", "*:bodies"]).expect("an answer").texts();
-    drop(ask(redis.port(), &["DEL", &bodies[0]]));
-    assert_eq!(
-        server.get("/topics/t/pop").await.0,
-        503,
-        "the pop did not fail, although the bodies may be on another node"
-    );
+    assert_eq!(ids(&popped, "jobs"), set(&["held", "tried"]));
+    server.post_ok("/jobs/tried/release", json!({})).await;
+    server.put_job(json!({"topic": "t", "id": "small"})).await;
+    let bodies = ask_line(&redis, "KEYS *:bodies").texts();
+    ask_line(&redis, &format!("DEL {}", bodies[0]));
+    // The bodies may be on another node, so the pop must fail.
+    assert_eq!(server.get("/topics/t/pop").await.0, 503);
 
     place.assert_problem(&settings, &["4 long bodies are missing", "doctor --repair"]);
-    let output = place.run(&settings, &[], &["doctor", "--repair"]);
-    let said = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert!(output.status.success() && said.contains("repaired    4 long bodies"), "{said}");
-    place.assert_healthy(
-        &settings,
-        &["to repair   nothing", "0 delayed, 1 ready, 1 reserved, 3 dead"],
-    );
+    let said = place.repair(&settings);
+    assert!(said.contains("repaired    4 long bodies"), "{said}");
+    place.assert_healthy(&settings, &["0 delayed, 1 ready, 1 reserved, 3 dead"]);
 
-    let ids = |answer: serde_json::Value, part: &str| -> Vec<String> {
-        let all = answer[part].as_array().expect("a list").clone();
-        all.iter().map(|job| job["id"].as_str().expect("an id").to_owned()).collect()
-    };
-    assert_eq!(ids(server.get("/topics/t/pop?count=9").await.1, "jobs"), ["small"]);
+    let rest = server.get("/topics/t/pop?count=9").await.1;
+    assert_eq!(ids(&rest, "jobs"), set(&["small"]));
     let dead = server.get("/topics/t/jobs?state=dead").await.1;
     assert_eq!(dead["damaged"][0]["reason"], "pool record whose body is missing", "{dead}");
-    let mut damaged = ids(dead, "damaged");
-    damaged.sort();
-    assert_eq!(damaged, ["later", "ready", "tried"]);
+    assert_eq!(ids(&dead, "damaged"), set(&["later", "ready", "tried"]));
     // The consumer with the reserved job may finish it. The other jobs stay dead whatever a client
     // does.
     let held = json!({"reservation": popped["jobs"][0]["reservation"]});
-    assert_eq!(server.post("/jobs/held/finish", held).await.expect("an answer").0, 204);
-    assert_eq!(server.post("/jobs/ready/kick", json!({})).await.expect("an answer").0, 200);
-    assert_eq!(ids(server.get("/topics/t/pop?count=9").await.1, "jobs"), [""; 0]);
-    server.signal("-TERM");
-    assert_eq!(server.wait(), Some(0));
-    place.assert_healthy(
-        &settings,
-        &["to repair   nothing", "0 delayed, 0 ready, 1 reserved, 3 dead"],
-    );
+    server.post_ok("/jobs/held/finish", held).await;
+    server.post_ok("/jobs/ready/kick", json!({})).await;
+    let rest = server.get("/topics/t/pop?count=9").await.1;
+    assert_eq!(ids(&rest, "jobs"), set(&[]));
+    server.stop();
+    place.assert_healthy(&settings, &["0 delayed, 0 ready, 1 reserved, 3 dead"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn doctor_repairs_keys_of_a_wrong_type_and_bad_scores() {
-    let (place, redis) = (WorkDir::new(), Redis::start());
-    let settings = store(&redis.url(), "buckets = 1");
-    create_store(&place, &settings).await;
-    let ask = |line: &str| {
-        let words: Vec<&str> = line.split(' ').collect();
-        ask(redis.port(), &words).expect("an answer")
-    };
-    let tag = ask("KEYS *:pool").texts()[0].trim_end_matches(":pool").to_owned();
-    let all = |line: &str| ask(&line.replace("TAG", &tag));
-    let repair = || {
-        let output = place.run(&settings, &[], &["doctor", "--repair"]);
-        (output.status.success(), String::from_utf8_lossy(&output.stdout).into_owned())
-    };
+    let store = Damaged::new().await;
+    let tag = &store.tag;
     // The doctor recreates keys that can be derived from others. The job must be unchanged.
     for key in ["bucket", "ends", "topics"] {
-        drop(all(&format!("DEL TAG:{key}")));
-        drop(all(&format!("SET TAG:{key} x")));
+        store.ask(&format!("SET TAG:{key} x"));
         let named = format!("{tag}:{key} is a string and must be a sorted set");
-        place.assert_problem(&settings, &[&named, "doctor --repair deletes it"]);
-        let (is_well, said) = repair();
-        assert!(is_well && said.contains(&format!("repaired    {named}")), "{said}");
-        place.assert_healthy(&settings, &["1 delayed, 0 ready, 0 reserved, 0 dead"]);
+        store.assert_problem(&[&named, "doctor --repair deletes it"]);
+        store.assert_repaired(&format!("repaired    {named}"));
+        store.assert_whole();
     }
     for (damage, found) in [
         ("ZADD TAG:bucket -inf delayed:t", "1 sets have a score that is not a time"),
         ("ZADD TAG:bucket +inf delayed:t", "1 sets are unknown to the timer"),
     ] {
-        drop(all(damage));
-        place.assert_problem(&settings, &[found]);
-        assert!(repair().0, "{damage}");
-        place.assert_healthy(&settings, &["1 delayed, 0 ready, 0 reserved, 0 dead"]);
+        store.ask(damage);
+        store.assert_problem(&[found]);
+        store.assert_repaired("");
+        store.assert_whole();
     }
     // The doctor must not delete a key that has jobs or may still be needed.
     for (key, kind) in [
@@ -316,25 +301,21 @@ async fn doctor_repairs_keys_of_a_wrong_type_and_bad_scores() {
         ("incarnation", "string"),
         ("ready:t", "sorted set"),
     ] {
-        drop(all(&format!("RENAME TAG:{key} saved")));
-        drop(all(&format!("RPUSH TAG:{key} x")));
+        store.ask(&format!("RENAME TAG:{key} saved"));
+        store.ask(&format!("RPUSH TAG:{key} x"));
         let named = format!("{tag}:{key} is a list and must be a {kind}");
-        place.assert_problem(&settings, &[&named]);
-        let (is_well, said) = repair();
-        assert!(!is_well && said.contains(&named), "{said}");
-        assert_eq!(
-            all(&format!("LLEN TAG:{key}")),
-            crate::support::resp::Reply::Number(1),
-            "{key}"
-        );
-        drop(all(&format!("DEL TAG:{key}")));
-        drop(all(&format!("RENAME saved TAG:{key}")));
-        place.assert_healthy(&settings, &["1 delayed, 0 ready, 0 reserved, 0 dead"]);
+        store.assert_problem(&[&named]);
+        let refused = store.place.run(&store.settings, &[], &["doctor", "--repair"]);
+        assert!(!refused.status.success() && text(&refused.stdout).contains(&named), "{refused:?}");
+        assert_eq!(store.ask(&format!("LLEN TAG:{key}")), Reply::Number(1), "{key}");
+        store.ask(&format!("DEL TAG:{key}"));
+        store.ask(&format!("RENAME saved TAG:{key}"));
+        store.assert_whole();
     }
-    drop(all("ZADD TAG:delayed:t 1e300 a"));
-    place.assert_problem(&settings, &["1 sets have a score that is not a time"]);
-    assert!(repair().0);
-    let score: f64 = all("ZSCORE TAG:delayed:t a").text().parse().expect("a number");
+    store.ask("ZADD TAG:delayed:t 1e300 a");
+    store.assert_problem(&["1 sets have a score that is not a time"]);
+    store.assert_repaired("");
+    let score: f64 = store.ask("ZSCORE TAG:delayed:t a").text().parse().expect("a number");
     assert!(score > 1e12 && score < 1e13, "the repaired score is not the current time: {score}");
 }
 
@@ -343,25 +324,17 @@ async fn servers_resume_an_emptied_store_once_accepted() {
     let (place, redis) = (WorkDir::new(), Redis::start());
     let settings = store(&redis.url(), "buckets = 16");
     let server = place.server(&settings).await;
-    let readyz = async |code: &str| {
-        let began = Instant::now();
-        loop {
-            let (_, said) = server.get("/readyz").await;
-            if said["code"] == code || said["status"] == code {
-                return;
-            }
-            assert!(began.elapsed() < patience(), "readyz does not answer with {code}: {said}");
-            tokio::time::sleep(Duration::from_millis(20)).await; // servers check at intervals
-        }
+    let answers = async |code: &str| {
+        let said = server.get("/readyz").await.1;
+        said["code"] == code || said["status"] == code
     };
-    drop(ask(redis.port(), &["FLUSHALL"]));
-    readyz("store_replaced").await;
+    ask_line(&redis, "FLUSHALL");
+    eventually!(answers("store_replaced").await, "the server does not notice the loss");
     place.assert_problem(&settings, &["16 buckets have no incarnation", "doctor --accept-loss"]);
     let said = place.run(&settings, &[], &["doctor", "--accept-loss"]);
     assert!(said.status.success(), "{said:?}");
-    readyz("ok").await;
-    let put = server.post("/jobs", json!({"topic": "t"})).await.expect("an answer");
-    assert_eq!(put.0, 201, "{put:?}");
+    eventually!(answers("ok").await, "the server does not become ready");
+    server.put_job(json!({"topic": "t"})).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -369,22 +342,19 @@ async fn a_lost_layout_is_rewritten_with_the_set_number_of_buckets() {
     let (place, redis) = (WorkDir::new(), Redis::start());
     let with = |buckets: &str| store(&redis.url(), buckets);
     create_store(&place, &with("buckets = 5")).await;
-    let keys = ask(redis.port(), &["KEYS", "*:incarnation"]).expect("an answer").texts();
-    let pools = ask(redis.port(), &["KEYS", "*:pool"]).expect("an answer").texts();
+    let keys = ask_line(&redis, "KEYS *:incarnation").texts();
+    let pools = ask_line(&redis, "KEYS *:pool").texts();
     let tag = pools[0].trim_end_matches("pool"); // the bucket with the job is not damaged
     let lost = keys.iter().find(|key| !key.starts_with(tag)).expect("another bucket");
-    drop(ask(redis.port(), &["DEL", "dq:layout", lost]));
-    let accept = |settings: &str, words: &[&str]| {
-        let said = place.run(settings, &[], &["doctor", "--accept-loss"]);
-        one_line(&said, words)
-    };
+    ask_line(&redis, &format!("DEL dq:layout {lost}"));
+    let accept = |settings: &str| place.run(settings, &[], &["doctor", "--accept-loss"]);
     for settings in ["", "buckets = 5"] {
-        place.refused(&with(settings), &["layout", "store.buckets", "--accept-loss"]);
-        place.assert_problem(&with(settings), &["layout", "store.buckets", "--accept-loss"]);
+        place.assert_unfit(&with(settings), &["layout", "store.buckets", "--accept-loss"]);
     }
-    accept(&with(""), &["layout", "store.buckets"]);
-    accept(&with("buckets = 8"), &["layout", "store.buckets is 8", "number it had"]);
-    let said = place.run(&with("buckets = 5"), &[], &["doctor", "--accept-loss"]);
+    one_line(&accept(&with("")), &["layout", "store.buckets"]);
+    let other = accept(&with("buckets = 8"));
+    one_line(&other, &["layout", "store.buckets is 8", "number it had"]);
+    let said = accept(&with("buckets = 5"));
     assert!(said.status.success(), "{said:?}");
     let layout = redis.command("GET dq:layout").expect("an answer");
     assert!(layout.contains("buckets=5"), "{layout}");
@@ -403,15 +373,11 @@ async fn doctor_finds_and_repairs_entries_of_schedules() {
     }
     let paused = server.put("/schedules/paused", json!({"topic": "t", "every": "1d"})).await;
     assert_eq!(paused, Some(201));
-    assert!(server.post("/schedules/paused/pause", json!({})).await.is_some());
-    server.signal("-TERM");
-    assert_eq!(server.wait(), Some(0));
+    server.post_ok("/schedules/paused/pause", json!({})).await;
+    server.stop();
     place.assert_healthy(&settings, &["schedules   5"]);
 
-    let ask = |line: &str| {
-        let words: Vec<&str> = line.split(' ').collect();
-        ask(redis.port(), &words).expect("an answer")
-    };
+    let ask = |line: &str| ask_line(&redis, line);
     let before = dump(&redis);
     ask("ZADD {dq:schedules}:times 90000000000000 late");
     ask("ZREM {dq:schedules}:times lost");
@@ -427,7 +393,7 @@ async fn doctor_finds_and_repairs_entries_of_schedules() {
         place.assert_problem(&settings, &[problem]);
     }
     assert_eq!(dump(&redis), damaged, "the doctor has changed the store");
-    assert!(place.run(&settings, &[], &["doctor", "--repair"]).status.success());
+    place.repair(&settings);
     assert_eq!(dump(&redis), before);
     place.assert_healthy(&settings, &["schedules   5"]);
 
