@@ -9,7 +9,7 @@ use crate::start::prelude::*;
 /// The description, its server, and a token with all scopes.
 struct Described {
     server: Process,
-    _dir: tempfile::TempDir,
+    _place: WorkDir,
     client: reqwest::Client,
     description: Value,
     token: String,
@@ -23,17 +23,14 @@ struct Operation<'a> {
 
 impl Described {
     async fn start() -> Self {
-        let dir = tempfile::tempdir().expect("a temporary folder");
-        let server = Process::start(dir.path(), &[]).await;
+        let (_place, server) = started("").await;
         let (_, description) = server.get("/openapi.json").await;
-        let scopes =
-            ["put", "pop", "read", "manage", "push", "admin"].map(|name| (name, json!(["*"])));
-        let scopes: BTreeMap<_, _> = scopes.into();
+        let scopes = ["put", "pop", "read", "manage", "push", "admin"];
+        let scopes = BTreeMap::from(scopes.map(|name| (name, json!(["*"]))));
         // While there are no tokens, creating the first one needs no token.
-        let first = server.post("/tokens", json!({"name": "all", "scopes": scopes})).await;
-        let token = first.expect("an answer").1["token"].as_str().expect("a token").to_owned();
-        let client = crate::support::http::client();
-        Self { server, _dir: dir, client, description, token }
+        let first = server.post_ok("/tokens", json!({"name": "all", "scopes": scopes})).await;
+        let token = first["token"].as_str().expect("a token").to_owned();
+        Self { server, _place, client: crate::support::http::client(), description, token }
     }
 
     fn operations(&self) -> Vec<Operation<'_>> {
@@ -97,24 +94,35 @@ impl Described {
         value
     }
 
+    /// Asserts that the request is refused with this status, as the description says.
+    async fn refused(&self, operation: &Operation<'_>, request: RequestBuilder, status: u16) {
+        let answer = request.send().await.expect("an answer");
+        assert_eq!(answer.status(), status, "{}", operation.path);
+        self.described(operation, answer).await;
+    }
+
     /// Puts a delayed job `call:1`, and brings it into the state that the operation needs. Returns
     /// a reservation if the operation needs one.
     async fn prepare(&self, name: &str) -> String {
-        self.ask(Method::DELETE, "/jobs/m1", Value::Null).await;
-        self.ask(Method::POST, "/topics/callbacks/resume", Value::Null).await;
-        self.ask(Method::DELETE, "/topics/callbacks/jobs", Value::Null).await;
         let example = |path: &str, method: &str| {
             let body = &self.description["paths"][path][method]["requestBody"];
             body["content"]["application/json"]["example"].clone()
         };
+        for (method, path) in [
+            (Method::DELETE, "/jobs/m1"),
+            (Method::POST, "/topics/callbacks/resume"),
+            (Method::DELETE, "/topics/callbacks/jobs"),
+            (Method::DELETE, "/topics/callbacks/push"),
+            (Method::DELETE, "/schedules/daily-report"),
+            (Method::DELETE, "/topics/reports/jobs"),
+        ] {
+            self.ask(method, path, Value::Null).await;
+        }
         self.ask(Method::PUT, "/topics/callbacks", example("/topics/{topic}", "put")).await;
-        self.ask(Method::DELETE, "/topics/callbacks/push", Value::Null).await;
         if name.ends_with("_push") && name != "set_push" {
             let push = example("/topics/{topic}/push", "put");
             self.ask(Method::PUT, "/topics/callbacks/push", push).await;
         }
-        self.ask(Method::DELETE, "/schedules/daily-report", Value::Null).await;
-        self.ask(Method::DELETE, "/topics/reports/jobs", Value::Null).await;
         if name.ends_with("_schedule") && name != "set_schedule" || name == "list_schedules" {
             let schedule = example("/schedules/{name}", "put");
             self.ask(Method::PUT, "/schedules/daily-report", schedule).await;
@@ -244,28 +252,21 @@ async fn refusals_get_described_answers() {
         let path = path.replace("{name}", "nope");
         let base = &described.server.base;
         let unknown = described.client.request(operation.method.clone(), format!("{base}{path}"));
-        let answer = unknown.send().await.expect("an answer");
-        assert_eq!(answer.status(), StatusCode::UNAUTHORIZED, "{path}");
-        described.described(&operation, answer).await;
+        described.refused(&operation, unknown, 401).await;
         if path != "/metrics" {
-            let answer = described.request(operation.method.clone(), &format!("{path}?nope=1"));
-            let answer = answer.send().await.expect("an answer");
-            assert_eq!(answer.status(), StatusCode::UNPROCESSABLE_ENTITY, "{path}");
-            described.described(&operation, answer).await;
+            let request = described.request(operation.method.clone(), &format!("{path}?nope=1"));
+            described.refused(&operation, request, 422).await;
         }
         if operation.about["requestBody"].is_object() {
             for (body, status) in [(r#"{"nope":1}"#, 422), ("{", 400)] {
-                let answer = described.request(operation.method.clone(), &path).body(body);
-                let answer = answer.send().await.expect("an answer");
-                assert_eq!(answer.status(), status, "{path} {body}");
-                described.described(&operation, answer).await;
+                let request = described.request(operation.method.clone(), &path).body(body);
+                described.refused(&operation, request, status).await;
             }
         }
         // A schedule is created by its first `PUT`.
         if path.contains("nope") && operation.about["operationId"] != "set_schedule" {
-            let answer = described.example(&operation, "0").send().await.expect("an answer");
-            assert_eq!(answer.status(), StatusCode::NOT_FOUND, "{path}");
-            described.described(&operation, answer).await;
+            let request = described.example(&operation, "0");
+            described.refused(&operation, request, 404).await;
         }
     }
 }
@@ -279,10 +280,6 @@ fn fields<'a>(schema: &'a Value, path: &str, found: &mut Vec<(String, &'a Value)
     for inner in schema["anyOf"].as_array().into_iter().flatten() {
         fields(inner, path, found);
     }
-    fields_of_items(schema, path, found);
-}
-
-fn fields_of_items<'a>(schema: &'a Value, path: &str, found: &mut Vec<(String, &'a Value)>) {
     if schema["items"].is_object() {
         fields(&schema["items"], path, found);
     }

@@ -20,28 +20,25 @@ fn open_to_others(dir: &Path) -> Vec<String> {
     each.collect()
 }
 
-async fn put_and_stop(dir: &Path, store: &str) {
-    let mut server = Process::start(dir, &["--store", &format!("file:./{store}")]).await;
-    let put = server.post("/jobs", json!({"topic": "t", "body": "private"})).await;
-    assert_eq!(put.expect("an answer").0, 201);
-    let data = dir.join(store);
+async fn put_and_stop(place: &WorkDir, folder: &str) {
+    let mut server = place.server(&store(&format!("file:./{folder}"), "")).await;
+    server.put_job(json!({"topic": "t", "body": "private"})).await;
+    let data = place.path().join(folder);
     assert!(data.join("jobs.db-wal").exists() && data.join("ballast").exists());
     assert_eq!(open_to_others(&data), [""; 0]);
-    server.signal("-TERM");
-    assert_eq!(server.wait(), Some(0));
+    server.stop();
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn data_exports_and_repairs_are_private_files() {
-    let place = tempfile::tempdir().expect("a temporary folder");
+    let place = WorkDir::new();
     let dir = place.path();
-    put_and_stop(dir, "above/data").await;
+    put_and_stop(&place, "above/data").await;
     let data = dir.join("above/data");
     assert_eq!(mode(&data), 0o700);
     let run = |arguments: &[&str]| {
         let arguments = [&["--store", "file:./above/data"], arguments].concat();
-        let output = output(dir, &arguments);
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        place.assert_succeeds(&arguments, &[]);
     };
     run(&["export", "jobs.ndjson"]);
     assert_eq!(mode(&dir.join("jobs.ndjson")), 0o600);
@@ -57,10 +54,10 @@ async fn data_exports_and_repairs_are_private_files() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_existing_directory_keeps_its_mode() {
-    let dir = tempfile::tempdir().expect("a temporary folder");
-    let data = dir.path().join("data");
+    let place = WorkDir::new();
+    let data = place.path().join("data");
     fs::create_dir(&data).expect("made");
     fs::set_permissions(&data, fs::Permissions::from_mode(0o755)).expect("set");
-    put_and_stop(dir.path(), "data").await;
+    put_and_stop(&place, "data").await;
     assert_eq!(mode(&data), 0o755);
 }

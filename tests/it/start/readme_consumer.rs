@@ -19,7 +19,7 @@ const SLEEP: &[(&str, &str)] = &[
 
 /// A running consumer, which is killed at the end of its test.
 struct Consumer {
-    process: Child,
+    process: Killed,
     printed: mpsc::UnboundedReceiver<String>,
 }
 
@@ -41,12 +41,12 @@ impl Consumer {
         let mut process = started.expect("python3 runs");
         let (print, printed) = mpsc::unbounded_channel();
         let mut output = BufReader::new(process.stdout.take().expect("a pipe")).lines();
-        std::thread::spawn(move || {
+        thread::spawn(move || {
             while let Some(Ok(line)) = output.next() {
                 let _ = print.send(line);
             }
         });
-        Self { process, printed }
+        Self { process: Killed(process), printed }
     }
 
     /// Waits until the consumer has begun to work on this job.
@@ -54,26 +54,11 @@ impl Consumer {
         let printed = tokio::time::timeout(patience(), self.printed.recv()).await;
         assert_eq!(printed.ok().flatten().as_deref(), Some(id));
     }
-
-    /// Sends SIGTERM, and waits until the consumer has ended.
-    fn terminate(mut self) {
-        let pid = self.process.id().to_string();
-        let sent = Command::new("kill").args(["-TERM", &pid]).status();
-        assert!(sent.is_ok_and(|sent| sent.success()));
-        assert!(self.process.wait().expect("the consumer ends").success());
-    }
-}
-
-impl Drop for Consumer {
-    fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-    }
 }
 
 async fn put_order(server: &Process, id: &str, body: Value, ttr: &str) {
     let job = json!({"topic": "orders", "id": id, "body": body, "ttr": ttr, "backoff": ["1h"]});
-    assert_eq!(server.post("/jobs", job).await.expect("an answer").0, 201);
+    server.put_job(job).await;
 }
 
 /// Waits until the job has this state. Returns the job. The state "gone" means that there is no
@@ -94,8 +79,7 @@ async fn wait_for_state(server: &Process, id: &str, state: &str) -> Value {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_consumer_of_the_readme_finishes_and_releases_jobs() {
-    let dir = tempfile::tempdir().expect("a temporary folder");
-    let server = Process::start(dir.path(), &[]).await;
+    let (_place, server) = started("").await;
     put_order(&server, "good", json!({"order": 1}), "1m").await;
     put_order(&server, "bad", json!({}), "1m").await;
     let _consumer = Consumer::start(&server, &[]);
@@ -106,7 +90,7 @@ async fn the_consumer_of_the_readme_finishes_and_releases_jobs() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_consumer_of_the_readme_survives_ends_of_server_and_ttr() {
-    let dir = tempfile::tempdir().expect("a temporary folder");
+    let dir = WorkDir::new();
     let port = free_port();
     let mut server = Process::start_on_port(port, dir.path(), &[]).await;
     let mut consumer = Consumer::start(&server, SLEEP);
@@ -130,6 +114,6 @@ async fn the_consumer_of_the_readme_survives_ends_of_server_and_ttr() {
     // At SIGTERM, the consumer releases a job that it has no time to finish.
     put_order(&server, "held", json!(3600), "1h").await;
     consumer.works_on("held").await;
-    consumer.terminate();
+    assert_eq!(consumer.process.end_by("-TERM"), Some(0));
     wait_for_state(&server, "held", "ready").await;
 }

@@ -2,16 +2,7 @@
 //! the Redis commands that recreate a Redis store; its README lists the jobs in each. When a schema
 //! gets a successor, these stores test its upgrade.
 
-use std::{
-    fs,
-    io::{Read as _, Write as _},
-    net::TcpStream,
-    path::Path,
-};
-
-use serde_json::{Value, json};
-
-use crate::support::{Redis, process::Process};
+use crate::start::prelude::*;
 
 fn fixture(name: &str) -> Vec<u8> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/start/schema_6").join(name);
@@ -33,54 +24,44 @@ fn redis() -> Redis {
     redis
 }
 
-async fn get(server: &Process, path: &str) -> Value {
-    let (status, answer) = server.get(path).await;
-    assert_eq!(status, 200, "{path}: {answer}");
-    answer
-}
-
-async fn post(server: &Process, path: &str, body: Value, expected: u16) -> Value {
-    let (status, answer) = server.post(path, body).await.expect("an answer");
-    assert_eq!(status, expected, "{path}: {answer}");
-    answer
-}
-
 /// Asserts that every job is as it was put, its reservation is valid, and calls on it succeed.
 async fn assert_store_works(dir: &Path, store: &str, reservation: &str) {
     let arguments = ["--store", store];
     let mut server = Process::start(dir, &arguments).await;
-    let delayed = get(&server, "/jobs/delayed").await;
-    assert_eq!(delayed["body"], json!({"order": 4711}));
-    assert_eq!((&delayed["ttr"], &delayed["max_attempts"]), (&json!(30), &json!(3)));
-    assert_eq!((&delayed["backoff"], &delayed["priority"]), (&json!([0, 120]), &json!(9)));
-    assert_eq!(delayed["headers"], json!({"X-Kind": "a"}));
-    assert_eq!(delayed["due_at"], json!("2035-01-01T00:00:00.000Z"));
-    assert_eq!(delayed["expires_at"], json!("2035-01-02T00:00:00.000Z"));
-    let tried = get(&server, "/jobs/tried").await;
-    assert_eq!((&tried["state"], &tried["attempt"]), (&json!("delayed"), &json!(1)));
-    assert_eq!(tried["history"][0]["error"], json!("try later"));
-    let dead = get(&server, "/jobs/dead").await;
-    assert_eq!((&dead["state"], &dead["error"]), (&json!("dead"), &json!("no answer")));
-    let moved = get(&server, "/jobs/moved").await;
-    assert_eq!((&moved["topic"], &moved["dead_from"]), (&json!("failed"), &json!("u")));
-    let schedule = get(&server, "/schedules/daily").await;
-    assert_eq!((&schedule["cron"], &schedule["paused"]), (&json!("0 9 * * *"), &json!(true)));
+    for (path, fields) in [
+        (
+            "/jobs/delayed",
+            json!({
+                "body": {"order": 4711}, "ttr": 30, "max_attempts": 3, "backoff": [0, 120],
+                "priority": 9, "headers": {"X-Kind": "a"}, "due_at": "2035-01-01T00:00:00.000Z",
+                "expires_at": "2035-01-02T00:00:00.000Z",
+            }),
+        ),
+        ("/jobs/tried", json!({"state": "delayed", "attempt": 1})),
+        ("/jobs/dead", json!({"state": "dead", "error": "no answer"})),
+        ("/jobs/moved", json!({"topic": "failed", "dead_from": "u"})),
+        ("/schedules/daily", json!({"cron": "0 9 * * *", "paused": true})),
+    ] {
+        let shown = server.get_ok(path).await;
+        for (field, value) in fields.as_object().expect("fields") {
+            assert_eq!(shown[field], *value, "{path}: {field}");
+        }
+    }
+    let tried = server.get_ok("/jobs/tried").await;
+    assert_eq!(tried["history"][0]["error"], "try later");
 
     let change = crate::support::http::client().patch(format!("{}/jobs/delayed", server.base));
     let change = change.json(&json!({"max_attempts": 7})).send().await.expect("an answer");
     assert_eq!(change.status(), 200);
     let held = String::from_utf8(fixture(reservation)).expect("text");
     let finish = json!({"reservation": held.trim()});
-    let url = format!("{}/jobs/held/finish", server.base);
-    let finished =
-        crate::support::http::client().post(url).json(&finish).send().await.expect("an answer");
-    assert_eq!(finished.status(), 204);
-    post(&server, "/jobs/dead/kick", json!({}), 200).await;
+    server.post_ok("/jobs/held/finish", finish).await;
+    server.post_ok("/jobs/dead/kick", json!({})).await;
     server.kill();
 
     let server = Process::start(dir, &arguments).await;
-    assert_eq!(get(&server, "/jobs/delayed").await["max_attempts"], json!(7));
-    let popped = get(&server, "/topics/t/pop?count=10").await;
+    assert_eq!(server.get_ok("/jobs/delayed").await["max_attempts"], json!(7));
+    let popped = server.get_ok("/topics/t/pop?count=10").await;
     let popped = popped["jobs"].as_array().expect("jobs");
     let mut ids: Vec<&str> = popped.iter().filter_map(|job| job["id"].as_str()).collect();
     ids.sort_unstable();
