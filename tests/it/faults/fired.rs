@@ -26,16 +26,15 @@ impl Size {
 }
 
 struct Fleet {
-    store: Vec<String>,
+    store: String,
     ports: Vec<u16>,
     servers: Vec<Process>,
     dir: tempfile::TempDir,
 }
 
 impl Fleet {
-    async fn start(store: &[&str], count: usize) -> Self {
+    async fn start(store: String, count: usize) -> Self {
         let dir = tempfile::tempdir().expect("a temporary folder");
-        let store: Vec<String> = store.iter().map(|text| (*text).to_owned()).collect();
         let ports: Vec<u16> = (0..count).map(|_| free_port()).collect();
         let mut fleet = Self { store, ports, servers: Vec::new(), dir };
         for number in 0..count {
@@ -46,9 +45,8 @@ impl Fleet {
     }
 
     async fn server(&self, number: usize) -> Process {
-        let arguments: Vec<&str> = self.store.iter().map(String::as_str).collect();
-        let command = program(Path::new(self.dir.path()), &arguments);
-        Process::spawn(self.ports[number], command).await
+        let (port, arguments) = (self.ports[number], ["--store", &*self.store]);
+        Process::start_on_port(port, self.dir.path(), &arguments).await
     }
 
     /// Kills a server and starts it again.
@@ -81,7 +79,7 @@ async fn drain(server: &Process, seen: &mut HashMap<String, Vec<String>>) -> Opt
     Some(count)
 }
 
-async fn no_instant_is_missing_or_doubled(store: &[&str], servers: usize) {
+async fn no_instant_is_missing_or_doubled(store: String, servers: usize) {
     let size = Size::of_run();
     let mut fleet = Fleet::start(store, servers).await;
     for number in 0..size.schedules {
@@ -120,9 +118,7 @@ async fn no_instant_is_missing_or_doubled(store: &[&str], servers: usize) {
     loop {
         drain(&fleet.servers[0], &mut seen).await;
         let topic = fleet.servers[0].get("/topics/t").await.1;
-        let left: u64 =
-            ["delayed", "ready", "reserved"].iter().filter_map(|state| topic[state].as_u64()).sum();
-        if left == 0 {
+        if ["delayed", "ready", "reserved"].iter().all(|state| topic[state] == 0) {
             break;
         }
         assert!(Instant::now() < end, "jobs are left: {topic}");
@@ -163,16 +159,16 @@ fn instant_of(id: &str) -> i64 {
 #[tokio::test(flavor = "multi_thread")]
 async fn each_instant_is_put_once_while_servers_on_redis_die() {
     let redis = Redis::start();
-    no_instant_is_missing_or_doubled(&["--store", &redis.url()], 3).await;
+    no_instant_is_missing_or_doubled(redis.url(), 3).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn each_instant_is_put_once_while_servers_on_a_cluster_die() {
     let cluster = Cluster::steady();
-    no_instant_is_missing_or_doubled(&["--store", &cluster.url()], 3).await;
+    no_instant_is_missing_or_doubled(cluster.url(), 3).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn each_instant_is_put_once_while_a_server_on_files_dies() {
-    no_instant_is_missing_or_doubled(&["--store", "file:./data"], 1).await;
+    no_instant_is_missing_or_doubled("file:./data".to_owned(), 1).await;
 }

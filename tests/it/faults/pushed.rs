@@ -142,9 +142,7 @@ async fn pushed_jobs_survive_killed_servers_and_a_failing_endpoint() {
     let end = Instant::now() + size.spread + patience();
     loop {
         let (_, topic) = servers[0].get("/topics/t").await;
-        let left: u64 =
-            ["delayed", "ready", "reserved"].iter().filter_map(|state| topic[state].as_u64()).sum();
-        if left == 0 {
+        if ["delayed", "ready", "reserved"].iter().all(|state| topic[state] == 0) {
             assert_eq!(topic["dead"], 0, "{topic}");
             break;
         }

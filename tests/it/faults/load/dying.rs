@@ -56,8 +56,9 @@ pub async fn let_die(mut client: Client, stop: Arc<AtomicBool>) {
         for job in client.pop(DYING, "count=10").await {
             popped += 1;
             let delay = Duration::from_millis(popped * 7 % 300);
+            let delayed = || Release { delay, ..Release::default() };
             match popped % 9 {
-                0 | 1 => client.release(&job, Release { delay, ..Release::default() }).await,
+                0 | 1 => client.release(&job, delayed()).await,
                 2 => client.bury(&job).await,
                 3 => {}
                 // The move has ended the reservation.
@@ -65,14 +66,8 @@ pub async fn let_die(mut client: Client, stop: Arc<AtomicBool>) {
                     client.bury(&job).await;
                     client.finish(&job).await;
                 }
-                5 => {
-                    let release = Release { delay, is_uncounted: true, ..Release::default() };
-                    client.release(&job, release).await;
-                }
-                6 => {
-                    let release = Release { delay, changes_body: true, ..Release::default() };
-                    client.release(&job, release).await;
-                }
+                5 => client.release(&job, Release { is_uncounted: true, ..delayed() }).await,
+                6 => client.release(&job, Release { changes_body: true, ..delayed() }).await,
                 // This call is late: the job has moved, unless it has another attempt.
                 7 => later.push((client.now() + TTR + TTR / 20, Then::Finish, job)),
                 _ => client.finish(&job).await,
@@ -103,8 +98,7 @@ pub async fn end_fallen(mut client: Client, stop: Arc<AtomicBool>) {
                     later.push((client.now() + TTR / 10, Then::Kick, job));
                 }
                 6 => {
-                    let release = Release { is_uncounted: true, ..Release::default() };
-                    client.release(&job, release).await;
+                    client.release(&job, Release { is_uncounted: true, ..Release::default() }).await
                 }
                 7 => {
                     client.touch(&job).await;
