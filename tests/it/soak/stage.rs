@@ -138,6 +138,14 @@ impl Stage {
         }
     }
 
+    /// Sends a command to each of the masters, which must answer OK.
+    pub fn command_masters(&self, words: &[&str]) {
+        for port in block_in_place(|| self.masters()) {
+            let done = block_in_place(|| ask(port, words)).expect("an answer");
+            assert_eq!(done.text(), "OK", "{words:?}");
+        }
+    }
+
     pub fn scan(&self) -> Scan {
         match &self.store {
             Store::File(disk) => scan_file(&disk.root().join("state/data"), &TOPICS),

@@ -53,13 +53,9 @@ pub async fn sentinel_master_replaced(mut scene: Scene<'_>) -> bool {
 
 /// Chooses a master, and one of its slots.
 fn any_master(scene: &mut Scene<'_>) -> (usize, u16) {
-    let cluster = match &scene.stage.store {
-        Store::Cluster(cluster) => cluster,
-        _ => panic!("the store is not a cluster"),
-    };
-    let masters = cluster.master_nodes();
+    let masters = cluster(scene).master_nodes();
     let node = *masters.choose(scene.random).expect("a master");
-    let slots = cluster.slots_in_use(node);
+    let slots = cluster(scene).slots_in_use(node);
     (node, *slots.first().expect("a master has slots with buckets"))
 }
 

@@ -24,16 +24,12 @@ const NEEDED: [&str; 14] = [
 
 /// Forbids one of the [`NEEDED`] commands for some seconds, while calls are in progress.
 pub async fn rights_taken_away(mut scene: Scene<'_>) -> bool {
-    let (masters, began) = (block_in_place(|| scene.stage.masters()), scene.history.now());
+    let began = scene.history.now();
     let command = *NEEDED.choose(scene.random).expect("NEEDED is not empty");
-    let rule = |sign: &str| {
-        for &port in &masters {
-            let words = ["ACL", "SETUSER", "default", &format!("{sign}{command}")];
-            let set = block_in_place(|| ask(port, &words));
-            assert_eq!(set.expect("an answer").text(), "OK", "{words:?}");
-        }
-    };
     let span = Duration::from_millis(2_000 + scene.random_below(3_000));
+    let rule = |sign: &str| {
+        scene.stage.command_masters(&["ACL", "SETUSER", "default", &format!("{sign}{command}")]);
+    };
     rule("-");
     sleep(span).await; // jobs fall due and TTRs end meanwhile
     let failed = scene.history.failures_between(began, scene.history.now());

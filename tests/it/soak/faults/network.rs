@@ -2,7 +2,7 @@
 
 use tokio::time::sleep;
 
-use crate::soak::faults::server::cut_and_pass;
+use crate::soak::faults::server::{bytes_are_lost, cut_and_pass};
 use crate::soak::prelude::*;
 
 macro_rules! both_ways {
@@ -59,9 +59,7 @@ async fn mute(proxy: &Proxy) -> bool {
 
 /// Waits until bytes are lost in one direction, and then loses bytes for the time `longer`.
 async fn lose_bytes(proxy: &Proxy, (mode, direction): (Mode, usize), longer: Duration) -> bool {
-    let before = proxy.swallowed()[direction];
-    proxy.set(mode);
-    let lost = holds_soon(|| proxy.swallowed()[direction] > before).await;
+    let lost = bytes_are_lost(proxy, mode, direction).await;
     sleep(longer).await;
     cut_and_pass(proxy).await;
     lost

@@ -23,11 +23,8 @@ pub async fn frozen(mut scene: Scene<'_>) -> bool {
 
 /// Pauses all clients of Redis for a while.
 pub async fn paused(scene: Scene<'_>) -> bool {
-    let masters = block_in_place(|| scene.stage.masters());
     let began = scene.history.now();
-    for port in masters {
-        block_in_place(|| ask(port, &["CLIENT", "PAUSE", "1200", "ALL"]).expect("an answer"));
-    }
+    scene.stage.command_masters(&["CLIENT", "PAUSE", "1200", "ALL"]);
     // Calls that the pause has delayed end after the pause.
     holds_soon(|| scene.history.longest_since(began) > Duration::from_millis(500)).await
 }
@@ -36,10 +33,7 @@ pub async fn paused(scene: Scene<'_>) -> bool {
 pub async fn scripts_flushed(scene: Scene<'_>) -> bool {
     let masters = block_in_place(|| scene.stage.masters());
     for _ in 0..5 {
-        for &port in &masters {
-            let flushed = block_in_place(|| ask(port, &["SCRIPT", "FLUSH", "SYNC"]));
-            assert_eq!(flushed.expect("an answer").text(), "OK");
-        }
+        scene.stage.command_masters(&["SCRIPT", "FLUSH", "SYNC"]);
         sleep(Duration::from_millis(100)).await;
     }
     let used = |port: u16| {
@@ -52,14 +46,8 @@ pub async fn scripts_flushed(scene: Scene<'_>) -> bool {
 
 /// Fills the memory: Redis refuses puts, and carries out transitions that free memory.
 pub async fn memory_full(scene: Scene<'_>) -> bool {
-    let (masters, before) =
-        (block_in_place(|| scene.stage.masters()), scene.history.failures_with("507 store_full"));
-    let limit = |bytes: &str| {
-        for &port in &masters {
-            let set = block_in_place(|| ask(port, &["CONFIG", "SET", "maxmemory", bytes]));
-            assert_eq!(set.expect("an answer").text(), "OK");
-        }
-    };
+    let before = scene.history.failures_with("507 store_full");
+    let limit = |bytes: &str| scene.stage.command_masters(&["CONFIG", "SET", "maxmemory", bytes]);
     limit("1mb");
     let refused = holds_soon(|| scene.history.failures_with("507 store_full") > before).await;
     sleep(Duration::from_millis(500)).await;
@@ -69,9 +57,7 @@ pub async fn memory_full(scene: Scene<'_>) -> bool {
 
 /// Runs FLUSHALL. Each server notices it and is not ready until the loss is accepted.
 pub async fn emptied(scene: Scene<'_>) -> bool {
-    let port = scene.stage.single().redis.port();
-    let emptied = block_in_place(|| ask(port, &["FLUSHALL", "SYNC"]));
-    assert_eq!(emptied.expect("an answer").text(), "OK");
+    scene.stage.command_masters(&["FLUSHALL", "SYNC"]);
     let servers = &scene.stage.servers;
     let all_answer = async |wanted: u16| {
         for server in servers {

@@ -46,10 +46,7 @@ async fn crashed_by(scene: Scene<'_>, server: usize, when: Field, value: i32) ->
 
 /// Kills a server once a connection to Redis has lost bytes in one direction.
 async fn killed_while(scene: Scene<'_>, server: usize, mode: Mode, direction: usize) -> bool {
-    let proxy = &scene.stage.single().proxy;
-    let before = proxy.swallowed()[direction];
-    proxy.set(mode);
-    let lost = holds_soon(|| proxy.swallowed()[direction] > before).await;
+    let lost = bytes_are_lost(&scene.stage.single().proxy, mode, direction).await;
     block_in_place(|| scene.stage.servers[server].process.kill());
     // Connections of the other server have lost bytes too.
     cut_and_pass(&scene.stage.single().proxy).await;
@@ -61,17 +58,22 @@ async fn killed_while(scene: Scene<'_>, server: usize, mode: Mode, direction: us
 pub async fn killed_before_the_answer(mut scene: Scene<'_>) -> bool {
     let server = scene.any_server();
     let target = &mut scene.stage.servers[server];
-    let before = target.proxy.swallowed()[1];
-    target.proxy.set(Mode::Mute);
-    let lost = holds_soon(|| target.proxy.swallowed()[1] > before).await;
+    let lost = bytes_are_lost(&target.proxy, Mode::Mute, 1).await;
     block_in_place(|| target.process.kill());
     cut_and_pass(&target.proxy).await;
     scene.stage.restart(server).await;
     lost
 }
 
+/// Sets the mode of a proxy. Returns whether it then loses bytes in this direction.
+pub async fn bytes_are_lost(proxy: &Proxy, mode: Mode, direction: usize) -> bool {
+    let before = proxy.swallowed()[direction];
+    proxy.set(mode);
+    holds_soon(|| proxy.swallowed()[direction] > before).await
+}
+
 /// Closes connections that have lost bytes, since no more bytes pass through them.
-pub async fn cut_and_pass(proxy: &crate::support::proxy::Proxy) {
+pub async fn cut_and_pass(proxy: &Proxy) {
     proxy.set(Mode::Cut);
     sleep(Duration::from_millis(50)).await; // until the open connections are reset
     proxy.set(Mode::Pass);
