@@ -10,7 +10,7 @@ use super::{
     reply::Values,
     scripts,
     timers::next,
-    transitions::{each_reply, placed, puts},
+    transitions::{each_placed, each_reply, puts},
 };
 use crate::{
     job::{Bucket, NewJob, OnConflict, Refusal, ScheduleName, UnixMillis},
@@ -51,7 +51,7 @@ impl RedisStore {
         let jobs: Vec<(Bucket, Vec<NewJob>)> =
             parts.iter().map(|(bucket, firings)| (*bucket, jobs_of(firings))).collect();
         let fill = |cmd: &mut Cmd, bucket, jobs: &Vec<NewJob>| puts(cmd, self, bucket, jobs);
-        let put = self.each(&self.scripts.put, &jobs, fill, placed).await;
+        let put = self.each(&self.scripts.put, &jobs, fill, each_placed()).await;
         let advance = parts.into_iter().zip(put).map(async |((_, firings), placed)| {
             let placed: Vec<Reply<Placed>> = placed?;
             let firings = firings.into_iter().zip(&placed).filter(|(_, placed)| placed.is_ok());

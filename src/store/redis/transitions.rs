@@ -27,7 +27,7 @@ impl JobTransitions for RedisStore {
         match command {
             Command::Put(call) => {
                 let fill = |cmd: &mut Cmd, bucket, jobs: &Vec<_>| puts(cmd, self, bucket, jobs);
-                self.make(call, &scripts.put, fill, placed)
+                self.make(call, &scripts.put, fill, each_placed())
             }
             Command::Fire(call) => call.by(|parts| self.fire(parts)),
             Command::Restore(call) => {
@@ -131,9 +131,11 @@ pub fn each_reply<J, O>(
 }
 
 /// Reads the reply of `put.lua`.
-pub fn placed<J>(reply: &mut Values, jobs: &Vec<J>) -> StoreResult<Vec<Reply<Placed>>> {
-    reply.split_numbers()?;
-    jobs.iter().map(|_| reply.placed()).collect()
+pub fn each_placed<J>() -> impl Fn(&mut Values, &Vec<J>) -> StoreResult<Vec<Reply<Placed>>> + Send {
+    |reply, jobs| {
+        reply.split_numbers()?;
+        each_reply(Values::placed)(reply, jobs)
+    }
 }
 
 /// Adds the arguments of `put.lua`.

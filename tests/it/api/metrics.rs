@@ -78,7 +78,7 @@ pub async fn jobs_are_counted_by_topic_state_and_event(server: Server) {
     }
     let popped = server.pop_all("t", 4).await;
     for (job, act) in popped.iter().zip(["finish", "release", "bury"]) {
-        let (id, held) = (id_of(&job), held(job));
+        let (id, held) = (id_of(job), held(job));
         let done = server.act(id, act, &held).await;
         assert!(done.status.is_success(), "{done:?}");
     }

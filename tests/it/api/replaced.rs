@@ -65,7 +65,10 @@ async fn every_server_refuses_an_emptied_redis_until_accepted() {
         assert_all_refused(server).await;
         // The server counts each bucket when its check notices the loss.
         let counted = async || server.metric("delay_queue_data_losses_total").await;
-        eventually!(counted().await >= Some(16.0), "not every bucket was counted");
+        eventually!(
+            counted().await.is_some_and(|count| count >= 16.0),
+            "not every bucket was counted"
+        );
         assert_eq!(counted().await, Some(16.0));
     }
     let incarnation = redis.command(&format!("EXISTS {INCARNATION}")).expect("an answer");

@@ -180,23 +180,23 @@ async fn a_store_repaired_without_its_tokens_refuses_all_callers() {
 }
 
 /// Flips a bit in every copy of the token's name in the file.
-fn flip_names(bytes: &mut Vec<u8>) {
+fn flip_names(bytes: &mut [u8]) {
     flip_copies(bytes, b"the.only.one", 0);
 }
 
 /// Fills the page with all tokens with zeros.
-fn empty_page(bytes: &mut Vec<u8>) {
+fn empty_page(bytes: &mut [u8]) {
     bytes[8 * 4096..9 * 4096].fill(0);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_store_with_only_damaged_tokens_refuses_all_callers() {
     for (damage, cause) in
-        [(flip_names as fn(&mut Vec<u8>), "access tokens"), (empty_page, "`tokens`")]
+        [(flip_names as fn(&mut [u8]), "access tokens"), (empty_page, "`tokens`")]
     {
         let place = WorkDir::new();
         create_token(&place);
-        change(&place.path().join("data/jobs.db"), damage);
+        change(&place.path().join("data/jobs.db"), |bytes| damage(bytes));
         place.assert_fails(&["serve"], &[cause]);
         let said = "all access tokens, or pages of them, are damaged";
         place.assert_succeeds(&REPAIR, &[said]);
