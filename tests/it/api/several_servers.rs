@@ -114,10 +114,20 @@ async fn calls_while_idle(redis: &Redis) -> [u64; 2] {
     let counts = || {
         [count("stats", "total_commands_processed:"), count("commandstats", "cmdstat_mget:calls=")]
     };
-    let before = counts();
-    pass(Duration::from_secs(3)).await; // counts calls during this time
-    let after = counts();
-    [after[0] - before[0], after[1] - before[1]]
+    let measure = async || {
+        let (watch, before) = (Stopwatch::start(), counts());
+        pass(Duration::from_secs(3)).await; // counts calls during this time
+        let after = counts();
+        (watch.elapsed(), [after[0] - before[0], after[1] - before[1]])
+    };
+    // A machine that stalls makes fewer calls, so up to five measurements look for a calm moment.
+    let mut best = measure().await;
+    for _ in 0..4 {
+        if best.0 < Duration::from_millis(2_500) {
+            best = measure().await.max(best);
+        }
+    }
+    best.1
 }
 
 /// Starts a server with a waiting consumer, for which it polls.

@@ -16,6 +16,7 @@ pub use crate::{
         scan_api::scan_agreed,
         scan_file::scan_file,
         shifted_clock::seconds_until,
+        stopwatch::Stopwatch,
     },
 };
 pub use axum::http::StatusCode;

@@ -19,11 +19,16 @@ impl Stopwatch {
         Self { stalled: stalled(), start: Instant::now() }
     }
 
-    /// Returns the time since the start, without the time for which the machine stalled. A stall
-    /// delays several steps of a test, so it counts more than once.
+    /// Returns the time since the start, without the time for which the machine stalled.
     pub fn elapsed(&self) -> Duration {
+        self.without_stalls(self.start.elapsed())
+    }
+
+    /// Returns a span since the start, without the time for which the machine stalled. A stall
+    /// delays several steps of a test, so it counts more than once.
+    pub fn without_stalls(&self, span: Duration) -> Duration {
         const STEPS: u32 = 4;
-        self.start.elapsed().saturating_sub(STEPS * (stalled() - self.stalled))
+        span.saturating_sub(STEPS * (stalled() - self.stalled))
     }
 }
 
