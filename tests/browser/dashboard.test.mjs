@@ -529,7 +529,7 @@ for (const store of (process.env.STORES ?? "file,redis").split(",")) {
 
     async function open(hash) {
       const page = await browser.newPage();
-      page.setDefaultTimeout(20_000);
+      page.setDefaultTimeout(60_000);
       page.errors = [];
       page.on("pageerror", (error) => page.errors.push(String(error)));
       page.on("console", (message) => {

@@ -20,11 +20,11 @@ async function freePort() {
 
 const pause = (ms) => new Promise((resume) => setTimeout(resume, ms));
 
-/** Repeats the check `holds` until it returns true; fails after 30 seconds. `what` is the condition in words, or a function that returns it. */
+/** Repeats the check `holds` until it returns true; fails after two minutes, for busy machines. `what` is the condition in words, or a function that returns it. */
 export async function until(what, holds) {
-  const end = Date.now() + 30_000;
+  const end = Date.now() + 120_000;
   while (!(await holds().catch(() => false))) {
-    if (Date.now() > end) throw new Error(`${typeof what === "function" ? what() : what}: not within 30 seconds`);
+    if (Date.now() > end) throw new Error(`${typeof what === "function" ? what() : what}: not within two minutes`);
     await pause(20); // There is no event to wait for.
   }
 }

@@ -20,7 +20,7 @@ export async function checkWithAxe(page, what) {
 export async function visit(browser, base, hash, use, { refused = [], unreachable = false, prepare, ...options } = {}) {
   const context = await browser.newContext({ viewport: { width: 1280, height: 900 }, reducedMotion: "reduce", ...options });
   const page = await context.newPage();
-  page.setDefaultTimeout(20_000);
+  page.setDefaultTimeout(60_000);
   const errors = [];
   const requests = [];
   page.on("pageerror", (error) => errors.push(String(error)));
