@@ -5,7 +5,7 @@ import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
 import { after, before, describe, test } from "node:test";
 import { chromium } from "playwright-core";
-import { launch } from "./chromium.mjs";
+import { PATIENCE, launch } from "./chromium.mjs";
 import { client } from "./load.mjs";
 import { newToken, start, until } from "./server.mjs";
 import { checkWithAxe, visit as visitWith } from "./visit.mjs";
@@ -74,7 +74,7 @@ for (const store of (process.env.STORES ?? "file,redis").split(",")) {
         await route.fulfill({ json: overview });
       });
       await visit("", async (page) => {
-        await page.locator(".verdict[data-level=bad]").waitFor({ timeout: 60_000 }); // some polls, on a busy machine
+        await page.locator(".verdict[data-level=bad]").waitFor();
         assert.match(await page.locator(".verdict").innerText(), /^Critical .* stuck is not being consumed; the oldest job has waited for 1 m 40 s\.$/);
       }, { prepare });
       await server.call("DELETE", "/topics/stuck/jobs");
@@ -529,7 +529,7 @@ for (const store of (process.env.STORES ?? "file,redis").split(",")) {
 
     async function open(hash) {
       const page = await browser.newPage();
-      page.setDefaultTimeout(60_000);
+      page.setDefaultTimeout(PATIENCE);
       page.errors = [];
       page.on("pageerror", (error) => page.errors.push(String(error)));
       page.on("console", (message) => {

@@ -1,14 +1,11 @@
 // Tests of the reference at /docs in a real Chromium: without scripts, by keyboard, on a phone, in both themes.
 
 import assert from "node:assert/strict";
-import { readFileSync } from "node:fs";
-import { createRequire } from "node:module";
 import { after, before, describe, test } from "node:test";
 import { chromium } from "playwright-core";
 import { launch } from "./chromium.mjs";
 import { start } from "./server.mjs";
-
-const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
+import { checkWithAxe, visit as visitWith } from "./visit.mjs";
 
 describe("the reference", () => {
   let server, browser;
@@ -21,21 +18,8 @@ describe("the reference", () => {
     await server?.stop();
   });
 
-  /** Opens the page and calls `use` with it. The page must log no error and send no request to another host. */
-  async function visit(options, use) {
-    const context = await browser.newContext({ viewport: { width: 1280, height: 900 }, ...options });
-    const page = await context.newPage();
-    const [errors, requests] = [[], []];
-    page.on("pageerror", (error) => errors.push(String(error)));
-    page.on("console", (message) => ["error", "warning"].includes(message.type()) && errors.push(message.text()));
-    page.on("request", (request) => requests.push(request.url()));
-    page.on("response", (response) => response.status() >= 400 && errors.push(`${response.status()} ${response.url()}`));
-    await page.goto(`${server.base}/docs`);
-    await use(page);
-    assert.deepEqual(errors, [], "errors");
-    assert.deepEqual(requests.filter((url) => !url.startsWith(server.base)), [], "requests to other hosts");
-    await context.close();
-  }
+  /** Opens the page and calls `use` with it. */
+  const visit = (options, use) => visitWith(browser, server.base, "docs", use, options);
 
   test("shows every route without a script", async () => {
     const { paths } = await server.call("GET", "/openapi.json");
@@ -71,10 +55,7 @@ describe("the reference", () => {
     for (const [device, viewport] of [["a screen", { width: 1280, height: 900 }], ["a phone", { width: 375, height: 700 }]]) {
       test(`has no violation by axe on ${device}, ${colorScheme}`, async () => {
         await visit({ colorScheme, viewport }, async (page) => {
-          await page.evaluate(axe);
-          const { violations } = await page.evaluate(() => globalThis.axe.run());
-          const found = violations.map(({ id, nodes }) => `${id}: ${nodes.slice(0, 3).map((node) => node.html).join(" ")}`);
-          assert.deepEqual(found, []);
+          await checkWithAxe(page, `${device}, ${colorScheme}`);
           const wide = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
           assert.equal(wide, 0, "the page is wider than the screen");
         });

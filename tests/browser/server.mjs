@@ -7,6 +7,7 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { connect, createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { PATIENCE } from "./chromium.mjs";
 import { client } from "./load.mjs";
 
 async function freePort() {
@@ -20,11 +21,11 @@ async function freePort() {
 
 const pause = (ms) => new Promise((resume) => setTimeout(resume, ms));
 
-/** Repeats the check `holds` until it returns true; fails after two minutes, for busy machines. `what` is the condition in words, or a function that returns it. */
+/** Repeats the check `holds` until it returns true; fails after `PATIENCE`. `what` is the condition in words, or a function that returns it. */
 export async function until(what, holds) {
-  const end = Date.now() + 120_000;
+  const end = Date.now() + PATIENCE;
   while (!(await holds().catch(() => false))) {
-    if (Date.now() > end) throw new Error(`${typeof what === "function" ? what() : what}: not within two minutes`);
+    if (Date.now() > end) throw new Error(`${typeof what === "function" ? what() : what}: not within ${PATIENCE / 60_000} minutes`);
     await pause(20); // There is no event to wait for.
   }
 }

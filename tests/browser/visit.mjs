@@ -3,6 +3,7 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
+import { PATIENCE } from "./chromium.mjs";
 
 const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 
@@ -20,7 +21,7 @@ export async function checkWithAxe(page, what) {
 export async function visit(browser, base, hash, use, { refused = [], unreachable = false, prepare, ...options } = {}) {
   const context = await browser.newContext({ viewport: { width: 1280, height: 900 }, reducedMotion: "reduce", ...options });
   const page = await context.newPage();
-  page.setDefaultTimeout(60_000);
+  page.setDefaultTimeout(PATIENCE);
   const errors = [];
   const requests = [];
   page.on("pageerror", (error) => errors.push(String(error)));
@@ -30,8 +31,15 @@ export async function visit(browser, base, hash, use, { refused = [], unreachabl
     if (!expected) errors.push(message.text());
   });
   page.on("request", (request) => requests.push(request.url()));
+  const unanswered = new Set();
+  page.on("request", (request) => unanswered.add(request));
+  for (const event of ["requestfinished", "requestfailed"]) page.on(event, (request) => unanswered.delete(request));
   await prepare?.(page);
-  await page.goto(`${base}/${hash}`);
+  try {
+    await page.goto(`${base}/${hash}`);
+  } catch (error) {
+    throw new Error(`${error.message}; without an answer: ${[...unanswered].map((request) => request.url())}`);
+  }
   await use(page, requests);
   assert.deepEqual(errors, [], "errors in the browser's console");
   assert.deepEqual(requests.filter((url) => !url.startsWith(base)), [], "requests to other hosts");
