@@ -1,10 +1,23 @@
 //! Serves routes on the same kind of connections as the server.
 
-use std::{io, time::Duration};
+use std::{io, sync::Arc, time::Duration};
 
-use axum::Router;
-use delay_queue::server::{ConnectionLimits, Connections, Times};
+use axum::{Router, extract::Request, response::Response};
+use delay_queue::{
+    http::Peer,
+    server::{Answers, ConnectionLimits, Connections, Times},
+};
 use tokio::net::TcpListener;
+use tower::ServiceExt;
+
+struct Routes(Router);
+
+impl Answers for Routes {
+    async fn answer(&self, request: Request, _: &Peer) -> Response {
+        let Ok(response) = self.0.clone().oneshot(request).await;
+        response
+    }
+}
 
 /// Serves routes until the listener fails.
 pub async fn serve(listener: TcpListener, routes: Router) -> io::Result<()> {
@@ -15,5 +28,5 @@ pub async fn serve(listener: TcpListener, routes: Router) -> io::Result<()> {
         max: usize::MAX,
         max_per_address: usize::MAX,
     };
-    Connections::new(limits, None).serve(listener.into(), routes).await
+    Connections::new(limits, None).serve(listener.into(), Arc::new(Routes(routes))).await
 }

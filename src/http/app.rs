@@ -5,7 +5,6 @@ use std::{
     sync::{Arc, atomic::AtomicBool},
 };
 
-use axum::extract::FromRef;
 use prometheus_client::{metrics::info::Info, registry::Registry};
 
 use super::{
@@ -92,18 +91,6 @@ impl Deref for App {
 
     fn deref(&self) -> &Shared {
         &self.0
-    }
-}
-
-impl FromRef<App> for Limits {
-    fn from_ref(app: &App) -> Self {
-        app.limits
-    }
-}
-
-impl FromRef<App> for Memory {
-    fn from_ref(app: &App) -> Self {
-        app.memory.clone()
     }
 }
 

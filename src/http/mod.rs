@@ -2,6 +2,7 @@
 
 mod api;
 mod app;
+mod call;
 mod client;
 mod dashboard;
 mod edge;
@@ -15,23 +16,20 @@ mod openapi;
 mod problem;
 mod requests;
 mod routes;
+mod routing;
 mod schema;
 mod wire;
 
-use axum::{
-    Router,
-    http::{HeaderMap, Uri},
-    response::Response,
-};
+use axum::{http::HeaderMap, response::Response};
 
-use self::{edge::service::Edge, openapi::Listener};
+use self::{openapi::Listener, routing::Routes};
 
 pub use self::{
     app::App,
     client::peer::Peer,
     edge::{
         admit::Admission, connection_error::ConnectionError, forwarded::TrustedProxies, log::AUDIT,
-        origin::Origins,
+        origin::Origins, site::Site,
     },
     limits::{
         delivery::Delivery,
@@ -52,33 +50,20 @@ pub enum Offer {
     Operations,
 }
 
-/// Returns the routes of a listener, always with `/healthz`.
-pub fn router(app: App, admission: Admission, offer: Offer) -> Router {
-    let (queue, operations) = (Listener::Queue, Listener::Operations);
-    let routes = match offer {
-        Offer::Everything => api::routes(queue).merge(api::routes(operations)),
-        Offer::Queue => api::routes(queue),
-        Offer::Operations => api::routes(operations),
-    };
-    let routes = routes.merge(api::routes(Listener::Both));
+/// Returns what a listener serves, always with `/healthz`.
+pub fn site(app: App, admission: Admission, offer: Offer) -> Site {
     // The dashboard's files and the API's description contain no secrets, so they need no token.
-    let pages = match offer {
-        Offer::Everything | Offer::Queue => api::documentation().merge(dashboard::routes()),
-        Offer::Operations => Router::new(),
+    use Listener::{Both, Description, Operations, Page, Queue};
+    let (listeners, files): (&[_], _) = match offer {
+        Offer::Everything => (&[Both, Queue, Operations, Description, Page], true),
+        Offer::Queue => (&[Both, Queue, Description, Page], true),
+        Offer::Operations => (&[Both, Operations], false),
     };
-    let open = Edge::open(app.clone(), admission.proxies.clone());
-    let guarded = open.guarded(admission, api::needs());
-    let routes = Router::new()
-        .nest("/v1", routes.clone())
-        .merge(routes)
-        .fallback(no_route)
-        .method_not_allowed_fallback(api::wrong_method)
-        .with_state(app.clone())
-        .layer(guarded);
-    let pages = pages.method_not_allowed_fallback(api::wrong_method).with_state(app).layer(open);
-    routes.merge(pages)
+    let files = dashboard::routes().into_iter().filter(|_| files);
+    let routes = Routes::new(api::routes(listeners).chain(files), &app.requests);
+    Site::new(app, admission, routes, no_route)
 }
 
-async fn no_route(headers: HeaderMap, uri: Uri) -> Response {
-    dashboard::not_found(&headers, &api::no_route(uri.path()))
+fn no_route(headers: &HeaderMap, path: &str) -> Response {
+    dashboard::not_found(headers, &api::no_route(path))
 }

@@ -1,24 +1,20 @@
 //! Metrics of requests: counts by route, method and status, and the time until the answer.
 //!
-//! A request finds the counters of its route in a map without taking a lock, and counting is one
-//! addition. Labels are formatted only when `/metrics` is read.
+//! Each route has its counters, and counting is one addition. Labels are formatted only when
+//! `/metrics` is read.
 
 use std::{
     array,
-    collections::HashMap,
+    collections::BTreeMap,
     fmt,
     sync::{
-        Arc, OnceLock,
+        Arc, Mutex, OnceLock, PoisonError,
         atomic::{AtomicU64, Ordering},
     },
     time::Instant,
 };
 
-use arc_swap::ArcSwap;
-use axum::{
-    extract::{MatchedPath, Request},
-    http::{Method, StatusCode},
-};
+use axum::http::{Method, StatusCode};
 use prometheus_client::{
     encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric, LabelSetEncoder},
     metrics::{MetricType, histogram::Histogram},
@@ -27,8 +23,6 @@ use prometheus_client::{
 
 use crate::metrics::{SECONDS, collect, counters};
 
-/// The label of requests without a route.
-const UNKNOWN: &str = "unknown";
 /// Methods with a label of their own; the last label covers all others.
 const METHODS: [&str; 8] = ["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS", "other"];
 /// Counted statuses: 100 to 599.
@@ -39,11 +33,11 @@ pub const CLIENT_GONE: u16 = 499;
 
 /// Counters of all requests, by route.
 #[derive(Clone, Default)]
-pub struct Requests(Arc<ArcSwap<HashMap<String, Arc<Route>>>>);
+pub struct Requests(Arc<Mutex<BTreeMap<&'static str, Arc<Counters>>>>);
 
 /// Counters of one route, by method.
 #[derive(Default)]
-struct Route([OnceLock<Served>; METHODS.len()]);
+pub struct Counters([OnceLock<Served>; METHODS.len()]);
 
 /// Counters of one route and method.
 struct Served {
@@ -55,7 +49,7 @@ struct Served {
 /// A request without an answer yet. If this value is dropped before the answer, the client has
 /// disconnected.
 pub struct UnansweredRequest {
-    route: Arc<Route>,
+    counters: Arc<Counters>,
     method: usize,
     at: Instant,
     is_answered: bool,
@@ -67,40 +61,18 @@ impl Requests {
         collect(registry, "http_requests", move |encoder| all.encode(encoder));
     }
 
-    /// Records the start of a request.
-    pub fn begin(&self, request: &Request) -> UnansweredRequest {
-        let path = request.extensions().get::<MatchedPath>().map_or(UNKNOWN, MatchedPath::as_str);
-        // A route under `/v1` is the same as at the root.
-        let path = path.strip_prefix("/v1").filter(|path| !path.is_empty()).unwrap_or(path);
-        let method = method(request.method());
-        UnansweredRequest {
-            route: self.route(path),
-            method,
-            at: Instant::now(),
-            is_answered: false,
-        }
-    }
-
-    fn route(&self, path: &str) -> Arc<Route> {
-        if let Some(route) = self.0.load().get(path) {
-            return Arc::clone(route);
-        }
-        let route: Arc<Route> = Arc::default();
-        let before = self.0.rcu(|routes| {
-            let mut routes = HashMap::clone(routes);
-            routes.entry(path.to_owned()).or_insert_with(|| Arc::clone(&route));
-            routes
-        });
-        // Another request may have added the route first.
-        before.get(path).cloned().unwrap_or(route)
+    /// Returns the counters of a route.
+    pub fn counters(&self, route: &'static str) -> Arc<Counters> {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(all.entry(route).or_default())
     }
 
     fn encode(&self, encoder: &mut DescriptorEncoder) -> fmt::Result {
-        let routes = self.0.load();
+        let routes = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let mut all: Vec<([(&str, &str); 2], &Served)> = Vec::new();
-        for (path, route) in routes.iter() {
-            for (method, served) in METHODS.iter().zip(&route.0) {
-                let labels = [("route", path.as_str()), ("method", *method)];
+        for (path, counters) in &routes {
+            for (method, served) in METHODS.iter().zip(&counters.0) {
+                let labels = [("route", *path), ("method", *method)];
                 all.extend(served.get().map(|served| (labels, served)));
             }
         }
@@ -138,6 +110,11 @@ impl EncodeLabelSet for Labels<'_> {
 }
 
 impl UnansweredRequest {
+    /// Records a request to the route of these counters that began `at` this time.
+    pub fn new(counters: &Arc<Counters>, method: &Method, at: Instant) -> Self {
+        Self { counters: Arc::clone(counters), method: index_of(method), at, is_answered: false }
+    }
+
     /// Counts the request with the status of its answer.
     pub fn answered(mut self, status: StatusCode) {
         self.is_answered = true;
@@ -145,7 +122,7 @@ impl UnansweredRequest {
     }
 
     fn count(&self, status: u16) {
-        let served = self.route.0[self.method].get_or_init(Served::default);
+        let served = self.counters.0[self.method].get_or_init(Served::default);
         // No standard has statuses beyond 599.
         if let Some(count) = served.statuses.get(usize::from(status.wrapping_sub(FIRST_STATUS))) {
             count.fetch_add(1, Ordering::Relaxed);
@@ -169,7 +146,7 @@ impl Default for Served {
     }
 }
 
-fn method(method: &Method) -> usize {
+fn index_of(method: &Method) -> usize {
     let known = METHODS.iter().position(|name| *name == method.as_str());
     known.unwrap_or(METHODS.len() - 1)
 }

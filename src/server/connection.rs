@@ -2,15 +2,13 @@
 //!
 //! Handles TLS if the listener has it, then HTTP/1.1, or HTTP/2 if the TLS handshake selected it.
 
-use std::{convert::Infallible, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
-use axum::response::Response;
-use hyper::{Request, body::Incoming};
 use tokio::time::sleep;
 use tokio_rustls::TlsAcceptor;
-use tower::Service;
 
 use super::{
+    answers::Answers,
     connections::{CLOSE_GRACE, Connections},
     http1, http2,
     link::{Link, Phase},
@@ -19,18 +17,13 @@ use super::{
 };
 
 /// Serves a connection until either side closes it.
-pub async fn serve<S>(all: &Connections, link: Arc<Link>, service: S)
-where
-    S: Service<Request<Incoming>, Response = Response, Error = Infallible>,
-    S: Clone + Send + 'static,
-    S::Future: Send,
-{
+pub async fn serve<A: Answers>(all: &Connections, link: Arc<Link>, site: Arc<A>) {
     if let Err(error) = link.socket.set_nodelay() {
         tracing::debug!(%error, "failed to set TCP_NODELAY");
     }
     let wire = Wire::new(Arc::clone(&link.socket), all.times.write);
     if link.phase() != Phase::Handshake {
-        return http1::serve(all, link, wire, false, service).await;
+        return http1::serve(all, link, wire, false, site).await;
     }
     let Some(tls) = &all.tls else { return };
     let accepting = async {
@@ -52,8 +45,8 @@ where
         Ok(wire) => {
             link.handshake_done();
             match wire.get_ref().1.alpn_protocol() == Some(tls::HTTP2) {
-                true => http2::serve(all, link, wire, service).await,
-                false => http1::serve(all, link, wire, true, service).await,
+                true => http2::serve(all, link, wire, site).await,
+                false => http1::serve(all, link, wire, true, site).await,
             }
         }
         Err(error) => tracing::debug!(%error, "a client failed to begin TLS"),

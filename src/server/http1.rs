@@ -6,8 +6,8 @@
 use std::{convert::Infallible, io::ErrorKind, sync::Arc, time::Duration};
 
 use axum::{
+    body::Body,
     http::header::{CONNECTION, HeaderValue, TRANSFER_ENCODING},
-    response::Response,
 };
 use futures::{StreamExt, stream::FuturesUnordered};
 use hyper::{Request, body::Incoming, server::conn::http1, service::service_fn};
@@ -16,10 +16,10 @@ use tokio::{
     io::AsyncWriteExt,
     time::{sleep, timeout},
 };
-use tower::{Service, ServiceExt};
 
 use super::{
     answer::AnswerBody,
+    answers::Answers,
     connections::{CLOSE_GRACE, Connections},
     link::{Answering, CloseReason, Link, Phase},
     stream::Stream,
@@ -35,30 +35,23 @@ const LINGER: Duration = Duration::from_secs(1);
 const MAX_DISCARDED: usize = 64 << 20;
 
 /// Serves a connection until either side closes it.
-pub async fn serve<W, S>(
+pub async fn serve<W: Transport, A: Answers>(
     all: &Connections,
     link: Arc<Link>,
     wire: W,
     is_encrypted: bool,
-    service: S,
-) where
-    W: Transport,
-    S: Service<Request<Incoming>, Response = Response, Error = Infallible>,
-    S: Clone + Send + 'static,
-    S::Future: Send,
-{
+    site: Arc<A>,
+) {
     let peer = Peer::new(link.socket.clone(), link.socket.address(), is_encrypted);
-    let answer = service_fn(|mut request: Request<Incoming>| {
+    let answer = service_fn(|request: Request<Incoming>| {
         link.begin_request();
         // Closes the connection after a request with `Transfer-Encoding`. Hyper ignores a
         // `Content-Length` in such a request; a proxy that obeys it would place the end of the
         // request elsewhere, so both sides could disagree about where the next request begins.
         let is_last = request.headers().contains_key(TRANSFER_ENCODING);
-        request.extensions_mut().insert(peer.clone());
-        let answer = service.clone().oneshot(request);
-        let (peer, answering) = (peer.clone(), Answering(Arc::clone(&link)));
+        let (site, peer, answering) = (&site, peer.clone(), Answering(Arc::clone(&link)));
         async move {
-            let mut response = answer.await?;
+            let mut response = site.answer(request.map(Body::new), &peer).await;
             if is_last || all.wants_connections_closed() {
                 response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
             }

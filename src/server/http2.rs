@@ -6,7 +6,7 @@
 
 use std::{convert::Infallible, pin::pin, sync::Arc, time::Duration};
 
-use axum::{http::header::CONNECTION, response::Response};
+use axum::{body::Body, http::header::CONNECTION};
 use hyper::{
     Request,
     body::{Body as _, Incoming},
@@ -15,10 +15,10 @@ use hyper::{
 };
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use tokio::time::{Instant, sleep_until};
-use tower::{Service, ServiceExt};
 
 use super::{
     answer::AnswerBody,
+    answers::Answers,
     connections::{CLOSE_GRACE, Connections},
     link::{InFlight, Link},
     wire::Transport,
@@ -37,23 +37,20 @@ const CONNECTION_WINDOW: u32 = 256 << 10;
 const SEND_BUFFER: usize = 64 << 10;
 
 /// Serves a connection until either side closes it.
-pub async fn serve<W, S>(all: &Connections, link: Arc<Link>, wire: W, service: S)
-where
-    W: Transport,
-    S: Service<Request<Incoming>, Response = Response, Error = Infallible>,
-    S: Clone + Send + 'static,
-    S::Future: Send,
-{
+pub async fn serve<W: Transport, A: Answers>(
+    all: &Connections,
+    link: Arc<Link>,
+    wire: W,
+    site: Arc<A>,
+) {
     let peer = Peer::new(link.socket.clone(), link.socket.address(), true);
     let (abort, write_timeout) = (all.abort.clone(), all.times.write);
-    let answer = service_fn(|mut request: Request<Incoming>| {
+    let answer = service_fn(|request: Request<Incoming>| {
         let in_flight = InFlight::new(&link);
-        request.extensions_mut().insert(peer.clone());
-        let answer = service.clone().oneshot(request);
-        let (abort, peer) = (abort.clone(), peer.clone());
+        let (site, abort, peer) = (Arc::clone(&site), abort.clone(), peer.clone());
         async move {
             let mut response = tokio::select! {
-                answer = answer => answer?,
+                answer = site.answer(request.map(Body::new), &peer) => answer,
                 () = abort.cancelled() => ConnectionError::Stopping { handled: true }.response(),
             };
             response.headers_mut().remove(CONNECTION); // HTTP/2 forbids this header

@@ -1,6 +1,7 @@
 //! The server: assembles store, queue, routes and connections, and serves.
 
 mod answer;
+mod answers;
 mod connection;
 mod connections;
 mod descriptors;
@@ -23,10 +24,9 @@ use std::{
 
 use prometheus_client::registry::Registry;
 use tokio_util::sync::CancellationToken;
-use tower::Layer;
-use tower_http::timeout::RequestBodyDeadlineLayer;
 
 pub use self::{
+    answers::Answers,
     connections::{ConnectionLimits, Connections},
     descriptors::raise_limit,
     link::Times,
@@ -38,7 +38,7 @@ use crate::{
     access::{self, Access, Exposure, Tokens},
     budget::Budget,
     config::{Listen, ServerSettings, Settings, SettingsError},
-    http::{Admission, App, Offer, Origins, TrustedProxies, router},
+    http::{Admission, App, Offer, Origins, TrustedProxies, site},
     job::Policy,
     metrics,
     push::Pushes,
@@ -114,19 +114,17 @@ pub async fn run(
         Arc::new(tokens),
         registry,
     );
-    let body_deadline = RequestBodyDeadlineLayer::new(settings.limits.body_timeout.into());
     let proxies = TrustedProxies::new(settings.server.trusted_networks()?);
     let assemble = |listener: &Listener, limits: ConnectionLimits, offer: Offer| {
         let tls = tls.clone().filter(|_| listener.is_tcp());
         let (hosts, cors) = (&settings.server.hosts, &settings.server.cors_origins);
         let origins = Origins::new(listener.exposure(), &hosts.0, &cors.0);
         let admission = Admission::new(Arc::clone(&access), origins, proxies.clone());
-        let routes = router(app.clone(), admission, offer);
-        (Connections::new(limits, tls), body_deadline.clone().layer(routes))
+        (Connections::new(limits, tls), Arc::new(site(app.clone(), admission, offer)))
     };
     let limits = ConnectionLimits::from(&settings.limits);
     let offer = if admin.is_some() { Offer::Queue } else { Offer::Everything };
-    let (connections, service) = assemble(&public, limits, offer);
+    let (connections, site) = assemble(&public, limits, offer);
     let (admins, operations) =
         assemble(admin.as_ref().unwrap_or(&public), limits.for_admins(), Offer::Operations);
     log_startup(&public, admin.as_ref(), &settings, &queue, access.requires_token()).await?;
@@ -137,7 +135,7 @@ pub async fn run(
                 None => Ok(()),
             }
         };
-        tokio::try_join!(connections.serve(public, service), admin).map(drop)
+        tokio::try_join!(connections.serve(public, site), admin).map(drop)
     };
     let mut serving = std::pin::pin!(serving);
     tokio::select! {

@@ -18,7 +18,4 @@ mod server;
 mod tokens;
 mod topics;
 
-pub use self::{
-    no_route::{no_route, wrong_method},
-    router::{documentation, needs, routes},
-};
+pub use self::{no_route::no_route, router::routes};

@@ -1,43 +1,20 @@
-//! Help for a client that requests a route or a method that does not exist.
+//! Help for a client that requests a route that does not exist.
 
-use std::{collections::BTreeMap, sync::LazyLock};
-
-use axum::{extract::MatchedPath, http::Method};
+use std::{collections::BTreeSet, sync::LazyLock};
 
 use super::operations;
-use crate::{
-    http::problem::{Code, Problem},
-    suggest,
-};
+use crate::suggest;
 
-/// Paths of all routes, with `{name}` for their parameters, and the methods of each.
-static ROUTES: LazyLock<BTreeMap<&'static str, String>> = LazyLock::new(|| {
-    let mut routes = BTreeMap::<_, String>::new();
-    for operation in operations::ALL.iter() {
-        let methods = routes.entry(operation.path).or_default();
-        let comma = if methods.is_empty() { "" } else { ", " };
-        methods.push_str(&format!("{comma}{}", operation.method));
-    }
-    routes
-});
-
-/// Returns the methods of the route that was registered with this path.
-pub fn methods_of(path: &str) -> Option<&'static str> {
-    ROUTES.get(path.strip_prefix("/v1").unwrap_or(path)).map(String::as_str)
-}
-
-pub async fn wrong_method(method: Method, path: Option<MatchedPath>) -> Problem {
-    let takes = path.and_then(|path| methods_of(path.as_str()));
-    let takes = takes.map_or_else(String::new, |methods| format!("; it takes {methods}"));
-    Problem::new(Code::MethodNotAllowed, format!("this route does not take {method}{takes}"))
-}
+/// Paths of all routes, with `{name}` for their parameters.
+static PATHS: LazyLock<BTreeSet<&'static str>> =
+    LazyLock::new(|| operations::ALL.iter().map(|operation| operation.path).collect());
 
 /// Returns the detail of a problem: the route that is most similar to `path`, or the first parts of
 /// all routes.
 pub fn no_route(path: &str) -> String {
     let path = path.strip_prefix("/v1").unwrap_or(path);
     let filled: Vec<(String, &str)> =
-        ROUTES.keys().filter_map(|template| Some((fill(template, path)?, *template))).collect();
+        PATHS.iter().filter_map(|template| Some((fill(template, path)?, *template))).collect();
     let meant = suggest::nearest(path, filled.iter().map(|(path, _)| path.as_str()));
     let meant = filled.iter().find(|(path, _)| Some(path.as_str()) == meant);
     let instead = match meant {
@@ -47,7 +24,7 @@ pub fn no_route(path: &str) -> String {
         Some((_, template)) => format!("did you mean {template}?"),
         None => {
             let first = |path: &&'static str| path.split('/').nth(1);
-            let mut first: Vec<&str> = ROUTES.keys().filter_map(first).collect();
+            let mut first: Vec<&str> = PATHS.iter().filter_map(first).collect();
             first.dedup();
             format!("routes begin with /{}", first.join(", /"))
         }

@@ -1,23 +1,12 @@
-//! Builds routers from the declarations of routes.
+//! Builds routes from their declarations.
 
-use std::sync::LazyLock;
+use std::{collections::BTreeMap, sync::LazyLock};
 
-use axum::{
-    Extension, Router,
-    extract::MatchedPath,
-    http::{Method, header::ALLOW},
-    response::IntoResponse,
-};
-
-use super::{
-    no_route::{methods_of, wrong_method},
-    operations,
-};
+use super::operations;
 use crate::http::{
-    app::App,
-    client::need::Needs,
     file::Tagged,
-    openapi::{Description, Listener, Schemas, document},
+    openapi::{self, Listener, Schemas, document},
+    routing::{Handler, Route},
 };
 
 static DESCRIPTION: LazyLock<Tagged> = LazyLock::new(|| {
@@ -27,35 +16,27 @@ static DESCRIPTION: LazyLock<Tagged> = LazyLock::new(|| {
     Tagged::new("application/json", (text + "\n").into_bytes())
 });
 
-pub fn needs() -> Needs {
-    let mut needs = Needs::default();
-    for operation in operations::ALL.iter() {
-        let is_limited = operation.listener == Listener::Queue;
-        needs.add(operation.path, operation.method.clone(), operation.need, is_limited);
-    }
-    needs
-}
-
-/// Returns the routes of this listener only, without those of `Both`.
-pub fn routes(listener: Listener) -> Router<App> {
-    let all = operations::ALL.iter().filter(|operation| operation.listener == listener);
-    all.fold(Router::new(), |routes, operation| {
-        let handler = operation.handler.clone();
-        let handler = match operation.refuses_head {
-            true => handler.head(refused).fallback(refused),
-            false => handler,
+/// Returns the routes that belong to one of these listeners.
+pub fn routes(listeners: &[Listener]) -> impl Iterator<Item = Route> {
+    openapi::DESCRIPTION.get_or_init(|| &DESCRIPTION);
+    let mut routes: BTreeMap<&str, Route> = BTreeMap::new();
+    let mine = |listener| listeners.contains(&listener);
+    for operation in operations::ALL.iter().filter(|operation| mine(operation.listener)) {
+        let route = Route::new(operation.path);
+        let route = match operation.listener {
+            Listener::Queue => route.limited(),
+            Listener::Operations | Listener::Both => route,
+            Listener::Description => route.for_everyone(),
+            Listener::Page => route.for_everyone().at_root_only(),
         };
-        routes.route(operation.path, handler)
-    })
-}
-
-/// Returns the routes of the API's description, for programs and for people.
-pub fn documentation() -> Router<App> {
-    let description = routes(Listener::Description).layer(Extension(Description(&DESCRIPTION)));
-    Router::new().nest("/v1", description.clone()).merge(description).merge(routes(Listener::Page))
-}
-
-async fn refused(method: Method, path: MatchedPath) -> impl IntoResponse {
-    let takes = methods_of(path.as_str()).unwrap_or_default();
-    ([(ALLOW, takes)], wrong_method(method, Some(path)).await)
+        let handler = Handler {
+            method: operation.method.clone(),
+            takes_head: !operation.refuses_head,
+            need: operation.need,
+            endpoint: operation.endpoint.clone(),
+        };
+        let route = routes.remove(operation.path).unwrap_or(route).with(handler);
+        routes.insert(operation.path, route);
+    }
+    routes.into_values()
 }

@@ -2,8 +2,6 @@
 
 use std::sync::Arc;
 
-use axum::{extract::FromRequestParts, http::request::Parts};
-
 use super::{
     need::Need,
     peer::{ClientAddress, Peer},
@@ -15,11 +13,13 @@ use crate::{
 };
 
 /// The caller of an admitted request.
-#[derive(Clone, Default)]
-pub struct Identity {
+#[derive(Clone)]
+pub struct Identity(Arc<Facts>);
+
+struct Facts {
     /// `None` where requests need no token: then everything is allowed.
     token: Option<Arc<Token>>,
-    peer: Option<Peer>,
+    peer: Peer,
     /// The scopes of the route: the caller needs one of them. Empty if the route needs no scope.
     scopes: &'static [Scope],
     /// Tokens in force; `None` on a route for every caller.
@@ -28,26 +28,21 @@ pub struct Identity {
 
 impl Identity {
     /// Creates the caller with this token and connection, on a route with this need.
-    pub fn new(
-        token: Option<Arc<Token>>,
-        peer: Option<Peer>,
-        need: Need,
-        access: Arc<Access>,
-    ) -> Self {
+    pub fn new(token: Option<Arc<Token>>, peer: Peer, need: Need, access: Arc<Access>) -> Self {
         let scopes = match need {
             Need::AnyOf(scopes) => scopes,
             Need::Nothing | Need::AnyToken => &[],
         };
-        Self { token, peer, scopes, access: Some(access) }
+        Self(Arc::new(Facts { token, peer, scopes, access: Some(access) }))
     }
 
     /// Creates the caller of a route that needs nothing.
-    pub fn of_any(peer: Option<Peer>) -> Self {
-        Self { token: None, peer, scopes: &[], access: None }
+    pub fn of_any(peer: Peer) -> Self {
+        Self(Arc::new(Facts { token: None, peer, scopes: &[], access: None }))
     }
 
-    pub fn peer(&self) -> Option<&Peer> {
-        self.peer.as_ref()
+    pub fn peer(&self) -> &Peer {
+        &self.0.peer
     }
 
     /// Checks again that the caller is allowed in. A request was admitted when its head arrived;
@@ -56,20 +51,20 @@ impl Identity {
     /// # Errors
     /// 401 `unauthenticated`: the token was revoked or has expired, or the server now needs tokens.
     pub fn check(&self) -> Result<(), Problem> {
-        let access = self.access.as_ref();
+        let access = self.0.access.as_ref();
         access.map_or(Ok(()), |access| access.check(self.token()).map_err(Into::into))
     }
 
     pub fn name(&self) -> Option<&TokenName> {
-        self.token.as_ref().map(|token| &token.name)
+        self.0.token.as_ref().map(|token| &token.name)
     }
 
     pub fn token(&self) -> Option<&Token> {
-        self.token.as_deref()
+        self.0.token.as_deref()
     }
 
     pub fn address(&self) -> Option<ClientAddress> {
-        self.peer.as_ref().and_then(Peer::address)
+        self.0.peer.address()
     }
 
     /// Returns the topics for which the caller has a scope of the route.
@@ -77,15 +72,15 @@ impl Identity {
     /// # Errors
     /// 403 `forbidden`: the token lacks the scope.
     pub fn topics(&self) -> Result<Topics, Problem> {
-        let Some(token) = &self.token else { return Ok(Topics::ALL) };
-        token.scopes.of_any(self.scopes).ok_or_else(|| {
+        let Some(token) = &self.0.token else { return Ok(Topics::ALL) };
+        token.scopes.of_any(self.0.scopes).ok_or_else(|| {
             self.forbidden(&format!("the token {:?} lacks the scope {}", token.name, self.names()))
         })
     }
 
     /// Returns the topics whose jobs the caller may see with their contents.
     pub fn readable(&self) -> Topics {
-        let Some(token) = &self.token else { return Topics::ALL };
+        let Some(token) = &self.0.token else { return Topics::ALL };
         token.scopes.of(Scope::Read).cloned().unwrap_or_else(|| Topics::of(Vec::new()))
     }
 
@@ -94,8 +89,8 @@ impl Identity {
     /// # Errors
     /// 403 `forbidden`: the token lacks the scope for this topic.
     pub fn may(&self, topic: &Topic) -> Result<(), Problem> {
-        let Some(token) = &self.token else { return Ok(()) };
-        if token.scopes.of_any(self.scopes).is_some_and(|topics| topics.allows(topic)) {
+        let Some(token) = &self.0.token else { return Ok(()) };
+        if token.scopes.of_any(self.0.scopes).is_some_and(|topics| topics.allows(topic)) {
             return Ok(());
         }
         let (name, scopes) = (&token.name, self.names());
@@ -108,7 +103,7 @@ impl Identity {
     /// # Errors
     /// 403 `forbidden`: the token lacks the scope `put` for this topic.
     pub fn may_put(&self, topic: &Topic, field: &str) -> Result<(), Problem> {
-        let Some(token) = &self.token else { return Ok(()) };
+        let Some(token) = &self.0.token else { return Ok(()) };
         if token.scopes.of(Scope::Put).is_some_and(|topics| topics.allows(topic)) {
             return Ok(());
         }
@@ -140,7 +135,7 @@ impl Identity {
     /// # Errors
     /// 403 `forbidden`: the token lacks the scope `put` for some topics.
     pub fn may_put_everywhere(&self) -> Result<(), Problem> {
-        let Some(token) = &self.token else { return Ok(()) };
+        let Some(token) = &self.0.token else { return Ok(()) };
         if token.scopes.of(Scope::Put) == Some(&Topics::ALL) {
             return Ok(());
         }
@@ -151,17 +146,17 @@ impl Identity {
 
     /// Returns the names of the route's scopes: "`manage` or `cancel`".
     fn names(&self) -> String {
-        self.scopes.iter().map(|scope| format!("`{scope}`")).collect::<Vec<_>>().join(" or ")
+        self.0.scopes.iter().map(|scope| format!("`{scope}`")).collect::<Vec<_>>().join(" or ")
     }
 
     fn forbidden(&self, detail: &str) -> Problem {
         let problem = Problem::new(Code::Forbidden, detail);
-        Problem { challenge: self.scopes.first().copied().map(Challenge::Scope), ..problem }
+        Problem { challenge: self.0.scopes.first().copied().map(Challenge::Scope), ..problem }
     }
 
     /// Returns whether the caller has any scope for this topic.
     pub fn reaches(&self, topic: &Topic) -> bool {
-        self.token.as_ref().is_none_or(|token| token.scopes.includes_topic(topic))
+        self.0.token.as_ref().is_none_or(|token| token.scopes.includes_topic(topic))
     }
 }
 
@@ -177,14 +172,5 @@ impl Problem {
         let reaches = identity.reaches(topic);
         self.living = self.living.filter(|_| reaches).map(|living| Box::new((living.0, None)));
         Self { detail: exists(None), ..self }
-    }
-}
-
-impl<S: Sync> FromRequestParts<S> for Identity {
-    type Rejection = Problem;
-
-    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
-        // Without an identity, `admit` was skipped, and no handler may run.
-        parts.extensions.get().cloned().ok_or_else(Problem::internal)
     }
 }

@@ -2,9 +2,9 @@
 
 use std::sync::LazyLock;
 
-use axum::{Router, http::HeaderMap, response::Response, routing::get};
+use axum::{http::HeaderMap, response::Response};
 
-use crate::http::file::Tagged;
+use crate::http::{call::Endpoint, file::Tagged, routing::Route};
 
 static PAGE: LazyLock<Tagged> = LazyLock::new(|| {
     Tagged::new(
@@ -21,6 +21,7 @@ pub async fn page(headers: HeaderMap) -> Response {
 }
 
 /// Returns the route of the page's own style sheet, which extends the dashboard's.
-pub fn style<S: Clone + Send + Sync + 'static>() -> Router<S> {
-    Router::new().route("/docs/style.css", get(async |headers: HeaderMap| STYLE.answer(&headers)))
+pub fn style() -> Route {
+    let style = async |headers: HeaderMap| STYLE.answer(&headers);
+    Route::file("/docs/style.css", Endpoint::new(style))
 }

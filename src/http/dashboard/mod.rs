@@ -7,16 +7,16 @@ pub mod docs;
 use std::{borrow::Cow, sync::LazyLock};
 
 use axum::{
-    Router,
-    extract::Path,
     http::{HeaderMap, HeaderValue, StatusCode, header::ACCEPT},
     response::{IntoResponse, Response},
-    routing::get,
 };
 
 use crate::http::{
+    call::Endpoint,
+    extract::input::PathFile,
     file::{File, tag},
     problem::{Code, Problem},
+    routing::Route,
 };
 
 /// Embeds an asset. The end of its name determines its content type.
@@ -106,13 +106,16 @@ fn all() -> impl Iterator<Item = &'static File> {
 }
 
 /// Returns the dashboard's routes, which need no token.
-pub fn routes<S: Clone + Send + Sync + 'static>() -> Router<S> {
-    docs::style()
-        .route("/", get(async |headers: HeaderMap| INDEX.answer(&headers, &TAG)))
-        .route("/assets/{name}", get(asset))
+pub fn routes() -> [Route; 3] {
+    let index = async |headers: HeaderMap| INDEX.answer(&headers, &TAG);
+    [
+        Route::file("/", Endpoint::new(index)),
+        Route::file("/assets/{name}", Endpoint::new(asset)),
+        docs::style(),
+    ]
 }
 
-async fn asset(Path(name): Path<String>, headers: HeaderMap) -> Response {
+async fn asset(PathFile(name): PathFile, headers: HeaderMap) -> Response {
     match ASSETS.iter().find(|(known, _)| *known == name) {
         Some((_, file)) => file.answer(&headers, &TAG),
         None => not_found(&headers, "the dashboard has no such file"),

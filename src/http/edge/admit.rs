@@ -41,8 +41,7 @@ impl Admission {
     /// 401 `unauthenticated`, 403 `forbidden_origin`, 415 `unsupported_media_type`, 429
     /// `too_many_requests` after too many wrong tokens, 503 `store_unavailable` if no tokens could
     /// be read.
-    pub fn identify(&self, request: &Request, need: Need) -> Result<Identity, Problem> {
-        let peer = request.extensions().get::<Peer>().cloned();
+    pub fn identify(&self, request: &Request, peer: Peer, need: Need) -> Result<Identity, Problem> {
         if need == Need::Nothing {
             return Ok(Identity::of_any(peer));
         }
@@ -55,12 +54,12 @@ impl Admission {
         let authorization = request.headers().get(AUTHORIZATION).map(|value| value.as_bytes());
         match self.access.authenticate(authorization) {
             Ok(token) => Ok(Identity::new(token, peer, need, Arc::clone(&self.access))),
-            Err(denied) => Err(self.refusal(denied, peer.as_ref())),
+            Err(denied) => Err(self.refusal(denied, &peer)),
         }
     }
 
-    fn refusal(&self, denied: Denied, peer: Option<&Peer>) -> Problem {
-        let address = peer.and_then(Peer::address).map(|address| network(address.ip()));
+    fn refusal(&self, denied: Denied, peer: &Peer) -> Problem {
+        let address = peer.address().map(|address| network(address.ip()));
         let too_many = address
             .filter(|_| denied == Denied::Wrong)
             .is_some_and(|address| self.wrong_tokens.count(address, Instant::now()).is_too_many());

@@ -9,13 +9,10 @@ use std::{
     sync::Arc,
 };
 
-use axum::{
-    extract::Request,
-    http::{HeaderMap, HeaderName, header::FORWARDED},
-};
+use axum::http::{HeaderMap, HeaderName, header::FORWARDED};
 use ipnet::IpNet;
 
-use crate::http::client::peer::Peer;
+use crate::http::client::peer::{ClientAddress, Peer};
 
 const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 const X_FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
@@ -30,19 +27,14 @@ impl TrustedProxies {
         Self(networks.into())
     }
 
-    /// Sets the [`Peer`] of a request from a trusted proxy to the client that the proxy names.
-    pub fn resolve(&self, request: &mut Request) {
-        if self.0.is_empty() {
-            return;
-        }
-        let behind = request.extensions().get::<Peer>().and_then(|peer| {
-            let proxy = peer.address()?.ip();
-            let headers = request.headers();
-            let client = || peer.behind(self.client(proxy, headers), is_https(headers));
-            self.trust(proxy).then(client)
-        });
-        if let Some(peer) = behind {
-            request.extensions_mut().insert(peer);
+    /// Returns the client of a request: the other end of its connection, or the client that a
+    /// trusted proxy at this end names.
+    pub fn resolve(&self, peer: &Peer, headers: &HeaderMap) -> Peer {
+        match peer.address().map(ClientAddress::ip) {
+            Some(proxy) if self.trust(proxy) => {
+                peer.behind(self.client(proxy, headers), is_https(headers))
+            }
+            _ => peer.clone(),
         }
     }
 

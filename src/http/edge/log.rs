@@ -13,7 +13,10 @@ use axum::{
 use crate::{
     access::masked,
     http::{
-        client::{identity::Identity, peer::Peer},
+        client::{
+            identity::Identity,
+            peer::{ClientAddress, Peer},
+        },
         limits::{
             limit_by::network,
             per_minute::{Count, PerMinute},
@@ -34,7 +37,7 @@ pub struct RequestLog {
     method: Method,
     uri: Uri,
     id: HeaderValue,
-    peer: Option<Peer>,
+    peer: Peer,
     /// Empty until the request is admitted.
     caller: OnceLock<Identity>,
     kind: ActionKind,
@@ -81,15 +84,15 @@ impl IntoResponseParts for PartFailed {
 }
 
 impl RequestLog {
-    pub fn new(request: &Request, id: HeaderValue) -> Self {
+    pub fn new(request: &Request, id: HeaderValue, peer: Peer, started: Instant) -> Self {
         Self {
             method: request.method().clone(),
             uri: request.uri().clone(),
             id,
-            peer: request.extensions().get().cloned(),
+            peer,
             caller: OnceLock::new(),
             kind: ActionKind::of(request.method(), request.uri().path()),
-            started: Instant::now(),
+            started,
             is_answered: false,
         }
     }
@@ -154,7 +157,7 @@ impl RequestLog {
     /// the first refusals of an address per minute are logged.
     fn audit_refusal(&self, status: u16, result: &str, refused: &PerMinute) {
         let token = self.token();
-        let address = self.peer.as_ref().and_then(Peer::address).map(|address| address.ip());
+        let address = self.peer.address().map(ClientAddress::ip);
         let count = match token {
             Some(_) => Count::default(),
             None => {
@@ -192,7 +195,7 @@ impl RequestLog {
     }
 
     fn peer(&self) -> Option<impl tracing::Value> {
-        self.peer.as_ref().and_then(Peer::address).map(tracing::field::display)
+        self.peer.address().map(tracing::field::display)
     }
 }
 

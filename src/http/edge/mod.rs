@@ -7,5 +7,5 @@ pub mod finalize;
 pub mod forwarded;
 pub mod log;
 pub mod origin;
-pub mod service;
+pub mod site;
 mod span;

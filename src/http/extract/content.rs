@@ -2,49 +2,36 @@
 
 use axum::{
     body::{Body, Bytes, HttpBody},
-    extract::{FromRef, FromRequest, Request},
+    extract::{FromRequest, Request},
 };
 use http_body_util::BodyExt;
-use tower_http::timeout::TimeoutError;
+use tokio::time::timeout;
 
-use crate::{
-    config::Limits,
-    http::{
-        client::identity::Identity,
-        limits::{
-            in_flight::InFlightPermit,
-            memory::{COPIES, Memory},
-        },
-        problem::{Code, Problem},
-    },
+use crate::http::{
+    call::Call,
+    limits::memory::{COPIES, Memory},
+    problem::{Code, Problem},
 };
 
 /// The whole body of a request, within `limits.request_bytes`.
 pub struct Content(pub Bytes);
 
-impl<S> FromRequest<S> for Content
-where
-    Limits: FromRef<S>,
-    Memory: FromRef<S>,
-    S: Sync,
-{
+impl FromRequest<Call> for Content {
     type Rejection = Problem;
 
-    async fn from_request(request: Request, state: &S) -> Result<Self, Problem> {
-        let permit = request.extensions().get::<InFlightPermit>().cloned();
-        if request.body().is_end_stream() {
+    async fn from_request(request: Request, call: &Call) -> Result<Self, Problem> {
+        let body = request.into_body();
+        if body.is_end_stream() {
             return Ok(Self(Bytes::new()));
         }
-        let identity = request.extensions().get::<Identity>().cloned();
-        let body = request.into_body();
-        if let Some(permit) = &permit {
-            permit.leave();
-        }
-        let content =
-            read(body, Limits::from_ref(state).request_bytes, &Memory::from_ref(state)).await?;
-        permit.map_or(Ok(()), |permit| permit.enter())?;
+        let limits = &call.app.limits;
+        call.permit.leave();
+        let read = read(body, limits.request_bytes, &call.app.memory);
+        let read = timeout(limits.body_timeout.into(), read).await;
+        let content = read.unwrap_or_else(|_| Err(too_slow()))?;
+        call.permit.enter()?;
         // The token may have been revoked while the body arrived.
-        identity.map_or(Ok(()), |identity| identity.check())?;
+        call.identity.check()?;
         Ok(Self(content))
     }
 }
@@ -61,7 +48,7 @@ async fn read(mut body: Body, limit: usize, memory: &Memory) -> Result<Bytes, Pr
     let mut share = memory.share();
     let mut read: Vec<u8> = Vec::new();
     while let Some(frame) = body.frame().await {
-        let Ok(data) = frame.map_err(|error| incomplete(&error))?.into_data() else { continue };
+        let Ok(data) = frame.map_err(|_| incomplete())?.into_data() else { continue };
         let length = read.len() + data.len();
         if length > limit {
             return Err(too_large());
@@ -77,17 +64,13 @@ async fn read(mut body: Body, limit: usize, memory: &Memory) -> Result<Bytes, Pr
     Ok(share.hold(read))
 }
 
-/// Returns the problem of a body that did not arrive completely.
-fn incomplete(error: &axum::Error) -> Problem {
-    if caused_by_timeout(error) {
-        let detail = "the body did not arrive in time (limits.body_timeout)";
-        return Problem::new(Code::RequestTimeout, detail);
-    }
-    let detail = "the body of the request ended early or is malformed";
-    Problem::new(Code::InvalidRequest, detail)
+fn too_slow() -> Problem {
+    let detail = "the body did not arrive in time (limits.body_timeout)";
+    Problem::new(Code::RequestTimeout, detail)
 }
 
-fn caused_by_timeout(error: &(dyn std::error::Error + 'static)) -> bool {
-    let causes = std::iter::successors(Some(error), |error| error.source());
-    causes.into_iter().any(|cause| cause.is::<TimeoutError>())
+/// Returns the problem of a body that did not arrive completely.
+fn incomplete() -> Problem {
+    let detail = "the body of the request ended early or is malformed";
+    Problem::new(Code::InvalidRequest, detail)
 }

@@ -1,16 +1,17 @@
 //! Extractors of paths, queries and headers; each refusal names its field.
 
-use std::convert::Infallible;
+use std::{borrow::Cow, convert::Infallible};
 
 use axum::{
-    extract::{FromRequestParts, Path},
+    extract::FromRequestParts,
     http::{HeaderMap, request::Parts},
 };
+use percent_encoding::percent_decode_str;
 
 use super::query::Query;
 use crate::{
     access::TokenName,
-    http::problem::Problem,
+    http::{call::Call, problem::Problem},
     job::{JobId, ScheduleName, Topic, TraceParent},
 };
 
@@ -20,13 +21,21 @@ const RESERVED_SCHEDULE: &str = "preview";
 pub const MAX_TOPICS: usize = 100;
 
 /// Returns the only parameter of a path.
-async fn parameter<S: Send + Sync>(
-    parts: &mut Parts,
-    state: &S,
-    field: &str,
-) -> Result<String, Problem> {
-    let path = Path::<String>::from_request_parts(parts, state).await;
-    path.map(|Path(text)| text).map_err(|_| Problem::field(field, "must be UTF-8 text"))
+fn parameter<'a>(parts: &'a Parts, call: &Call, field: &str) -> Result<Cow<'a, str>, Problem> {
+    let text = parts.uri.path().get(call.parameter.clone()).unwrap_or_default();
+    let decoded = percent_decode_str(text).decode_utf8();
+    decoded.map_err(|_| Problem::field(field, "must be UTF-8 text"))
+}
+
+/// Name of a file in a path.
+pub struct PathFile(pub String);
+
+impl FromRequestParts<Call> for PathFile {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, call: &Call) -> Result<Self, Problem> {
+        parameter(parts, call, "name").map(|name| Self(name.into_owned()))
+    }
 }
 
 /// Refuses any query parameter, for routes that take none.
@@ -43,11 +52,11 @@ impl<S: Sync> FromRequestParts<S> for NoQuery {
 /// Job id of a path.
 pub struct PathId(pub JobId);
 
-impl<S: Send + Sync> FromRequestParts<S> for PathId {
+impl FromRequestParts<Call> for PathId {
     type Rejection = Problem;
 
-    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
-        let id = parameter(parts, state, "id").await?.parse();
+    async fn from_request_parts(parts: &mut Parts, call: &Call) -> Result<Self, Problem> {
+        let id = parameter(parts, call, "id")?.parse();
         id.map(Self).map_err(|error: crate::job::NameError| Problem::field("id", error.to_string()))
     }
 }
@@ -73,11 +82,11 @@ pub fn traceparent(headers: &HeaderMap) -> Option<TraceParent> {
 /// Name of an access token in a path.
 pub struct PathToken(pub TokenName);
 
-impl<S: Send + Sync> FromRequestParts<S> for PathToken {
+impl FromRequestParts<Call> for PathToken {
     type Rejection = Problem;
 
-    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
-        let name = parameter(parts, state, "name").await?.parse();
+    async fn from_request_parts(parts: &mut Parts, call: &Call) -> Result<Self, Problem> {
+        let name = parameter(parts, call, "name")?.parse();
         name.map(Self)
             .map_err(|error: crate::job::NameError| Problem::field("name", error.to_string()))
     }
@@ -86,11 +95,11 @@ impl<S: Send + Sync> FromRequestParts<S> for PathToken {
 /// Name of a schedule in a path.
 pub struct PathSchedule(pub ScheduleName);
 
-impl<S: Send + Sync> FromRequestParts<S> for PathSchedule {
+impl FromRequestParts<Call> for PathSchedule {
     type Rejection = Problem;
 
-    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
-        let name = parameter(parts, state, "name").await?;
+    async fn from_request_parts(parts: &mut Parts, call: &Call) -> Result<Self, Problem> {
+        let name = parameter(parts, call, "name")?;
         if name == RESERVED_SCHEDULE {
             let detail = format!("must not be {name:?}, which is reserved");
             return Err(Problem::field("name", detail));
@@ -104,11 +113,11 @@ impl<S: Send + Sync> FromRequestParts<S> for PathSchedule {
 /// Topics of a path: one, or several separated by commas.
 pub struct PathTopics(pub Vec<Topic>);
 
-impl<S: Send + Sync> FromRequestParts<S> for PathTopics {
+impl FromRequestParts<Call> for PathTopics {
     type Rejection = Problem;
 
-    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
-        let text = parameter(parts, state, "topic").await?;
+    async fn from_request_parts(parts: &mut Parts, call: &Call) -> Result<Self, Problem> {
+        let text = parameter(parts, call, "topic")?;
         let topics: Vec<Topic> = text
             .split(',')
             .map(|topic| {
@@ -128,11 +137,11 @@ impl<S: Send + Sync> FromRequestParts<S> for PathTopics {
 /// Topic of a path that takes only one.
 pub struct PathTopic(pub Topic);
 
-impl<S: Send + Sync> FromRequestParts<S> for PathTopic {
+impl FromRequestParts<Call> for PathTopic {
     type Rejection = Problem;
 
-    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
-        let PathTopics(mut topics) = PathTopics::from_request_parts(parts, state).await?;
+    async fn from_request_parts(parts: &mut Parts, call: &Call) -> Result<Self, Problem> {
+        let PathTopics(mut topics) = PathTopics::from_request_parts(parts, call).await?;
         match (topics.pop(), topics.is_empty()) {
             (Some(topic), true) => Ok(Self(topic)),
             _ => Err(Problem::field("topic", "must be one topic, not a list")),

@@ -35,9 +35,7 @@ pub async fn hold(
     mut response: Response,
 ) -> Response {
     let size = response.body().size_hint().exact().and_then(|size| usize::try_from(size).ok());
-    let (Some(bytes @ MIN_COUNTED_BYTES..), Some(peer)) = (size, identity.peer()) else {
-        return response;
-    };
+    let Some(bytes @ MIN_COUNTED_BYTES..) = size else { return response };
     let is_counted = response.extensions_mut().remove::<Counted>().is_some();
     // The answer to a change must not be refused: the client would not learn of the change.
     let may_refuse = is_read || is_counted;
@@ -49,7 +47,7 @@ pub async fn hold(
         }
         share.grow_beyond(bytes);
     }
-    let answer = Answer::new(bytes, Caller::of(identity), peer.clone());
+    let answer = Answer::new(bytes, Caller::of(identity), identity.peer().clone());
     let held = match memory.held().add(answer, memory.limit() / CALLER_DIVISOR, may_refuse) {
         Ok(key) => Hold { memory: memory.clone(), key, _share: share },
         Err(caller) => {

@@ -17,9 +17,9 @@ struct Inner {
     current: AtomicUsize,
 }
 
-/// Permit of one request; an extension of the request.
-#[derive(Clone)]
-pub struct InFlightPermit(Arc<PermitInner>);
+/// Permit of one request; `None` if the request does not count.
+#[derive(Clone, Default)]
+pub struct InFlightPermit(Option<Arc<PermitInner>>);
 
 struct PermitInner {
     all: InFlight,
@@ -38,8 +38,7 @@ impl InFlight {
     /// 503 `overloaded`: the limit is reached.
     pub fn permit(&self) -> Result<InFlightPermit, Problem> {
         let permit = PermitInner { all: self.clone(), counts: AtomicBool::new(false) };
-        let permit = InFlightPermit(Arc::new(permit));
-        permit.enter().map(|()| permit)
+        permit.enter().map(|()| InFlightPermit(Some(Arc::new(permit))))
     }
 }
 
@@ -49,22 +48,28 @@ impl InFlightPermit {
     /// # Errors
     /// 503 `overloaded`: the limit is reached.
     pub fn enter(&self) -> Result<(), Problem> {
-        let Inner { limit, current } = &*self.0.all.0;
-        if current.fetch_add(1, Ordering::Relaxed) >= *limit {
-            current.fetch_sub(1, Ordering::Relaxed);
-            return Err(Problem::overloaded_by("limits.requests_in_flight"));
-        }
-        self.0.counts.store(true, Ordering::Relaxed);
-        Ok(())
+        self.0.as_ref().map_or(Ok(()), |permit| permit.enter())
     }
 
     /// Stops counting the request until [`Self::enter`].
     pub fn leave(&self) {
-        self.0.leave();
+        if let Some(permit) = &self.0 {
+            permit.leave();
+        }
     }
 }
 
 impl PermitInner {
+    fn enter(&self) -> Result<(), Problem> {
+        let Inner { limit, current } = &*self.all.0;
+        if current.fetch_add(1, Ordering::Relaxed) >= *limit {
+            current.fetch_sub(1, Ordering::Relaxed);
+            return Err(Problem::overloaded_by("limits.requests_in_flight"));
+        }
+        self.counts.store(true, Ordering::Relaxed);
+        Ok(())
+    }
+
     fn leave(&self) {
         if self.counts.swap(false, Ordering::Relaxed) {
             self.all.0.current.fetch_sub(1, Ordering::Relaxed);

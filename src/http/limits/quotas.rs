@@ -1,13 +1,11 @@
 //! Limits per caller: waiting pops, and puts per second.
 
 use std::{
-    convert::Infallible,
     net::IpAddr,
     sync::{Arc, Mutex},
     time::Duration,
 };
 
-use axum::{extract::FromRequestParts, http::request::Parts};
 use tokio::time::Instant;
 
 use super::limit_by::{KeyPermit, KeyedLimit, network};
@@ -28,14 +26,6 @@ pub enum Caller {
     Token(TokenName),
     Address(IpAddr),
     Local,
-}
-
-impl<S: Sync> FromRequestParts<S> for Caller {
-    type Rejection = Infallible;
-
-    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Infallible> {
-        Ok(parts.extensions.get().map_or(Self::Local, Self::of))
-    }
 }
 
 impl Caller {

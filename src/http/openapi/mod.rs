@@ -8,7 +8,9 @@ mod document;
 mod operation;
 mod schemas;
 
-use axum::{Extension, http::HeaderMap, response::Response};
+use std::sync::{LazyLock, OnceLock};
+
+use axum::{http::HeaderMap, response::Response};
 
 use super::file::Tagged;
 
@@ -18,14 +20,13 @@ pub use self::{
     schemas::Schemas,
 };
 
-/// The OpenAPI document as its route serves it.
-#[derive(Clone, Copy)]
-pub struct Description(pub &'static Tagged);
+/// The OpenAPI document, which is made of all declarations when its route is first called.
+pub static DESCRIPTION: OnceLock<&'static LazyLock<Tagged>> = OnceLock::new();
 
 /// Serves the OpenAPI document.
-pub async fn description(
-    Extension(Description(file)): Extension<Description>,
-    headers: HeaderMap,
-) -> Response {
-    file.answer(&headers)
+///
+/// # Panics
+/// The document is not set.
+pub async fn description(headers: HeaderMap) -> Response {
+    DESCRIPTION.get().expect("the document is set with the routes").answer(&headers)
 }

@@ -3,18 +3,15 @@
 
 use std::collections::BTreeMap;
 
-use axum::{
-    handler::Handler,
-    http::Method,
-    routing::{self, MethodFilter, MethodRouter},
-};
+use axum::{handler::Handler, http::Method, response::Response};
+use futures::future::BoxFuture;
 use serde_json::{Map, Value, json};
 
 use super::schemas::Schemas;
 use crate::{
     access::Scope,
     http::{
-        app::App,
+        call::{Call, Endpoint},
         client::need::Need,
         problem::{Code, Written},
     },
@@ -38,19 +35,21 @@ pub enum Listener {
 }
 
 /// Method with its handler.
-pub struct Handled(Method, MethodRouter<App>);
+pub struct Handled(Method, Endpoint);
 
 /// Routes requests with this method to this handler.
-pub fn on<H: Handler<T, App>, T: 'static>(method: Method, handler: H) -> Handled {
-    let filter = MethodFilter::try_from(method.clone()).expect("a method of HTTP");
-    Handled(method, routing::on(filter, handler))
+pub fn on<H, T>(method: Method, handler: H) -> Handled
+where
+    H: Handler<T, Call, Future = BoxFuture<'static, Response>>,
+{
+    Handled(method, Endpoint::new(handler))
 }
 
 /// Declaration of a route and method, for the router, the check of scopes and OpenAPI.
 pub struct Operation {
     pub method: Method,
     pub path: &'static str,
-    pub handler: MethodRouter<App>,
+    pub endpoint: Endpoint,
     pub listener: Listener,
     pub need: Need,
     /// Whether HEAD is refused, because the GET changes jobs.
@@ -64,8 +63,8 @@ pub struct Operation {
 impl Operation {
     /// Declares an operation, without answers yet. `name` is for generated clients, `summary` for
     /// people.
-    pub fn new(handled: Handled, path: &'static str, name: &str, summary: &str) -> Self {
-        let Handled(method, handler) = handled;
+    pub fn new(handler: Handled, path: &'static str, name: &str, summary: &str) -> Self {
+        let Handled(method, endpoint) = handler;
         let content = json!({ "operationId": name, "summary": summary });
         let Value::Object(content) = content else { unreachable!("an object") };
         let codes = vec![
@@ -80,7 +79,7 @@ impl Operation {
         Self {
             method,
             path,
-            handler,
+            endpoint,
             listener: Listener::Queue,
             need: Need::AnyToken,
             refuses_head: false,

@@ -1,9 +1,8 @@
 //! Routes of one job.
 
 use axum::{
-    Extension,
     body::Bytes,
-    extract::{OriginalUri, State},
+    extract::State,
     http::{
         HeaderName, HeaderValue, StatusCode, Uri,
         header::{CACHE_CONTROL, LOCATION},
@@ -40,7 +39,7 @@ type Answer = Result<Json<TransitionResponse>, Problem>;
 pub async fn put(
     State(app): State<App>,
     identity: Identity,
-    OriginalUri(uri): OriginalUri,
+    uri: Uri,
     _: NoQuery,
     caller: Caller,
     Traced(traceparent): Traced,
@@ -68,7 +67,7 @@ pub fn placed_status(how: PutOutcome) -> StatusCode {
     }
 }
 
-type GetInput = (State<App>, Identity, Caller, Option<Extension<InFlightPermit>>, PathId, Uri);
+type GetInput = (State<App>, Identity, Caller, InFlightPermit, PathId, Uri);
 
 pub async fn get(input: GetInput) -> ([(HeaderName, HeaderValue); 1], Result<Response, Problem>) {
     // A job that does not exist may be put a moment later, so refusals are not stored either.
@@ -88,9 +87,7 @@ async fn read_or_wait(
         return app.memory.answer(&seen_by(&identity, app.queue.get(target).await?));
     }
     let _waiting = app.quotas.wait(caller)?;
-    if let Some(Extension(permit)) = permit {
-        permit.leave();
-    }
+    permit.leave();
     let end = Instant::now() + wait;
     let job = app.queue.wait_for_end(target, end, || identity.check()).await?;
     app.memory.free_room().await?;

@@ -1,7 +1,6 @@
 //! Route that pops jobs.
 
 use axum::{
-    Extension,
     body::{Body, Bytes},
     extract::State,
     http::{
@@ -34,7 +33,7 @@ use crate::{
 pub async fn pop(
     State(app): State<App>,
     (identity, caller): (Identity, Caller),
-    permit: Option<Extension<InFlightPermit>>,
+    permit: InFlightPermit,
     PathTopics(topics): PathTopics,
     uri: Uri,
     Content(content): Content,
@@ -47,7 +46,7 @@ pub async fn pop(
         true => None,
         false => Some(app.quotas.wait(caller)?),
     };
-    if let Some(Extension(permit)) = permit.filter(|_| waiting.is_some()) {
+    if waiting.is_some() {
         permit.leave();
     }
     let mut delivery = app.queue.pop(pop).await?;

@@ -4,21 +4,18 @@
 //! connections, so that a full server still answers new clients.
 
 use std::{
-    convert::Infallible,
     io,
     sync::{Arc, atomic::Ordering},
     time::Duration,
 };
 
-use axum::response::Response;
-use hyper::{Request, body::Incoming};
 use tokio::time::{Instant, sleep};
-use tower::Service;
 
 use super::{ConnectionPermit, Connections};
 use crate::{
     http::network,
     server::{
+        answers::Answers,
         connection::serve,
         descriptors,
         link::{Link, Phase},
@@ -35,31 +32,21 @@ const SHORTAGE_ENDS_AFTER: Duration = Duration::from_secs(10);
 impl Connections {
     /// Accepts and serves connections until `stop`. Then serves the connections that the kernel has
     /// already queued, and completes when all have ended.
-    pub async fn serve<S>(&self, listener: Listener, service: S) -> io::Result<()>
-    where
-        S: Service<Request<Incoming>, Response = Response, Error = Infallible>,
-        S: Clone + Send + Sync + 'static,
-        S::Future: Send,
-    {
+    pub async fn serve<A: Answers>(&self, listener: Listener, site: Arc<A>) -> io::Result<()> {
         tokio::select! {
-            served = self.accept_all(listener, service) => served,
+            served = self.accept_all(listener, site) => served,
             never = self.sweep() => match never {},
         }
     }
 
-    async fn accept_all<S>(&self, listener: Listener, service: S) -> io::Result<()>
-    where
-        S: Service<Request<Incoming>, Response = Response, Error = Infallible>,
-        S: Clone + Send + Sync + 'static,
-        S::Future: Send,
-    {
+    async fn accept_all<A: Answers>(&self, listener: Listener, site: Arc<A>) -> io::Result<()> {
         let mut shortage = Shortage::default();
         while !self.stop.is_cancelled() {
             let accepted = tokio::select! {
                 accepted = self.accept(&listener) => accepted,
                 () = self.stop.cancelled() => break,
             };
-            self.start(accepted, &service, &mut shortage).await;
+            self.start(accepted, &site, &mut shortage).await;
         }
         // Accepts connections in the kernel's queue that the runtime has not noticed yet.
         loop {
@@ -70,7 +57,7 @@ impl Connections {
             if matches!(&accepted, Err(error) if error.kind() == io::ErrorKind::WouldBlock) {
                 break;
             }
-            self.start(accepted, &service, &mut shortage).await;
+            self.start(accepted, &site, &mut shortage).await;
         }
         drop(listener);
         self.ended().await;
@@ -85,12 +72,12 @@ impl Connections {
     }
 
     /// Serves an accepted connection, or makes room for the next one after an error.
-    async fn start<S>(&self, accepted: io::Result<Socket>, service: &S, shortage: &mut Shortage)
-    where
-        S: Service<Request<Incoming>, Response = Response, Error = Infallible>,
-        S: Clone + Send + Sync + 'static,
-        S::Future: Send,
-    {
+    async fn start<A: Answers>(
+        &self,
+        accepted: io::Result<Socket>,
+        site: &Arc<A>,
+        shortage: &mut Shortage,
+    ) {
         match accepted {
             Ok(socket) => {
                 let address = socket.address().map(|address| network(address.ip()));
@@ -110,10 +97,10 @@ impl Connections {
                 let link = Arc::new(Link::new(socket, phase));
                 let slot = self.lock().insert(Arc::clone(&link));
                 self.shared.opened.notify_one();
-                let (all, service) = (self.clone(), service.clone());
+                let (all, site) = (self.clone(), Arc::clone(site));
                 self.open.spawn(async move {
                     let (_connection, _address) = (ConnectionPermit { all: &all, slot }, permit);
-                    serve(&all, link, service).await;
+                    serve(&all, link, site).await;
                 });
             }
             Err(error) if descriptors::is_shortage(&error) => {
