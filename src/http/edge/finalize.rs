@@ -81,6 +81,7 @@ pub fn request_id(request: &Request) -> HeaderValue {
 }
 
 pub fn fresh_id() -> HeaderValue {
-    let fresh = format!("{:016x}", rand::random::<u64>());
-    HeaderValue::from_str(&fresh).expect("hexadecimal digits")
+    let random: u64 = rand::random();
+    let digit = |n: usize| b"0123456789abcdef"[(random >> (4 * n)) as usize % 16];
+    HeaderValue::from_bytes(&std::array::from_fn::<u8, 16, _>(digit)).expect("hexadecimal digits")
 }

@@ -39,7 +39,7 @@ const PURPOSES: [HeaderName; 2] =
 /// Host names and allowed origins of one server.
 pub struct Origins {
     exposure: Exposure,
-    /// The names of `server.hosts`, in lower case.
+    /// The names of `server.hosts`.
     hosts: Vec<String>,
     /// The origins of `server.cors_origins`.
     allowed: Vec<String>,
@@ -48,7 +48,7 @@ pub struct Origins {
 impl Origins {
     /// Creates the rules from the values of `server.hosts` and `server.cors_origins`.
     pub fn new(exposure: Exposure, hosts: &[String], allowed: &[String]) -> Self {
-        let hosts = hosts.iter().map(|host| host_name(host)).collect();
+        let hosts = hosts.iter().map(|host| host_name(host).to_owned()).collect();
         Self { exposure, hosts, allowed: allowed.to_vec() }
     }
 
@@ -125,10 +125,10 @@ impl Origins {
     /// Returns whether a `Host` names this server.
     fn is_ours(&self, host: &str) -> bool {
         let name = host_name(host);
-        name == "localhost"
-            || name.ends_with(".localhost")
+        let parent = name.rsplit_once('.').map_or(name, |(_, parent)| parent);
+        parent.eq_ignore_ascii_case("localhost")
             || name.parse().is_ok_and(|ip: IpAddr| ip.is_loopback())
-            || self.hosts.contains(&name)
+            || self.hosts.iter().any(|host| host.eq_ignore_ascii_case(name))
     }
 }
 
@@ -156,17 +156,12 @@ fn hosts(request: &Request) -> impl Iterator<Item = &str> {
 /// preflight. Also accepts the type of HTML forms if there is no `Origin`: `curl -d` sends that
 /// type for any body, and a browser sends an `Origin` with every form.
 fn media_type(headers: &HeaderMap) -> Result<(), Problem> {
-    let mut types = texts(headers, &CONTENT_TYPE).map(|value| {
-        let essence = value.split(';').next().unwrap_or_default().trim();
-        essence.to_ascii_lowercase()
-    });
+    let mut types = texts(headers, &CONTENT_TYPE);
     let (first, more) = (types.next(), types.next());
-    let is_allowed = match (first.as_deref(), more) {
-        (Some("application/json"), None) => true,
-        (None | Some("application/x-www-form-urlencoded"), None) => !headers.contains_key(ORIGIN),
-        _ => false,
-    };
-    if is_allowed {
+    let essence = first.map(|value| value.split(';').next().unwrap_or_default().trim());
+    let is = |kind: &str| essence.is_some_and(|essence| essence.eq_ignore_ascii_case(kind));
+    let is_form = essence.is_none() || is("application/x-www-form-urlencoded");
+    if more.is_none() && (is("application/json") || (is_form && !headers.contains_key(ORIGIN))) {
         return Ok(());
     }
     let detail = "the body must be JSON and say so: `Content-Type: application/json`";
@@ -178,14 +173,14 @@ fn texts<'a>(headers: &'a HeaderMap, name: &HeaderName) -> impl Iterator<Item = 
     headers.get_all(name).iter().map(|value| value.to_str().unwrap_or("?"))
 }
 
-/// Returns the name or address of a `Host` without its port, in lower case.
-fn host_name(host: &str) -> String {
+/// Returns the name or address of a `Host` without its port.
+fn host_name(host: &str) -> &str {
     let name = match host.strip_prefix('[') {
         Some(address) => address.split(']').next().unwrap_or_default(),
         None if host.matches(':').count() > 1 => host,
         None => host.split(':').next().unwrap_or_default(),
     };
-    name.trim_end_matches('.').to_ascii_lowercase()
+    name.trim_end_matches('.')
 }
 
 fn forbidden(detail: &str) -> Problem {

@@ -4,7 +4,8 @@
 use std::{fmt, marker::PhantomData};
 
 use axum::{
-    http::header::CONTENT_TYPE,
+    body::Body,
+    http::header::{CONTENT_TYPE, HeaderValue},
     response::{IntoResponse, Response},
 };
 use serde::{
@@ -20,7 +21,12 @@ pub struct Json<T>(pub T);
 impl<T: Serialize> IntoResponse for Json<T> {
     fn into_response(self) -> Response {
         match line(&self.0) {
-            Ok(text) => ([(CONTENT_TYPE, "application/json")], text).into_response(),
+            Ok(text) => {
+                let mut response = Response::new(Body::from(text));
+                let kind = HeaderValue::from_static("application/json");
+                response.headers_mut().insert(CONTENT_TYPE, kind);
+                response
+            }
             Err(problem) => problem.into_response(),
         }
     }

@@ -5,6 +5,7 @@
 
 use std::fmt;
 
+use jiff::{Timestamp, tz::Offset};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use thiserror::Error;
 
@@ -61,6 +62,31 @@ impl UnixMillis {
         }
     }
 
+    /// Returns RFC 3339 text in UTC with milliseconds; `None` after the year 9999.
+    ///
+    /// Most answers have a time, and a formatter would take several times as long.
+    fn rfc3339(self) -> Option<[u8; 24]> {
+        let time = Timestamp::from_millisecond(i64::try_from(self.0).ok()?).ok()?;
+        let time = Offset::UTC.to_datetime(time);
+        let mut text = *b"0000-00-00T00:00:00.000Z";
+        let fields = [
+            (0..4, time.year()),
+            (5..7, time.month().into()),
+            (8..10, time.day().into()),
+            (11..13, time.hour().into()),
+            (14..16, time.minute().into()),
+            (17..19, time.second().into()),
+            (20..23, time.millisecond()),
+        ];
+        for (digits, mut number) in fields {
+            for digit in text[digits].iter_mut().rev() {
+                *digit += u8::try_from(number % 10).ok()?;
+                number /= 10;
+            }
+        }
+        Some(text)
+    }
+
     /// Returns the span from `earlier` to this time; zero if it is not later.
     pub const fn since(self, earlier: Self) -> Millis {
         Millis::new(self.0.saturating_sub(earlier.0))
@@ -85,7 +111,7 @@ impl std::str::FromStr for UnixMillis {
         // The parser reads a leap second as the second before it, which would make a job early.
         let leap = &text[17..19] == "60";
         let text = if leap { format!("{}59{}", &text[..17], &text[19..]) } else { text.to_owned() };
-        let time: jiff::Timestamp = text.parse().map_err(|_| refused())?;
+        let time: Timestamp = text.parse().map_err(|_| refused())?;
         // A time before 1970 becomes 1970: a job with either is due now.
         let nanos = u128::try_from(time.as_nanosecond()).unwrap_or(0);
         let millis = nanos.div_ceil(1_000_000) + if leap { 1_000 } else { 0 };
@@ -96,17 +122,21 @@ impl std::str::FromStr for UnixMillis {
 impl fmt::Display for UnixMillis {
     /// Writes RFC 3339 in UTC with milliseconds.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let time = i64::try_from(self.0).ok().map(jiff::Timestamp::from_millisecond);
-        match time {
-            Some(Ok(time)) => write!(f, "{time:.3}"),
-            _ => write!(f, "{} ms after 1970", self.0),
+        let text = self.rfc3339();
+        match text.as_ref().and_then(|text| str::from_utf8(text).ok()) {
+            Some(text) => f.write_str(text),
+            None => write!(f, "{} ms after 1970", self.0),
         }
     }
 }
 
 impl Serialize for UnixMillis {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
+        let text = self.rfc3339();
+        match text.as_ref().and_then(|text| str::from_utf8(text).ok()) {
+            Some(text) => serializer.serialize_str(text),
+            None => serializer.collect_str(self),
+        }
     }
 }
 

@@ -55,3 +55,14 @@ proptest! {
         let _ = text.parse::<UnixMillis>();
     }
 }
+
+proptest! {
+    #[test]
+    fn the_text_is_that_of_the_library(millis in 0..=UnixMillis::NEVER.get()) {
+        let library = Timestamp::from_millisecond(i64::try_from(millis).expect("a small number"));
+        let text = format!("{:.3}", library.expect("a time before the year 10000"));
+        let json = serde_json::to_string(&UnixMillis::new(millis)).expect("text");
+        prop_assert_eq!(json, format!("{text:?}"));
+        prop_assert_eq!(UnixMillis::new(millis).to_string(), text);
+    }
+}
