@@ -6,12 +6,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use axum::{
-    Extension,
-    body::Bytes,
-    http::header::{CONTENT_TYPE, HeaderValue},
-    response::{IntoResponse, Response},
-};
+use axum::{body::Bytes, response::Response};
 use prometheus_client::registry::Registry;
 use serde::Serialize;
 use tokio::sync::{Semaphore, SemaphorePermit};
@@ -148,9 +143,9 @@ impl Memory {
 
     /// Returns a value as the answer to a read.
     pub fn answer<T: Serialize>(&self, value: &T) -> Result<Response, Problem> {
-        let kind = HeaderValue::from_static("application/json");
-        let counted = Extension(Counted);
-        Ok((counted, [(CONTENT_TYPE, kind)], self.json(value)?).into_response())
+        let mut response = json::response(self.json(value)?);
+        response.extensions_mut().insert(Counted);
+        Ok(response)
     }
 }
 

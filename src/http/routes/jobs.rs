@@ -34,7 +34,7 @@ use crate::{
     traces,
 };
 
-type Answer = Result<Json<TransitionResponse>, Problem>;
+type Answer = Result<TransitionResponse, Problem>;
 
 pub async fn put(
     State(app): State<App>,
@@ -44,7 +44,7 @@ pub async fn put(
     caller: Caller,
     Traced(traceparent): Traced,
     Content(content): Content,
-) -> Result<(StatusCode, [(HeaderName, String); 1], Json<TransitionResponse>), Problem> {
+) -> Result<(StatusCode, [(HeaderName, String); 1], TransitionResponse), Problem> {
     let put = parse::<wire::PutJob>(&content, "")?.valid(&content, app.limits, traceparent)?;
     let topic = put.topic.clone();
     identity.may(&topic)?;
@@ -56,7 +56,7 @@ pub async fn put(
     // Keeps the prefix of the called route: none, or /v1.
     let location = [(LOCATION, [uri.path(), "/", id.as_str()].concat())];
     let status = placed_status(placed.how);
-    Ok((status, location, Json(TransitionResponse::placed(id, topic, placed))))
+    Ok((status, location, TransitionResponse::placed(id, topic, placed)))
 }
 
 /// Returns 201 for a created job and 200 for one that existed before.
@@ -151,7 +151,7 @@ pub async fn delete(
     let rules = ActionRules { key: &key, limits: app.limits };
     let delete = delete_of(id.clone(), &uri, &content, (topics, rules))?;
     let was = one(app.queue.delete(vec![delete]).await)?;
-    Ok(Json(TransitionResponse::in_state(id, was)))
+    Ok(TransitionResponse::in_state(id, was))
 }
 
 pub async fn finish(input: ActionInput) -> Result<StatusCode, Problem> {
@@ -168,7 +168,7 @@ pub async fn release(input: ActionInput) -> Answer {
     let (app, id, release) = read_action::<wire::Release>(input)?;
     let _admitted = new_body_of(&app, &release).await?;
     let moved = one(app.queue.release(vec![release]).await)?;
-    Ok(Json(TransitionResponse::moved(id, &moved)))
+    Ok(TransitionResponse::moved(id, &moved))
 }
 
 /// Admits the new body of a released job to the limits of its topic and of the store.
@@ -184,19 +184,19 @@ pub async fn new_body_of(app: &App, release: &store::Release) -> Result<Option<A
 pub async fn touch(input: ActionInput) -> Answer {
     let (app, id, touch) = read_action::<wire::Touch>(input)?;
     let until = one(app.queue.touch(vec![touch]).await)?;
-    Ok(Json(TransitionResponse::held_until(id, until)))
+    Ok(TransitionResponse::held_until(id, until))
 }
 
 pub async fn bury(input: ActionInput) -> Answer {
     let (app, id, bury) = read_action::<wire::Bury>(input)?;
     let moved = one(app.queue.bury(vec![bury]).await)?;
-    Ok(Json(TransitionResponse::buried(id, &moved)))
+    Ok(TransitionResponse::buried(id, &moved))
 }
 
 pub async fn kick(input: ActionInput) -> Answer {
     let (app, id, job) = read_action::<IdOnly>(input)?;
     one(app.queue.kick(vec![job]).await)?;
-    Ok(Json(TransitionResponse::in_state(id, job::State::Ready)))
+    Ok(TransitionResponse::in_state(id, job::State::Ready))
 }
 
 /// Parses an action on one job; the store's key verifies the reservation.

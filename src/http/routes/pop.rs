@@ -1,12 +1,9 @@
 //! Route that pops jobs.
 
 use axum::{
-    body::{Body, Bytes},
+    body::Bytes,
     extract::State,
-    http::{
-        HeaderValue, Uri,
-        header::{CACHE_CONTROL, CONTENT_TYPE},
-    },
+    http::{HeaderValue, Uri, header::CACHE_CONTROL},
     response::Response,
 };
 
@@ -23,7 +20,7 @@ use crate::{
             quotas::Caller,
         },
         problem::Problem,
-        wire::{PopOptions, PoppedJobs, PoppedResponse},
+        wire::{PopOptions, PoppedJobs, PoppedResponse, json},
     },
     job::{ReservationKey, Topic},
     queue::{PendingDelivery, Pop},
@@ -52,19 +49,18 @@ pub async fn pop(
     let mut delivery = app.queue.pop(pop).await?;
     drop(waiting);
     let key = app.queue.reservation_key();
-    let json = match identity.check().and_then(|()| text(&app.memory, &mut delivery, &key)) {
-        Ok(json) => json,
+    let text = match identity.check().and_then(|()| text(&app.memory, &mut delivery, &key)) {
+        Ok(text) => text,
         Err(problem) => return Err(refuse(delivery, problem).await),
     };
     for job in delivery.jobs() {
         tracing::debug!(target: traces::TARGET, id = %job.id, topic = %job.topic, "popped");
         job.policy.traceparent.into_iter().for_each(traces::follows);
     }
-    let mut response = Response::new(Body::from(json));
+    let mut response = json::response(text);
     response.extensions_mut().insert(Counted);
     response.extensions_mut().insert(Delivery::new(delivery));
     let headers = response.headers_mut();
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     Ok(response)
 }

@@ -202,8 +202,7 @@ pub async fn run(
     PathSchedule(name): PathSchedule,
     _: NoQuery,
     Content(content): Content,
-) -> Result<(StatusCode, AuditDetail, [(HeaderName, String); 1], Json<TransitionResponse>), Problem>
-{
+) -> Result<(StatusCode, AuditDetail, [(HeaderName, String); 1], TransitionResponse), Problem> {
     no_body(&content)?;
     app.quotas.put(caller, 1)?;
     let topics = identity.topics()?;
@@ -215,7 +214,7 @@ pub async fn run(
     let location = [(LOCATION, format!("/jobs/{id}"))];
     let answer = TransitionResponse::placed(id, record.definition.topic, placed);
     let detail = AuditDetail("schedule run".to_owned());
-    Ok((StatusCode::CREATED, detail, location, Json(answer)))
+    Ok((StatusCode::CREATED, detail, location, answer))
 }
 
 pub async fn preview(

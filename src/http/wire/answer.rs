@@ -1,16 +1,23 @@
 //! Jobs in answers.
 
-use axum::{body::Bytes, http::StatusCode};
+use std::fmt::{self, Write};
+
+use axum::{
+    body::Bytes,
+    http::StatusCode,
+    response::{IntoResponse, Response},
+};
 use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
 
 use super::{
     history::{AttemptResponse, attempts},
+    json,
     policy::{ShownPolicy, WholePolicy},
 };
 use crate::{
-    http::schema::types,
+    http::{problem::Problem, schema::types},
     job::{
         Consumer, Ending, Job, JobId, Millis, Outcome, PoppedJob, ReservationKey, State,
         TaggedReservation, Topic, UnixMillis,
@@ -76,6 +83,39 @@ impl TransitionResponse {
 
     pub fn with_status(self, status: StatusCode) -> Self {
         Self { status: Some(status.as_u16()), ..self }
+    }
+
+    /// Returns the JSON that serde writes, with a newline. It is written directly, since no name,
+    /// state or time has a character to escape.
+    fn line(&self) -> Result<String, fmt::Error> {
+        let mut text = String::with_capacity(192);
+        write!(text, "{{\"id\":\"{}", self.id.as_str())?;
+        let topic = self.topic.as_ref().map(Topic::as_str);
+        for (name, value) in [("topic", topic), ("state", self.state.map(State::name))] {
+            if let Some(value) = value {
+                text.extend(["\",\"", name, "\":\"", value]);
+            }
+        }
+        for (name, time) in [("due_at", self.due_at), ("reserved_until", self.reserved_until)] {
+            if let Some(time) = time {
+                write!(text, "\",\"{name}\":\"{time}")?;
+            }
+        }
+        text.push('"');
+        if let Some(status) = self.status {
+            write!(text, ",\"status\":{status}")?;
+        }
+        text.push_str("}\n");
+        Ok(text)
+    }
+}
+
+impl IntoResponse for TransitionResponse {
+    fn into_response(self) -> Response {
+        match self.line() {
+            Ok(text) => json::response(text),
+            Err(_) => Problem::internal().into_response(),
+        }
     }
 }
 
@@ -280,6 +320,31 @@ impl<'a> PoppedResponse<'a> {
             reservation: key.tag(&job.id, job.reservation),
             reserved_until: job.reserved_until,
             policy: ShownPolicy::from(&job.policy),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_answer_of_a_transition_is_the_json_of_serde() {
+        let id: JobId = "a.b:c_d-9".parse().expect("an id");
+        let time = UnixMillis::new(1_893_456_000_001);
+        let topic = "t".parse().ok();
+        for n in 0..32 {
+            let has = |bit: u32| n >> bit & 1 == 1;
+            let answer = TransitionResponse {
+                id: id.clone(),
+                topic: Option::clone(&topic).filter(|_| has(0)),
+                state: Some(State::Delayed).filter(|_| has(1)),
+                due_at: Some(time).filter(|_| has(2)),
+                reserved_until: Some(time).filter(|_| has(3)),
+                status: Some(201).filter(|_| has(4)),
+            };
+            let by_serde = json::line(&answer).expect("JSON");
+            assert_eq!(answer.line().expect("text").as_bytes(), by_serde);
         }
     }
 }

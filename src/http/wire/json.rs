@@ -21,15 +21,18 @@ pub struct Json<T>(pub T);
 impl<T: Serialize> IntoResponse for Json<T> {
     fn into_response(self) -> Response {
         match line(&self.0) {
-            Ok(text) => {
-                let mut response = Response::new(Body::from(text));
-                let kind = HeaderValue::from_static("application/json");
-                response.headers_mut().insert(CONTENT_TYPE, kind);
-                response
-            }
+            Ok(text) => response(text),
             Err(problem) => problem.into_response(),
         }
     }
+}
+
+/// Returns an answer with this JSON text.
+pub fn response(text: impl Into<Body>) -> Response {
+    let mut response = Response::new(text.into());
+    let kind = HeaderValue::from_static("application/json");
+    response.headers_mut().insert(CONTENT_TYPE, kind);
+    response
 }
 
 /// Serialises a value as JSON with a newline.
