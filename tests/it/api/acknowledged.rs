@@ -29,7 +29,7 @@ pub fn wait_until_connected(replica: &Redis) {
     );
 }
 
-async fn server(redis: &Redis, ack: Ack) -> Server {
+pub async fn server(redis: &Redis, ack: Ack) -> Server {
     Server::at_with(redis, |settings| settings.store.ack = Some(ack)).await
 }
 
@@ -99,14 +99,6 @@ async fn every_acknowledged_write_is_on_the_replica() {
     replica.command("REPLICAOF NO ONE").expect("an answer");
     let other = server(&replica, Ack::Memory).await;
     assert_shows(&other.topic("t").await, json!({"ready": 40, "reserved": 5}));
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_redis_that_syncs_every_write_satisfies_fsync() {
-    let redis = Redis::with(&["--appendonly", "yes", "--appendfsync", "always"]);
-    let server = server(&redis, Ack::Fsync).await;
-    server.put(r#"{"topic":"t","id":"a"}"#).await;
-    server.act("a", "finish", server.hold("t").await).await.is_done();
 }
 
 #[tokio::test(flavor = "multi_thread")]

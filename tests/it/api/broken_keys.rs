@@ -1,5 +1,6 @@
 //! Keys of a wrong type, and scores that are no times. An operator could write them with redis-cli.
 
+use self::Unaffected::{Everything, OtherBuckets, OtherTopics};
 use crate::api::prelude::*;
 
 /// Number of jobs of each kind. Each of the 16 buckets has some of them.
@@ -10,14 +11,6 @@ enum Backend {
     Cluster(Arc<Cluster>, String),
 }
 
-/// Commands that damage one bucket, with `T` for its tag, and the jobs that must still be
-/// delivered.
-struct Attack {
-    commands: &'static [&'static str],
-    unaffected: Unaffected,
-}
-
-#[derive(PartialEq)]
 enum Unaffected {
     Everything,
     /// All jobs except those of the damaged bucket.
@@ -26,33 +19,25 @@ enum Unaffected {
     OtherTopics(&'static str),
 }
 
+/// Commands that damage one bucket, with `T` for its tag, and the jobs that must still be
+/// delivered.
+type Attack = (&'static [&'static str], Unaffected);
+
 const ATTACKS: [Attack; 14] = [
-    Attack { commands: &["SET T:ready:waited x"], unaffected: Unaffected::Everything },
-    Attack {
-        commands: &["SET T:delayed:odd x", "ZADD T:bucket 1 delayed:odd"],
-        unaffected: Unaffected::Everything,
-    },
-    Attack { commands: &["SET T:ready:due x"], unaffected: Unaffected::OtherTopics("due") },
-    Attack { commands: &["DEL T:bucket", "SET T:bucket x"], unaffected: Unaffected::OtherBuckets },
-    Attack { commands: &["DEL T:ends", "SET T:ends x"], unaffected: Unaffected::OtherBuckets },
-    Attack {
-        commands: &["ZADD T:ends 1 delayed:due 1 odd", "ZADD T:bucket 1 reserved:due"],
-        unaffected: Unaffected::Everything,
-    },
-    Attack { commands: &["ZADD T:bucket 1.5 delayed:odd"], unaffected: Unaffected::Everything },
-    Attack { commands: &["ZADD T:bucket -inf delayed:due"], unaffected: Unaffected::Everything },
-    Attack { commands: &["ZADD T:bucket -inf odd"], unaffected: Unaffected::Everything },
-    Attack { commands: &["ZADD T:bucket 1e300 delayed:odd"], unaffected: Unaffected::Everything },
-    Attack { commands: &["DEL T:pool", "SET T:pool x"], unaffected: Unaffected::OtherBuckets },
-    Attack {
-        commands: &["DEL T:attempts", "SET T:attempts x"],
-        unaffected: Unaffected::OtherBuckets,
-    },
-    Attack { commands: &["DEL T:topics", "SET T:topics x"], unaffected: Unaffected::Everything },
-    Attack {
-        commands: &["DEL T:incarnation", "RPUSH T:incarnation x"],
-        unaffected: Unaffected::OtherBuckets,
-    },
+    (&["SET T:ready:waited x"], Everything),
+    (&["SET T:delayed:odd x", "ZADD T:bucket 1 delayed:odd"], Everything),
+    (&["SET T:ready:due x"], OtherTopics("due")),
+    (&["DEL T:bucket", "SET T:bucket x"], OtherBuckets),
+    (&["DEL T:ends", "SET T:ends x"], OtherBuckets),
+    (&["ZADD T:ends 1 delayed:due 1 odd", "ZADD T:bucket 1 reserved:due"], Everything),
+    (&["ZADD T:bucket 1.5 delayed:odd"], Everything),
+    (&["ZADD T:bucket -inf delayed:due"], Everything),
+    (&["ZADD T:bucket -inf odd"], Everything),
+    (&["ZADD T:bucket 1e300 delayed:odd"], Everything),
+    (&["DEL T:pool", "SET T:pool x"], OtherBuckets),
+    (&["DEL T:attempts", "SET T:attempts x"], OtherBuckets),
+    (&["DEL T:topics", "SET T:topics x"], Everything),
+    (&["DEL T:incarnation", "RPUSH T:incarnation x"], OtherBuckets),
 ];
 
 impl Backend {
@@ -60,10 +45,7 @@ impl Backend {
         match self {
             Self::One(redis) => redis.port(),
             Self::Cluster(cluster, _) => {
-                let Reply::Number(slot) = cluster.command(0, &["CLUSTER", "KEYSLOT", tag]) else {
-                    panic!("no slot of {tag}")
-                };
-                let slot = u16::try_from(slot).expect("a slot");
+                let slot = cluster.slot_of(tag);
                 cluster.port(cluster.master_of(slot).expect("all nodes name the same master"))
             }
         }
@@ -103,7 +85,7 @@ impl Backend {
     }
 }
 
-fn commands(redis: &Redis) -> u64 {
+fn count_commands(redis: &Redis) -> u64 {
     let info = ask(redis.port(), &["INFO", "stats"]).expect("an answer");
     let line = info.text().lines().find_map(|line| line.strip_prefix("total_commands_processed:"));
     line.expect("a count").trim().parse().expect("a number")
@@ -111,8 +93,8 @@ fn commands(redis: &Redis) -> u64 {
 
 /// Puts jobs that fall due or whose TTRs end in a second, makes the attack, and pops all jobs that
 /// must be delivered.
-async fn assert_survives(backend: &Backend, attack: &Attack) {
-    let name = attack.commands.join(", ");
+async fn assert_survives(backend: &Backend, (commands, unaffected): &Attack) {
+    let name = commands.join(", ");
     let server = Arc::new(backend.server().await);
     let waiting = tokio::spawn({
         let server = Arc::clone(&server);
@@ -132,14 +114,14 @@ async fn assert_survives(backend: &Backend, attack: &Attack) {
     let tag = backend.tag();
     let inside: BTreeSet<String> = backend.ask(&tag, "HKEYS T:pool").texts().into_iter().collect();
     assert!(inside.len() > 2, "{name}: the bucket has too few jobs");
-    for command in attack.commands {
+    for command in *commands {
         let reply = backend.ask(&tag, command);
         assert!(!matches!(reply, Reply::Error(_)), "{command}: {reply:?}");
     }
-    let wanted = |id: &String| match attack.unaffected {
-        Unaffected::Everything => true,
-        Unaffected::OtherBuckets => !inside.contains(id),
-        Unaffected::OtherTopics(topic) => !inside.contains(id) || !id.starts_with(topic),
+    let wanted = |id: &String| match unaffected {
+        Everything => true,
+        OtherBuckets => !inside.contains(id),
+        OtherTopics(topic) => !inside.contains(id) || !id.starts_with(topic),
     };
     let mut missing: BTreeSet<String> = ["due", "held"]
         .into_iter()
@@ -159,10 +141,10 @@ async fn assert_survives(backend: &Backend, attack: &Attack) {
         }
     }
     if let Backend::One(redis) = backend {
-        let before = commands(redis);
+        let before = count_commands(redis);
         pass(Duration::from_secs(1)).await; // counts commands during this time
-        let commands = commands(redis) - before;
-        assert!(commands < 2_000, "{name}: {commands} commands in an idle second");
+        let count = count_commands(redis) - before;
+        assert!(count < 2_000, "{name}: {count} commands in an idle second");
     }
     waiting.abort();
 }

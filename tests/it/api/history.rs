@@ -39,20 +39,6 @@ pub async fn a_job_shows_its_attempts_with_the_running_one_last(server: Server) 
     assert!(page["jobs"][0].get("history").is_none(), "{page}");
 }
 
-pub async fn ten_attempts_are_shown_with_the_running_one(server: Server) {
-    server.put(r#"{"topic":"t","id":"a"}"#).await;
-    for _ in 0..11 {
-        release(&server, &pop(&server, "").await, &"é".repeat(200)).await;
-    }
-    pop(&server, "").await;
-    let job = server.job("a").await;
-    let history = job["history"].as_array().expect("attempts");
-    let numbers: Vec<_> = history.iter().map(|past| past["attempt"].as_u64()).collect();
-    assert_eq!(numbers, (3..=12).map(Some).collect::<Vec<_>>());
-    assert_eq!(history[0]["error"].as_str().map(str::len), Some(256));
-    assert_eq!(job["error"].as_str().map(str::len), Some(400));
-}
-
 pub async fn a_shown_history_can_be_sent_back_and_not_changed(server: Server) {
     server.put(r#"{"topic":"t","id":"a"}"#).await;
     release(&server, &pop(&server, "consumer=w").await, "x").await;

@@ -3,7 +3,7 @@
 use crate::api::prelude::*;
 
 /// Maximum duration of a wait that ends because of an event, well before its timeout of 60 seconds.
-const WELL_BEFORE_TIMEOUT: Duration = Duration::from_secs(20);
+pub const WELL_BEFORE_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Starts a request that waits for the end of a job.
 pub async fn wait(server: &Arc<Server>, id: &str) -> JoinHandle<(Answer, Duration)> {

@@ -23,19 +23,6 @@ pub async fn a_job_is_ready_after_its_ttr_and_refuses_its_old_consumer(server: S
     server.post("/jobs/a/finish", held(&second)).await.is_done();
 }
 
-pub async fn a_released_job_waits_for_its_delay_or_its_backoff(server: Server) {
-    server.put(r#"{"topic":"t","id":"a","backoff":["50ms"]}"#).await;
-    let job = server.pop_one("t").await;
-    let released = server.act("a", "release", held(&job)).await.ok(200);
-    assert_eq!(released["state"], "delayed");
-    assert!(released["due_at"].as_str() > job["due_at"].as_str());
-    let job = server.pop_one("t").await;
-    assert_eq!(job["due_at"], released["due_at"]);
-    // The list of waits has one value, so this was the last of two attempts.
-    let release = with(&held(&job), json!({"delay": "1h"}));
-    assert_eq!(server.act("a", "release", release).await.ok(200)["state"], "dead");
-}
-
 pub async fn reservations_of_one_pop_cannot_be_derived_from_each_other(server: Server) {
     server.put_all(["a", "b"].map(|id| json!({"topic": "t", "id": id}))).await;
     let mut jobs = server.pop("t/pop?count=2").await;

@@ -1,12 +1,9 @@
 //! Requests that act long after their token was checked: once their body has arrived, or once they
 //! have waited for a job.
 
-use crate::api::prelude::*;
+use crate::api::{job_waits::WELL_BEFORE_TIMEOUT, prelude::*};
 
 const SENT_BYTES: usize = 20;
-/// Maximum duration of a wait that ends because of an event, well before its timeout of 60 seconds.
-const WELL_BEFORE_TIMEOUT: Duration = Duration::from_secs(20);
-
 /// A request of which only the head and a part of the body were sent.
 struct HalfSent {
     stream: TcpStream,

@@ -3,41 +3,6 @@
 use crate::api::prelude::*;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn three_servers_deliver_ten_thousand_jobs_once_each() {
-    const JOBS: usize = 10_000;
-    let one = Server::on_redis().await;
-    let servers = [one.beside().await, one.beside().await, one].map(Arc::new);
-    let mut consumers = JoinSet::new();
-    for number in 0..12 {
-        let server = Arc::clone(&servers[number % 3]);
-        consumers.spawn(async move {
-            let mut mine: Vec<u64> = Vec::new();
-            loop {
-                let jobs = server.pop("t/pop?wait=10s&count=10").await;
-                if jobs.is_empty() {
-                    return mine;
-                }
-                let finish = |job| with(&held(job), json!({"id": job["id"]}));
-                let finishes: Vec<Value> = jobs.iter().map(finish).collect();
-                let finished = server.post("/batch/finish", json!({"jobs": finishes})).await;
-                for result in finished.results() {
-                    assert_eq!(result["status"], 204, "{result}");
-                }
-                mine.extend(jobs.iter().map(|job| job["body"].as_u64().expect("a number")));
-            }
-        });
-    }
-    for batch in 0..JOBS / 100 {
-        let delay = |n: usize| Duration::from_millis((n % 7) as u64 * 50).as_secs_f64();
-        let job = |n| json!({"topic": "t", "body": batch * 100 + n, "delay": delay(n)});
-        servers[batch % 3].put_all((0..100).map(job)).await;
-    }
-    let popped: Vec<u64> = consumers.join_all().await.into_iter().flatten().collect();
-    assert_eq!(popped.len(), JOBS);
-    assert_eq!(popped.iter().collect::<HashSet<_>>().len(), JOBS, "a job was delivered twice");
-}
-
-#[tokio::test(flavor = "multi_thread")]
 async fn a_new_due_time_applies_to_consumers_of_other_servers() {
     let one = Server::on_redis().await;
     let other = Arc::new(one.beside().await);
@@ -88,7 +53,7 @@ pub async fn until_both_listen(redis: &Redis) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn hints_reach_other_servers_without_a_poll() {
-    let redis = Arc::new(Redis::start());
+    let redis = Redis::start();
     let [one, other] = two_with_rare_polls(&redis).await;
     for (round, delay) in ["0s", "300ms", "0s", "300ms"].into_iter().enumerate() {
         let waiting = other.begin_pop("t/pop?wait=30s");
@@ -121,16 +86,16 @@ async fn calls_while_idle(redis: &Redis) -> [u64; 2] {
 }
 
 /// Starts a server with a waiting consumer, for which it polls.
-async fn start_idle(redis: &Arc<Redis>, servers: &mut JoinSet<Vec<Value>>) {
-    let server = Server::on(Arc::clone(redis)).await;
+async fn start_idle(redis: &Redis, servers: &mut JoinSet<Vec<Value>>) {
+    let server = Server::at(redis).await;
     servers.spawn(async move { server.pop("t/pop?wait=60s").await });
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn idle_servers_share_their_polls() {
-    let redis = Arc::new(Redis::start());
+    let redis = Redis::start();
     let mut servers = JoinSet::new();
-    let first = Server::on(Arc::clone(&redis)).await;
+    let first = Server::at(&redis).await;
     // Puts jobs that are not due, so that servers have deadlines to read.
     for number in 0..64 {
         let job = format!(r#"{{"topic":"t","id":"job:{number}","delay":"1h"}}"#);
@@ -211,7 +176,7 @@ async fn the_deadline_of_a_late_put_is_met() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_holds_its_lease_however_rarely_it_polls() {
-    let redis = Arc::new(Redis::start());
+    let redis = Redis::start();
     let server = start_with_rare_polls(&redis).await;
     // Milliseconds until the server's lease ends; -1 without a lease.
     let left = || {

@@ -8,11 +8,7 @@ const JOBS: usize = 1_000;
 const SOON: usize = 32;
 
 async fn put_many(server: &Server, topic: &str) {
-    let jobs: Vec<Value> = (0..JOBS).map(|n| json!({"topic": topic, "body": n})).collect();
-    let answer = server.post("/batch/jobs", json!({ "jobs": jobs })).await.ok(200);
-    for result in answer["results"].as_array().expect("results") {
-        assert_eq!(result["status"], 201, "{result}");
-    }
+    server.put_all((0..JOBS).map(|n| json!({"topic": topic, "body": n}))).await;
 }
 
 /// Puts jobs and then one of the highest priority through one server. Pops through another one, and

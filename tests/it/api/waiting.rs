@@ -141,15 +141,3 @@ pub async fn a_client_that_disconnects_costs_no_consumer_a_job(server: Server) {
         server.act(&format!("job:{round}"), "finish", "").await.is_done();
     }
 }
-
-pub async fn shutting_down_answers_waiting_pops_at_once(server: Server) {
-    let mut server = server;
-    let waiting = server.request(reqwest::Method::GET, "/topics/t/pop?wait=60s");
-    let waiting = tokio::spawn(Server::send(waiting));
-    server.until_pops_wait(1).await;
-    let begin = Stopwatch::start();
-    server.begin_to_stop();
-    assert!(waiting.await.expect("joined").jobs().is_empty());
-    server.stop().await;
-    assert!(begin.elapsed() < scaled(Duration::from_secs(15)), "{:?}", begin.elapsed());
-}
