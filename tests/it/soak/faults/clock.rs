@@ -5,29 +5,11 @@ use tokio::time::sleep;
 use crate::soak::prelude::*;
 use crate::{faults::client::Client, support::shifted_clock::seconds_until};
 
-const HOUR: i64 = 3600;
-
-pub async fn two_minutes_ahead(scene: Scene<'_>) -> bool {
-    moved(scene, 120).await
-}
-
-pub async fn two_minutes_behind(scene: Scene<'_>) -> bool {
-    moved(scene, -120).await
-}
-
-pub async fn an_hour_behind(scene: Scene<'_>) -> bool {
-    moved(scene, -HOUR).await
-}
-
-pub async fn fifteen_days_ahead(scene: Scene<'_>) -> bool {
-    moved(scene, 15 * 24 * HOUR).await
-}
-
 /// Maximum time for which the clock stays moved. After a minute, servers would adopt its time.
 const MOVED_FOR: Duration = Duration::from_secs(10);
 
 /// Moves the clock by `seconds` and back. The fault has an effect if all servers count both jumps.
-async fn moved(scene: Scene<'_>, seconds: i64) -> bool {
+pub async fn moved(scene: Scene<'_>, seconds: i64) -> bool {
     let mut seen = true;
     for offset in [seconds, 0] {
         let before = jumps(&scene).await;
@@ -63,21 +45,13 @@ pub const ADOPTED_AFTER: Duration = Duration::from_secs(75);
 /// the drain would wait for them.
 pub async fn delete_far_jobs(bases: &[String], history: &Arc<History>) {
     let mut client = Client::new(Arc::clone(history), bases, 0);
-    let far = [
-        ("t", "delayed", "due_at"),
-        ("t", "reserved", "reserved_until"),
-        ("expiring", "delayed", "due_at"),
-        ("expiring", "ready", "due_at"),
-        ("dying", "delayed", "due_at"),
-        ("dying", "ready", "due_at"),
-        ("dying", "reserved", "reserved_until"),
-        ("fallen", "delayed", "due_at"),
-        ("fallen", "ready", "due_at"),
-        ("fallen", "reserved", "reserved_until"),
-    ];
-    for (topic, state, field) in far {
-        for id in far_ahead(&bases[0], topic, state, field).await {
-            client.delete(&id.into()).await;
+    for topic in ["t", "expiring", "dying", "fallen"] {
+        for (state, field) in
+            [("delayed", "due_at"), ("ready", "due_at"), ("reserved", "reserved_until")]
+        {
+            for id in far_ahead(&bases[0], topic, state, field).await {
+                client.delete(&id.into()).await;
+            }
         }
     }
 }

@@ -2,32 +2,28 @@
 
 use tokio::time::sleep;
 
-use crate::disk::shim::{EDQUOT, EIO, ENOSPC, Field};
+use crate::disk::shim::{EIO, ENOSPC, Field};
 use crate::soak::prelude::*;
 
 /// Cuts the power: all writes since the last sync are lost.
 pub async fn power_lost(scene: Scene<'_>) -> bool {
-    match &mut scene.stage.store {
-        Store::File(disk) => {
-            block_in_place(|| {
-                scene.stage.servers[0].process.kill();
-                disk.cut_power(|_| 0);
-            });
-            scene.stage.restart(0).await;
-        }
-        Store::Redis(single) => {
-            let cut = block_in_place(|| {
-                single.redis.kill();
-                single.disk.cut_to_lengths()
-            });
-            println!("power lost: {cut} bytes of Redis' log were not synced");
-            sleep(Duration::from_millis(200)).await;
-            block_in_place(|| single.redis.resume());
-            return cut > 0;
-        }
-        _ => panic!("tests cannot break the disk of this store"),
+    if let Store::File(disk) = &scene.stage.store {
+        block_in_place(|| {
+            scene.stage.servers[0].process.kill();
+            disk.cut_power(|_| 0);
+        });
+        scene.stage.restart(0).await;
+        return true;
     }
-    true
+    let single = scene.stage.single();
+    let cut = block_in_place(|| {
+        single.redis.kill();
+        single.disk.cut_to_lengths()
+    });
+    println!("power lost: {cut} bytes of Redis' log were not synced");
+    sleep(Duration::from_millis(200)).await;
+    block_in_place(|| single.redis.resume());
+    cut > 0
 }
 
 /// Cuts the power within a write: a part of the unsynced bytes of each file is kept.
@@ -42,31 +38,24 @@ pub async fn power_lost_in_a_write(scene: Scene<'_>) -> bool {
 }
 
 pub async fn full(scene: Scene<'_>) -> bool {
-    match &mut scene.stage.store {
-        Store::File(_) => filled(scene, ENOSPC).await,
-        Store::Redis(single) => {
-            // Redis refuses writes, or exits if it must sync each write and cannot.
-            let before = scene.history.failures_with(": 50");
-            single.disk.set(Field::WriteError, ENOSPC);
-            let refused = holds_soon(|| scene.history.failures_with(": 50") > before).await;
-            sleep(Duration::from_millis(500)).await;
-            single.disk.set(Field::WriteError, 0);
-            if single.has_ended() {
-                block_in_place(|| single.redis.resume());
-            }
-            refused
-        }
-        _ => panic!("tests cannot break the disk of this store"),
+    if let Store::File(_) = &scene.stage.store {
+        return filled(scene, ENOSPC).await;
     }
-}
-
-pub async fn quota_used_up(scene: Scene<'_>) -> bool {
-    filled(scene, EDQUOT).await
+    // Redis refuses writes, or exits if it must sync each write and cannot.
+    let (single, before) = (scene.stage.single(), scene.history.failures_with(": 50"));
+    single.disk.set(Field::WriteError, ENOSPC);
+    let refused = holds_soon(|| scene.history.failures_with(": 50") > before).await;
+    sleep(Duration::from_millis(500)).await;
+    single.disk.set(Field::WriteError, 0);
+    if single.has_ended() {
+        block_in_place(|| single.redis.resume());
+    }
+    refused
 }
 
 /// Fills the rest of the disk with large jobs. Meanwhile the server refuses puts and carries out
 /// all other calls.
-async fn filled(scene: Scene<'_>, error: i32) -> bool {
+pub async fn filled(scene: Scene<'_>, error: i32) -> bool {
     let (disk, server) = (scene.stage.disk(), &scene.stage.servers[0].process);
     let before = scene.history.failures_with("507 store_full");
     disk.limit(disk.used_kib() + 2048);
@@ -79,14 +68,6 @@ async fn filled(scene: Scene<'_>, error: i32) -> bool {
     disk.set(Field::CapacityKib, 0);
     purge_large(server).await;
     refused
-}
-
-pub async fn writes_fail(scene: Scene<'_>) -> bool {
-    failing(scene, Field::WriteError).await
-}
-
-pub async fn syncs_fail(scene: Scene<'_>) -> bool {
-    failing(scene, Field::SyncError).await
 }
 
 pub async fn reads_fail(scene: Scene<'_>) -> bool {
@@ -121,7 +102,7 @@ async fn purge_large(server: &Process) {
 }
 
 /// Makes all reads, writes or syncs fail with EIO for a while.
-async fn failing(scene: Scene<'_>, field: Field) -> bool {
+pub async fn failing(scene: Scene<'_>, field: Field) -> bool {
     let disk = scene.stage.disk();
     let before = scene.history.failures_with("503 store_unavailable");
     disk.set(field, EIO);

@@ -4,6 +4,7 @@
 use futures::future::{BoxFuture, FutureExt};
 use rand::RngExt;
 
+use crate::disk::shim::{EDQUOT, Field};
 use crate::soak::options::Kind;
 use crate::soak::options::Kind::{Cluster, File, Redis, Sentinel};
 use crate::soak::prelude::*;
@@ -65,8 +66,11 @@ impl Scene<'_> {
 }
 
 macro_rules! faults {
-    ($($name:literal $on:ident $cost:ident $bring:path,)+) => {
-        &[$(Fault { name: $name, on: $on, cost: Cost::$cost, bring: |scene| $bring(scene).boxed() }),+]
+    ($($name:literal $on:ident $cost:ident $module:ident::$bring:ident $(($with:expr))?,)+) => {
+        &[$(Fault {
+            name: $name, on: $on, cost: Cost::$cost,
+            bring: |scene| $module::$bring(scene $(, $with)?).boxed(),
+        }),+]
     };
 }
 
@@ -97,14 +101,14 @@ const FAULTS: &[Fault] = faults! {
     "power-lost" SINGLE Seconds disk::power_lost,
     "disk-full" SINGLE Nothing disk::full,
     "power-lost-in-a-write" FILE Nothing disk::power_lost_in_a_write,
-    "quota-used-up" FILE Nothing disk::quota_used_up,
-    "writes-fail" FILE Nothing disk::writes_fail,
-    "syncs-fail" FILE Nothing disk::syncs_fail,
+    "quota-used-up" FILE Nothing disk::filled(EDQUOT),
+    "writes-fail" FILE Nothing disk::failing(Field::WriteError),
+    "syncs-fail" FILE Nothing disk::failing(Field::SyncError),
     "reads-fail" FILE Nothing disk::reads_fail,
-    "clock-2-minutes-ahead" SINGLE Time clock::two_minutes_ahead,
-    "clock-2-minutes-behind" SINGLE Time clock::two_minutes_behind,
-    "clock-1-hour-behind" SINGLE Time clock::an_hour_behind,
-    "clock-15-days-ahead" SINGLE Time clock::fifteen_days_ahead,
+    "clock-2-minutes-ahead" SINGLE Time clock::moved(120),
+    "clock-2-minutes-behind" SINGLE Time clock::moved(-120),
+    "clock-1-hour-behind" SINGLE Time clock::moved(-3_600),
+    "clock-15-days-ahead" SINGLE Time clock::moved(15 * 86_400),
     "redis-killed" REDIS Seconds redis::killed,
     "redis-frozen" REDIS Nothing redis::frozen,
     "redis-emptied" REDIS Jobs redis::emptied,
