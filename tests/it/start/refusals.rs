@@ -22,36 +22,27 @@ async fn another_number_of_buckets_is_refused() {
     }
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_store_of_a_newer_schema_is_refused() {
-    let (place, mut server) = started("").await;
-    server.stop();
-    let file = rusqlite::Connection::open(place.path().join("data/jobs.db")).expect("opened");
-    let changed = file.execute(
-        "UPDATE layout SET text = 'schema=7' || substr(text, 9) WHERE text LIKE 'schema=6 %'",
-        (),
-    );
-    assert_eq!(changed.expect("updated"), 1);
-    drop(file);
-    place.refused("", &["schema = 7", "newer"]);
-}
-
 /// A store may start later, but a Redis that cannot be a store is refused before the timeout.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_unsuitable_redis_is_refused_at_once() {
     let (place, hour) = (WorkDir::new(), [("DELAY_QUEUE__STORE__CONNECT_TIMEOUT", "1h")]);
     let refused = |redis: &Redis, words: &[&str]| {
-        one_line(&place.run(&store(&redis.url(), ""), &hour, &[]), words);
+        let settings = store(&redis.url(), "");
+        one_line(&place.run(&settings, &hour, &[]), words);
+        place.assert_problem(&settings, words);
     };
     let no_aof = Redis::with(&["--appendonly", "no"]);
     refused(&no_aof, &["appendonly is off", "accept_data_loss"]);
-    place.server(&store(&no_aof.url(), "accept_data_loss = true")).await;
+    let accepted = store(&no_aof.url(), "accept_data_loss = true");
+    place.assert_healthy(&accepted, &["aof_enabled 0"]);
+    assert_empty(&no_aof);
+    place.server(&accepted).await;
     let evicts = Redis::with(&["--appendonly", "yes", "--maxmemory-policy", "allkeys-lru"]);
     refused(&evicts, &["maxmemory-policy", "noeviction"]);
+    assert_empty(&evicts);
     let of = format!("127.0.0.1 {}", free_port());
     let replica = Redis::with(&["--appendonly", "yes", "--replicaof", &of]);
     refused(&replica, &["role is \"slave\"", "address of the master"]);
-    place.assert_problem(&store(&replica.url(), ""), &["role is \"slave\""]);
     for (command, words) in [
         ("SET dq:layout \"schema=7 hash=xxh3-64 buckets=16\"", ["schema = 7", "newer"]),
         ("CONFIG SET requirepass secret", ["127.0.0.1", "NOAUTH"]),
