@@ -57,42 +57,27 @@ impl Phase {
     }
 }
 
-enum Recipient {
-    /// The next consumer got the job, this time after the first consumer had disconnected and the
-    /// job was put.
-    Next(Duration),
-    /// The consumer that disconnected got the job.
-    Same,
-}
-
 /// A consumer that disconnects, and the next consumer.
 struct Consumer {
     number: u64,
-    base: String,
-    http: reqwest::Client,
+    server: Arc<Process>,
     /// Last measured time in microseconds from the put of a job until its consumer had read the
     /// answer.
     answer_took: Arc<AtomicU64>,
 }
 
 impl Consumer {
-    async fn post(&self, path: &str, body: Value) -> (u16, Value) {
-        let request = self.http.post(format!("{}{path}", self.base)).body(body.to_string());
-        let answer = request.send().await.expect("an answer");
-        let status = answer.status().as_u16();
-        (status, serde_json::from_str(&answer.text().await.expect("text")).unwrap_or_default())
-    }
-
     /// Puts a job for these two consumers.
     async fn put(&self) {
         let topic = format!("t{}", self.number);
         let job = json!({"topic": topic, "id": self.number.to_string(), "ttr": "1h"});
-        assert_eq!(self.post("/jobs", job).await.0, 201);
+        self.server.put_job(job).await;
     }
 
-    async fn disconnect(&self, phase: Phase) -> Recipient {
-        let address = self.base.trim_start_matches("http://");
-        let mut connection = TcpStream::connect(address).await.expect("connected");
+    /// Disconnects in this phase. Returns whether the next consumer got the job; otherwise this one
+    /// has it.
+    async fn disconnect(&self, phase: Phase) -> bool {
+        let mut connection = TcpStream::connect(self.server.address()).await.expect("connected");
         let path = format!("/topics/t{}/pop?wait=30s", self.number);
         let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n");
         let part = match phase {
@@ -132,49 +117,34 @@ impl Consumer {
                     .expect("microseconds that fit into 64 bits");
                 self.answer_took.store(took, Relaxed);
                 drop(connection);
-                return self.assert_kept(&job).await;
+                self.assert_held(&job).await;
+                return false;
             }
         };
-        let gone = Instant::now();
-        let next = self.next().await;
-        match next {
-            Some(job) => {
-                let after = gone.elapsed();
-                assert_eq!(
-                    (&job["id"], &job["attempt"]),
-                    (&json!(self.number.to_string()), &json!(1))
-                );
-                let held = json!({"reservation": job["reservation"]});
-                assert_eq!(self.post(&format!("/jobs/{}/finish", self.number), held).await.0, 204);
-                Recipient::Next(after)
-            }
-            None => {
-                let Some(mut connection) = half_closed else {
-                    panic!("{phase:?}: no consumer has the job");
-                };
-                let job = read_job(&mut connection).await;
-                self.assert_kept(
-                    &job.unwrap_or_else(|| panic!("{phase:?}: no consumer has the job")),
-                )
-                .await
-            }
+        if let Some(job) = self.next().await {
+            self.assert_held(&job).await;
+            return true;
         }
+        let job = match half_closed {
+            Some(mut connection) => read_job(&mut connection).await,
+            None => None,
+        };
+        let job = job.unwrap_or_else(|| panic!("{phase:?}: no consumer has the job"));
+        self.assert_held(&job).await;
+        false
     }
 
     /// Returns the job of the next consumer; `None` if it gets no job.
     async fn next(&self) -> Option<Value> {
         let path = format!("/topics/t{}/pop?wait=5s", self.number);
-        let mut popped = self.post(&path, json!({})).await.1;
-        popped["jobs"].get_mut(0).map(Value::take)
+        self.server.post_ok(&path, json!({})).await["jobs"].get_mut(0).map(Value::take)
     }
 
-    /// Asserts that the consumer has the job: the first attempt, with a valid reservation.
-    async fn assert_kept(&self, job: &Value) -> Recipient {
-        assert_eq!(job["attempt"], 1);
+    /// Asserts that this is the first attempt of the job, with a valid reservation.
+    async fn assert_held(&self, job: &Value) {
+        assert_eq!((&job["id"], &job["attempt"]), (&json!(self.number.to_string()), &json!(1)));
         let held = json!({"reservation": job["reservation"]});
-        let (status, told) = self.post(&format!("/jobs/{}/finish", self.number), held).await;
-        assert_eq!(status, 204, "{told}");
-        Recipient::Same
+        self.server.post_ok(&format!("/jobs/{}/finish", self.number), held).await;
     }
 }
 
@@ -196,44 +166,30 @@ async fn read_job(connection: &mut TcpStream) -> Option<Value> {
 
 async fn each_job_reaches_a_consumer(store: &str) {
     let dir = tempfile::tempdir().expect("a temporary folder");
-    let server = Process::start(dir.path(), &["--store", store]).await;
+    let server = Arc::new(Process::start(dir.path(), &["--store", store]).await);
     let mut random = StdRng::seed_from_u64(SEED);
     let (places, mut consumers) = (Arc::new(Semaphore::new(AT_ONCE)), JoinSet::new());
-    let (http, answer_took) = (crate::support::http::client(), Arc::new(AtomicU64::new(10_000)));
+    let answer_took = Arc::new(AtomicU64::new(10_000));
     for number in 0..CONSUMERS {
-        let (http, answer_took) = (http.clone(), Arc::clone(&answer_took));
-        let consumer = Consumer { number, base: server.base.clone(), http, answer_took };
+        let (server, answer_took) = (Arc::clone(&server), Arc::clone(&answer_took));
+        let consumer = Consumer { number, server, answer_took };
         let (phase, places) = (Phase::of(&mut random), Arc::clone(&places));
         consumers.spawn(async move {
             let _place = places.acquire().await.expect("the semaphore is open");
             (phase, consumer.disconnect(phase).await)
         });
     }
-    let mut counts: BTreeMap<(&str, &str), usize> = BTreeMap::new();
-    let mut after = Durations::default();
+    // By phase, how many jobs the next consumer got, and how many the one that disconnected.
+    let mut counts: BTreeMap<&str, [usize; 2]> = BTreeMap::new();
     while let Some(ended) = consumers.join_next().await {
-        let (phase, then) = ended.expect("each job reaches a consumer");
-        let what = match then {
-            Recipient::Next(span) => {
-                after.add(span);
-                "the next consumer got the job"
-            }
-            Recipient::Same => "this consumer got the job",
-        };
-        *counts.entry((phase.name(), what)).or_default() += 1;
+        let (phase, is_next) = ended.expect("each job reaches a consumer");
+        counts.entry(phase.name()).or_default()[usize::from(!is_next)] += 1;
     }
-    println!(
-        "{store}, seed {SEED}: {counts:?}; the next consumer got the job after: {}",
-        after.percentiles()
-    );
-    let of = |phase: &str, what: &str| counts.get(&(phase, what)).copied().unwrap_or_default();
+    println!("{store}, seed {SEED}: {counts:?}");
     for phase in ["while it sends", "while it waits", "while it is answered"] {
-        assert!(
-            of(phase, "the next consumer got the job") > 20,
-            "too few consumers disconnected {phase}: {counts:?}"
-        );
+        assert!(counts[phase][0] > 20, "too few consumers disconnected {phase}: {counts:?}");
     }
-    assert!(of("after it was answered", "this consumer got the job") > 100, "{counts:?}");
+    assert!(counts["after it was answered"][1] > 100, "{counts:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]

@@ -7,7 +7,6 @@ use std::sync::MutexGuard;
 
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::faults::percentiles::Percentiles;
 use crate::faults::prelude::*;
 
 pub use calls::{Answer, Ask, Call, Delivery, Fate, StoreResult};
@@ -130,18 +129,9 @@ impl History {
         Calls(self.recorded())
     }
 
-    pub fn operations(&self) -> usize {
-        self.calls().len()
-    }
-
     /// Returns the durations of requests without a failure, by kind.
     pub fn took(&self) -> BTreeMap<&'static str, Durations> {
         self.recorded().took.clone()
-    }
-
-    /// Returns the percentiles of these durations.
-    pub fn percentiles(&self) -> BTreeMap<&'static str, Percentiles> {
-        self.took().into_iter().map(|(kind, took)| (kind, took.percentiles())).collect()
     }
 
     /// Counts calls that failed because a server or store was unavailable, and ended between these
@@ -196,8 +186,8 @@ impl History {
             *done.entry(call.ask.name()).or_default() += 1;
         }
         println!("done: {done:?}");
-        for (kind, percentiles) in self.percentiles() {
-            println!("{kind}: {percentiles}");
+        for (kind, took) in self.took() {
+            println!("{kind}: {}", took.percentiles());
         }
         let failures = self.failures.lock().unwrap_or_else(PoisonError::into_inner);
         for (what, count) in failures.iter() {
@@ -224,7 +214,7 @@ fn what_is_recent_is_found_from_the_back() {
     let at = history.all_buckets_deliver(from).expect("500 ids are in all buckets");
     assert!(at >= from);
     assert_eq!(history.all_buckets_deliver(history.now()), None);
-    assert_eq!(history.operations(), 4);
-    let kinds: Vec<_> = history.percentiles().into_keys().collect();
+    assert_eq!(history.calls().len(), 4);
+    let kinds: Vec<_> = history.took().into_keys().collect();
     assert_eq!(kinds, ["waiting pop"], "the durations of failed calls are counted");
 }

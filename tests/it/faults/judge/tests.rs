@@ -308,13 +308,6 @@ fn it_objects_to_two_holders() {
 }
 
 #[test]
-fn it_objects_to_a_stale_finish_or_release_that_was_accepted() {
-    objects(&[put(), pop(20, 1), pop(1100, 2), finished(1200, 1)], Rule::StaleAccepted);
-    let calls = [put(), pop(20, 1), pop(1100, 2), released(1200, 1, 0), finished(1300, 2)];
-    objects(&calls, Rule::StaleAccepted);
-}
-
-#[test]
 fn it_objects_to_a_live_finish_that_was_refused() {
     let lost = finish(40, 1, refused("reservation_lost"));
     objects(&[put(), pop(20, 1), lost, pop(1100, 2), finished(1200, 2)], Rule::LiveRefused);

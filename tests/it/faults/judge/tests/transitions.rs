@@ -37,10 +37,12 @@ fn a_touch_holds_a_job_for_longer() {
 }
 
 #[test]
-fn it_objects_to_a_stale_touch_or_burial_that_was_accepted() {
+fn it_objects_to_a_stale_call_that_was_accepted() {
+    objects(&[put(), pop(20, 1), pop(1100, 2), finished(1200, 1)], Rule::StaleAccepted);
     let stale = |act| [put(), pop(20, 1), pop(1100, 2), act, finished(1300, 2)];
-    objects(&stale(touched(1200, 1)), Rule::StaleAccepted);
-    objects(&stale(buried(1200, 1)), Rule::StaleAccepted);
+    for act in [released(1200, 1, 0), touched(1200, 1), buried(1200, 1)] {
+        objects(&stale(act), Rule::StaleAccepted);
+    }
     is_clean(&stale(touched(1200, 2)));
     let refused = finish(1200, 1, refused("reservation_lost"));
     is_clean(&stale(refused));
