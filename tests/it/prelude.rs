@@ -6,7 +6,7 @@ pub use crate::{
         Redis,
         cluster::Cluster,
         free_port,
-        patience::{patience, scaled},
+        patience::{patience, scaled, until},
         process::{Process, program},
         proxy::{Mode, Proxy},
         resp::{Reply, ask},

@@ -215,8 +215,8 @@ async fn limits_of_the_target_refuse_no_dead_job() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn dead_jobs_move_in_a_full_redis() {
-    let redis = Arc::new(Redis::start());
-    let server = Server::on(Arc::clone(&redis)).await;
+    let redis = Redis::start();
+    let server = Server::at(&redis).await;
     moves_to(&server, "t", "failed").await;
     let ids = ["a", "b", "c"];
     let mut held = Vec::new();

@@ -11,16 +11,9 @@ pub async fn push(server: &Server, topic: &str, endpoint: &Endpoint, fields: Val
     assert!(answer.status.is_success(), "{answer:?}");
 }
 
-pub async fn until(server: &Server, id: &str, state: &str) -> Value {
-    let mut job;
-    eventually!(
-        {
-            job = server.get(&format!("/jobs/{id}")).await.json();
-            job["state"] == state
-        },
-        "{id} is not {state}: {job}"
-    );
-    job
+pub async fn until_state(server: &Server, id: &str, state: &str) -> Value {
+    let job = async || server.get(&format!("/jobs/{id}")).await.json();
+    until(job, |job| job["state"] == state).await
 }
 
 pub async fn until_gone(server: &Server, id: &str) {
@@ -60,7 +53,7 @@ pub async fn a_pushed_job_is_posted_with_its_headers_and_finished(server: Server
     assert_eq!(request.header("delay-queue-due-at"), job["due_at"].as_str());
     assert!(request.header("webhook-id").is_some_and(|id| id.starts_with("msg_")));
     assert!(request.header("webhook-signature").is_some_and(|text| text.starts_with("v1,")));
-    let job = until(&server, "o:1", "finished").await;
+    let job = until_state(&server, "o:1", "finished").await;
     // The answer of an address that is not public is no result.
     assert_eq!((job.get("result"), &job["attempt"]), (None, &json!(1)), "{job}");
     // Without a retention the job is gone, and its result with it.
@@ -88,27 +81,27 @@ pub async fn the_answer_decides_what_happens_to_the_job(server: Server) {
         endpoint.next().await
     };
     put("gone", 410, "").await;
-    let job = until(&server, "gone", "dead").await;
+    let job = until_state(&server, "gone", "dead").await;
     // The endpoint has an address that is not public, so its text is not repeated.
     assert_eq!(job["error"], "the endpoint answered 410 Gone", "{job}");
     put("busy", 503, "").await;
-    let job = until(&server, "busy", "delayed").await;
+    let job = until_state(&server, "busy", "delayed").await;
     assert_eq!((&job["attempt"], wait(&job)), (&json!(0), 7_200), "{job}");
     put("limited", 429, "").await;
-    let job = until(&server, "limited", "delayed").await;
+    let job = until_state(&server, "limited", "delayed").await;
     assert_eq!((&job["attempt"], wait(&job)), (&json!(0), 5), "{job}");
     // The status counts, even if the body is compressed.
     put("gateway", 502, "").await;
-    assert_eq!(until(&server, "gateway", "delayed").await["attempt"], 0);
+    assert_eq!(until_state(&server, "gateway", "delayed").await["attempt"], 0);
     for (id, code) in [("failed", 500), ("moved", 301), ("missing", 404)] {
         put(id, code, "").await;
-        let job = until(&server, id, "delayed").await;
+        let job = until_state(&server, id, "delayed").await;
         assert_eq!((&job["attempt"], wait(&job)), (&json!(1), 3_600), "{job}");
     }
     put("own", 500, r#","backoff":["2h"]"#).await;
-    assert_eq!(wait(&until(&server, "own", "delayed").await), 7_200);
+    assert_eq!(wait(&until_state(&server, "own", "delayed").await), 7_200);
     put("last", 500, r#","max_attempts":1"#).await;
-    until(&server, "last", "dead").await;
+    until_state(&server, "last", "dead").await;
     let shown = server.get("/topics/answers/push").await.ok(200);
     let failures = shown["last_failures"].as_array().expect("a list");
     assert_eq!((failures.len(), &failures[0]["id"]), (9, &json!("last")), "{shown}");
@@ -153,9 +146,9 @@ pub async fn a_batch_has_a_verdict_for_each_job(server: Server) {
     assert_shows(&jobs[0], json!({"id": "a", "attempt": 1}));
     assert_shows(&jobs[1], json!({"body": 410, "headers": { "X-Own": "yes" }}));
     until_gone(&server, "a").await;
-    until(&server, "b", "dead").await;
+    until_state(&server, "b", "dead").await;
     for id in ["c", "d"] {
-        assert_eq!(wait(&until(&server, id, "delayed").await), 3_600);
+        assert_eq!(wait(&until_state(&server, id, "delayed").await), 3_600);
     }
     server.stop().await;
 }
@@ -172,7 +165,7 @@ pub async fn a_paused_push_or_topic_sends_nothing(server: Server) {
     push(&server, "other", &endpoint, json!({})).await;
     server.put(r#"{"topic":"other","id":"witness"}"#).await;
     assert_eq!(endpoint.next().await.header("delay-queue-id"), Some("witness"));
-    assert_eq!(until(&server, "held", "ready").await["attempt"], 0);
+    assert_eq!(until_state(&server, "held", "ready").await["attempt"], 0);
     server.post("/topics/paused/pause", "").await.ok(200);
     server.post("/topics/paused/push/resume", "").await.ok(200);
     server.put(r#"{"topic":"other","id":"witness-2"}"#).await;
@@ -196,7 +189,7 @@ pub async fn an_address_that_is_not_allowed_is_never_reached(server: Server) {
     let port = endpoint.address.port();
     put(format!("http://localhost:{port}/")).await.ok(201);
     server.put(r#"{"topic":"inward","id":"i"}"#).await;
-    let job = until(&server, "i", "delayed").await;
+    let job = until_state(&server, "i", "delayed").await;
     assert_eq!(job["attempt"], 0, "{job}");
     assert!(job["error"].is_string(), "{job}");
     assert!(endpoint.arrived().await.is_empty());
@@ -212,14 +205,8 @@ pub async fn jobs_wait_while_the_endpoint_is_down(server: Server) {
     for number in 0..100 {
         server.put(format!(r#"{{"topic":"down","id":"d{number}"}}"#)).await;
     }
-    let mut shown;
-    eventually!(
-        {
-            shown = server.get("/topics/down/push").await.ok(200);
-            shown["state"] == "open"
-        },
-        "the target is not open: {shown}"
-    );
+    let shown = async || server.get("/topics/down/push").await.ok(200);
+    until(&shown, |shown| shown["state"] == "open").await;
     assert_eq!(server.get("/overview").await.ok(200)["pushes"][0]["state"], "open");
     // While the target is open, at most one job a second is popped, so most of them stay ready.
     let topic = server.topic("down").await;
@@ -230,10 +217,7 @@ pub async fn jobs_wait_while_the_endpoint_is_down(server: Server) {
         assert_eq!(first.header("delay-queue-attempt"), Some("1"), "no attempt was spent");
         first = endpoint.next().await;
     }
-    eventually!(
-        server.get("/topics/down/push").await.ok(200)["state"] == "running",
-        "the target stays open"
-    );
+    until(&shown, |shown| shown["state"] == "running").await;
     server.stop().await;
 }
 
@@ -250,18 +234,18 @@ async fn a_stopping_server_gives_pushed_jobs_back_uncounted() {
             let _ = begun.send(());
         }
     });
-    let redis = Arc::new(Redis::start());
+    let redis = Redis::start();
     let grace = |all: &mut Settings| all.server.shutdown_grace = Millis::new(100);
     let server = Server::at_with(&redis, grace).await;
     let push = json!({ "url": format!("http://{address}/"), "timeout": "5m" }).to_string();
     server.call(Method::PUT, "/topics/hanging/push", push).await.ok(201);
     server.put(r#"{"topic":"hanging","id":"h"}"#).await;
     begins.recv().await.expect("a connection");
-    until(&server, "h", "reserved").await;
+    until_state(&server, "h", "reserved").await;
     // The request under way continues without its push.
     server.delete("/topics/hanging/push").await.is_done();
     server.stop().await;
-    let other = Server::on(redis).await;
+    let other = Server::at(&redis).await;
     assert_shows(&other.job("h").await, json!({"state": "ready", "attempt": 0}));
     hangs.abort();
     other.stop().await;

@@ -11,8 +11,7 @@ pub fn span(job: &Value) -> Duration {
 }
 
 pub async fn until_dead(server: &Server, id: &str) -> Value {
-    eventually!(server.job(id).await["state"] == "dead", "{id} does not expire");
-    let job = server.job(id).await;
+    let job = until(async || server.job(id).await, |job| job["state"] == "dead").await;
     assert_eq!(job["error"], "expired", "{job}");
     job
 }

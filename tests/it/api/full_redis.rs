@@ -4,9 +4,9 @@ use crate::api::prelude::*;
 
 const FULL: &str = "CONFIG SET maxmemory 1";
 
-async fn server() -> (Arc<Redis>, Server) {
-    let redis = Arc::new(Redis::start());
-    let server = Server::on(Arc::clone(&redis)).await;
+async fn server() -> (Redis, Server) {
+    let redis = Redis::start();
+    let server = Server::at(&redis).await;
     let job = |id| json!({"topic": "t", "id": id, "delay": "1h", "body": "old"});
     server.put_all(["a", "b", "c"].map(job)).await;
     (redis, server)

@@ -1,7 +1,7 @@
 //! Pops whose answers do not reach their clients. The server gives the jobs back and does not count
 //! the attempts.
 
-use crate::api::prelude::*;
+use crate::api::{acknowledged, prelude::*};
 
 /// Starts a server that is connected to Redis through a proxy, and another one without a proxy.
 async fn proxied_and_direct_server(redis: &Redis) -> (Proxy, Server, Server) {
@@ -29,14 +29,8 @@ async fn put_two_and_pop_one(server: &Server) -> String {
 }
 
 async fn wait_for_state(server: &Server, id: &str, state: &str, attempt: u64) {
-    let mut job;
-    eventually!(
-        {
-            job = server.job(id).await;
-            job["state"] == state && job["attempt"] == attempt
-        },
-        "the job does not become {state}: {job}"
-    );
+    let is_so = |job: &Value| job["state"] == state && job["attempt"] == attempt;
+    until(async || server.job(id).await, is_so).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -110,7 +104,7 @@ async fn a_waiting_pop_with_a_lost_call_ends_unknown() {
 #[tokio::test(flavor = "multi_thread")]
 async fn jobs_of_an_unconfirmed_pop_are_delivered_later() {
     let (master, mut replica) = master_and_replica();
-    let server = Server::at_with(&master, |all| all.store.ack = Some(Ack::Replica)).await;
+    let server = acknowledged::server(&master, Ack::Replica).await;
     for number in 0..20 {
         server.put(format!(r#"{{"topic":"t","id":"job:{number}","max_attempts":1}}"#)).await;
     }

@@ -12,15 +12,7 @@ async fn scrape(server: &Server) -> String {
 }
 
 async fn until(server: &Server, holds: impl Fn(&str) -> bool) -> String {
-    let mut metrics;
-    eventually!(
-        {
-            metrics = scrape(server).await;
-            holds(&metrics)
-        },
-        "{metrics}"
-    );
-    metrics
+    crate::prelude::until(async || scrape(server).await, |metrics| holds(metrics)).await
 }
 
 fn requests(route: &str, method: &str, status: u16) -> String {

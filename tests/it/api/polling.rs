@@ -44,8 +44,8 @@ impl Commands {
 #[tokio::test(flavor = "multi_thread")]
 async fn topics_without_waiting_consumers_are_not_polled() {
     const TOPICS: usize = 300;
-    let redis = Arc::new(Redis::start());
-    let (one, other) = (Server::on(Arc::clone(&redis)).await, Server::on(Arc::clone(&redis)).await);
+    let redis = Redis::start();
+    let (one, other) = (Server::at(&redis).await, Server::at(&redis).await);
     let job = |n| json!({"topic": format!("t{}", n % TOPICS), "id": format!("job:{n}")});
     one.put_all((0..2 * TOPICS).map(job)).await;
     // Consumers pop from each topic through both servers, and drain it through the second one.
@@ -72,8 +72,8 @@ async fn topics_without_waiting_consumers_are_not_polled() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_wait_for_a_hundred_topics_costs_a_command_per_bucket() {
-    let redis = Arc::new(Redis::start());
-    let server = Arc::new(Server::on(Arc::clone(&redis)).await);
+    let redis = Redis::start();
+    let server = Arc::new(Server::at(&redis).await);
     let topics: Vec<String> = (0..100).map(|n| format!("t{n}")).collect();
     // Each topic has jobs in every bucket, but none of them is due.
     for topic in &topics {
@@ -96,7 +96,7 @@ async fn a_wait_for_a_hundred_topics_costs_a_command_per_bucket() {
 #[tokio::test(flavor = "multi_thread")]
 async fn pops_share_only_a_read_that_began_after_them() {
     const POPS: usize = 8;
-    let redis = Arc::new(Redis::start());
+    let redis = Redis::start();
     // The server behind the proxy reads lists only for pops: it gets no hints, and does not poll
     // during this test.
     redis.command("ACL SETUSER deaf on >secret ~* &* +@all -ssubscribe").expect("an answer");
@@ -106,7 +106,7 @@ async fn pops_share_only_a_read_that_began_after_them() {
         settings.store.url = Secret(url);
         settings.timer.poll_interval = Millis::new(60_000);
     });
-    let (server, beside) = (server.await, Server::on(Arc::clone(&redis)).await);
+    let (server, beside) = (server.await, Server::at(&redis).await);
     server.get("/metrics").await; // counts the jobs, so that the next scrape is fast
     let commands = Commands::of(&redis);
     proxy.set(Mode::Hold);

@@ -4,7 +4,7 @@ use tokio::net::TcpListener;
 
 use crate::{
     api::{
-        deliveries::{push, until},
+        deliveries::{push, until_state},
         prelude::*,
     },
     support::endpoint::{Endpoint, status},
@@ -68,14 +68,14 @@ pub async fn a_request_on_a_closed_connection_costs_no_attempt(server: Server) {
     };
     put("first").await;
     let mut tcp = answer(&listener).await;
-    until(&server, "first", "finished").await;
+    until_state(&server, "first", "finished").await;
     put("second").await;
     // On a machine that stalls, the server has closed the connection, since it was idle.
     if read_request(&mut tcp).await {
         drop(tcp);
     }
     answer(&listener).await;
-    assert_eq!(until(&server, "second", "finished").await["attempt"], 1);
+    assert_eq!(until_state(&server, "second", "finished").await["attempt"], 1);
     server.stop().await;
 }
 

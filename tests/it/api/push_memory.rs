@@ -21,15 +21,14 @@ async fn a_push_waits_for_memory_before_it_sends_more() {
     }
     let push = json!({ "url": format!("http://{address}/"), "timeout": "5m" }).to_string();
     server.call(Method::PUT, "/topics/t/push", push).await.ok(201);
-    let mut shown;
-    eventually!(
-        {
-            shown = server.get("/topics/t/push").await.ok(200);
+    let shown = until(
+        async || server.get("/topics/t/push").await.ok(200),
+        |shown| {
             shown["in_flight"].as_u64().is_some_and(|count| count > 0)
                 && shown["reason"].as_str().is_some_and(|reason| reason.contains("memory"))
         },
-        "the push does not wait: {shown}"
-    );
+    )
+    .await;
     // An eighth of the memory is enough for two bodies.
     assert_shows(&shown, json!({"in_flight": 2, "state": "running"}));
     eventually!(server.topic("t").await["ready"] == 6, "the other jobs are not ready");

@@ -2,7 +2,7 @@
 
 use crate::{
     api::{
-        deliveries::{push, until, until_gone},
+        deliveries::{push, until_gone, until_state},
         prelude::*,
     },
     support::endpoint::Endpoint,
@@ -41,7 +41,7 @@ pub async fn a_report_that_cannot_be_read_finishes_no_job(server: Server) {
     until_gone(&server, "accepted").await;
     until_gone(&server, "ok").await;
     for id in unusable {
-        let job = until(&server, id, "delayed").await;
+        let job = until_state(&server, id, "delayed").await;
         assert_eq!(job["attempt"], 1, "{job}");
         assert!(job["error"].as_str().is_some_and(|error| error.contains("report")), "{job}");
     }

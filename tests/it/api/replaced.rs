@@ -211,14 +211,11 @@ async fn an_emptied_cluster_node_affects_only_its_own_buckets() {
         let buckets = cluster.command(node, &["KEYS", "{*}:incarnation"]).texts().len();
         cluster.command(node, &["FLUSHALL"]);
         for server in &servers {
-            let mut said;
-            eventually!(
-                {
-                    said = server.get("/readyz").await.ok(200);
-                    said["buckets_replaced"].as_array().is_some_and(|all| all.len() == buckets)
-                },
-                "{said}"
-            );
+            let ready = async || server.get("/readyz").await.ok(200);
+            let said = until(ready, |said| {
+                said["buckets_replaced"].as_array().is_some_and(|all| all.len() == buckets)
+            })
+            .await;
             assert_shows(&said, json!({"status": "degraded", "reasons": ["buckets_replaced"]}));
             for id in &ids {
                 let answer = server.get(&format!("/jobs/{id}")).await;

@@ -1,6 +1,7 @@
 //! Schedules: their routes, and the jobs that they put.
 
 use crate::api::prelude::*;
+use crate::support::shifted_clock::millis;
 
 async fn act(server: &Server, name: &str, action: &str) -> Answer {
     server.post(&format!("/schedules/{name}/{action}"), "").await
@@ -14,11 +15,6 @@ pub async fn assert_not_found(server: &Server, token: &str, name: &str) {
         let method = method.parse().expect("a method");
         server.call_as(token, method, &path, "").await.problem(404, "schedule_not_found");
     }
-}
-
-pub fn millis(time: &Value) -> i64 {
-    let time: Timestamp = time.as_str().expect("a time").parse().expect("RFC 3339");
-    time.as_millisecond()
 }
 
 async fn fired(server: &Server, topic: &str, count: usize) -> Vec<Value> {
@@ -260,14 +256,8 @@ pub async fn each_concurrent_run_is_a_job_of_its_own(server: Server) {
 
 pub async fn a_jitter_delays_each_job_within_its_bounds(server: Server) {
     server.set_schedule("s", json!({ "topic": "t", "every": "1s", "jitter": "1h" })).await.ok(201);
-    let mut jobs;
-    eventually!(
-        {
-            jobs = server.all_pages("/topics/t/jobs?state=delayed").await;
-            jobs.len() >= 2
-        },
-        "no delayed jobs: {jobs:?}"
-    );
+    let delayed = async || server.all_pages("/topics/t/jobs?state=delayed").await;
+    let jobs = until(delayed, |jobs| jobs.len() >= 2).await;
     for job in &jobs {
         let delay = millis(&job["due_at"]) - millis(&job["scheduled_at"]);
         assert!((0..=3_600_000).contains(&delay), "{job}");
@@ -292,16 +282,6 @@ pub async fn schedules_are_listed_by_name_prefix_and_topic(server: Server) {
     }
     let first = server.get("/schedules?topic=t&limit=1").await.ok(200);
     assert_eq!(first["schedules"].as_array().map(Vec::len), Some(1));
-    for (query, field) in [
-        ("limit=0", "limit"),
-        ("limit=1001", "limit"),
-        ("topic=a:b", "topic"),
-        ("prefix=%20", "prefix"),
-        ("cursor=%20", "cursor"),
-        ("state=dead", "state"),
-    ] {
-        server.get(&format!("/schedules?{query}")).await.invalid(field);
-    }
 }
 
 pub async fn a_token_sees_only_schedules_of_its_topics(server: Server) {

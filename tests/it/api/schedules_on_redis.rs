@@ -1,6 +1,7 @@
 //! Schedules whose entries another program has changed in Redis.
 
-use crate::api::{prelude::*, schedules::millis};
+use crate::api::prelude::*;
+use crate::support::shifted_clock::millis;
 
 const HOUR: i64 = 3_600_000;
 
@@ -43,8 +44,8 @@ fn look_at(redis: &Redis, name: &str) -> i64 {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_unreadable_schedule_can_be_set_again_and_deleted() {
-    let redis = Arc::new(Redis::start());
-    let server = Server::on(Arc::clone(&redis)).await;
+    let redis = Redis::start();
+    let server = Server::at(&redis).await;
     for text in UNREADABLE {
         for name in ["again", "deleted"] {
             let path = format!("/schedules/{name}");
@@ -66,8 +67,8 @@ async fn an_unreadable_schedule_can_be_set_again_and_deleted() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn only_a_token_of_all_topics_changes_an_unreadable_schedule() {
-    let redis = Arc::new(Redis::start());
-    let server = Server::on(Arc::clone(&redis)).await;
+    let redis = Redis::start();
+    let server = Server::at(&redis).await;
     server.set_schedule("s", daily("t")).await.ok(201);
     damage(&redis, "s");
     let all = json!({ "admin": ["*"], "manage": ["*"], "put": ["*"] });
@@ -88,8 +89,8 @@ async fn only_a_token_of_all_topics_changes_an_unreadable_schedule() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn schedules_are_listed_past_names_without_a_text() {
-    let redis = Arc::new(Redis::start());
-    let server = Server::on(Arc::clone(&redis)).await;
+    let redis = Redis::start();
+    let server = Server::at(&redis).await;
     for name in ["a", "b", "c", "d", "e", "f", "g"] {
         server.set_schedule(name, daily("t")).await.ok(201);
     }
@@ -137,8 +138,8 @@ async fn a_refused_put_is_retried_less_often_and_counted_once() {
 /// As on a cluster, where a server may put the job and be killed before the schedule advances.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_instant_whose_job_exists_is_not_put_again() {
-    let redis = Arc::new(Redis::start());
-    let server = Server::on(Arc::clone(&redis)).await;
+    let redis = Redis::start();
+    let server = Server::at(&redis).await;
     server.set_schedule("s", json!({ "topic": "t", "every": "1s", "ttr": "1h" })).await.ok(201);
     let first = server.pop_one("t").await;
     let instant = millis(&first["scheduled_at"]);

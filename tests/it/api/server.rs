@@ -12,7 +12,6 @@ pub struct Server {
     pub address: std::net::SocketAddr,
     /// URL and prefix of the store.
     pub store: (Secret, String),
-    _redis: Option<Arc<Redis>>,
     client: reqwest::Client,
     stop: Option<oneshot::Sender<()>>,
     task: Option<JoinHandle<()>>,
@@ -77,11 +76,6 @@ impl Server {
         Self::start(settings).await
     }
 
-    /// Starts another server on a shared Redis.
-    pub async fn on(redis: Arc<Redis>) -> Self {
-        Self { _redis: Some(Arc::clone(&redis)), ..Self::at(&redis).await }
-    }
-
     /// Starts a server on a Redis that the test can stop and start.
     pub async fn at(redis: &Redis) -> Self {
         Self::at_with(redis, |_| {}).await
@@ -126,15 +120,7 @@ impl Server {
             server::run(listener, settings, shutdown).await.expect("the server starts");
         });
         let client = crate::support::http::client();
-        Self {
-            address,
-            store,
-            _redis: None,
-            client,
-            stop: Some(stop),
-            task: Some(task),
-            _dir: None,
-        }
+        Self { address, store, client, stop: Some(stop), task: Some(task), _dir: None }
     }
 
     /// Stops the server as SIGTERM does, and waits until it has ended.
@@ -253,15 +239,7 @@ impl Server {
 
     /// Waits until a path is answered with this status. Returns the answer.
     pub async fn until_status(&self, path: &str, status: u16) -> Answer {
-        let mut last;
-        eventually!(
-            {
-                last = self.get(path).await;
-                last.status == status
-            },
-            "{last:?}"
-        );
-        last
+        until(async || self.get(path).await, |answer| answer.status == status).await
     }
 
     /// Pops jobs. Repeats a pop that was refused because the store has stalled: it popped nothing.

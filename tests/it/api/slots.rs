@@ -13,15 +13,8 @@ async fn until_done(
     path: &str,
     body: Value,
 ) -> Answer {
-    let mut answer;
-    eventually!(
-        {
-            answer = server.call_as(token, method.clone(), path, &body).await;
-            answer.status.is_success()
-        },
-        "{answer:?}"
-    );
-    answer
+    let call = async || server.call_as(token, method.clone(), path, &body).await;
+    until(call, |answer| answer.status.is_success()).await
 }
 
 /// Uses every slot of the store: jobs, topic settings, tokens.

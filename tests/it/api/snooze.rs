@@ -172,8 +172,8 @@ async fn a_new_body_counts_in_the_limits_of_its_topic() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_full_redis_takes_releases_without_a_body_only() {
-    let redis = Arc::new(Redis::start());
-    let server = Server::on(Arc::clone(&redis)).await;
+    let redis = Redis::start();
+    let server = Server::at(&redis).await;
     for id in ["a", "b"] {
         server.put(json!({"topic": "t", "id": id, "body": "old", "max_attempts": 1})).await;
     }

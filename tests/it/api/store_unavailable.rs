@@ -42,8 +42,8 @@ async fn an_unavailable_store_is_a_503_until_it_is_back() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_full_redis_refuses_only_puts() {
-    let redis = Arc::new(Redis::start());
-    let server = Server::on(Arc::clone(&redis)).await;
+    let redis = Redis::start();
+    let server = Server::at(&redis).await;
     for id in ["a", "b", "c"] {
         server.put(format!(r#"{{"topic":"t","id":"{id}","max_attempts":1}}"#)).await;
     }
@@ -65,8 +65,8 @@ async fn a_full_redis_refuses_only_puts() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_replaced_redis_with_the_same_layout_is_noticed() {
-    let redis = Arc::new(Redis::start());
-    let server = Server::on(Arc::clone(&redis)).await;
+    let redis = Redis::start();
+    let server = Server::at(&redis).await;
     redis.command("SET {dq:0fb}:incarnation other").expect("an answer");
     eventually!(server.get("/readyz").await.ok(200)["status"] != "ok", "no server notices");
     let said = server.get("/readyz").await.ok(200);
@@ -97,7 +97,7 @@ async fn hints_work_again_after_redis_is_back() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn ready_jobs_are_published_if_no_consumer_waits_here() {
-    let redis = Arc::new(Redis::start());
+    let redis = Redis::start();
     let [one, other] = two_with_rare_polls(&redis).await;
     let waiting = other.begin_pop("t/pop?wait=30s");
     other.until_pops_wait(1).await;

@@ -2,23 +2,19 @@
 
 use crate::api::prelude::*;
 
-fn run(redis: &Redis, line: &str) {
+pub fn run(redis: &Redis, line: &str) {
     assert_eq!(redis.command(line).as_deref(), Some("+OK\r\n"), "{line}");
 }
 
 /// Waits until `/readyz` has these reasons.
 async fn until_reasons(server: &Server, reasons: Value) {
-    eventually!(
-        server.get("/readyz").await.ok(200)["reasons"] == reasons,
-        "{:?}",
-        server.get("/readyz").await
-    );
+    until(async || server.get("/readyz").await.ok(200), |ready| ready["reasons"] == reasons).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_redis_that_may_lose_jobs_takes_no_new_ones() {
-    let redis = Arc::new(Redis::start());
-    let server = Server::on(Arc::clone(&redis)).await;
+    let redis = Redis::start();
+    let server = Server::at(&redis).await;
     for (wrong, right) in [
         ("maxmemory-policy allkeys-lru", "maxmemory-policy noeviction"),
         ("appendonly no", "appendonly yes"),

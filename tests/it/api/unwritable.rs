@@ -2,17 +2,11 @@
 //! is removed.
 
 use crate::api::prelude::*;
+use crate::api::{acknowledged::server, unsafe_redis::run};
+use crate::support::signal::freeze;
 
-async fn until(server: &Server, what: &str, wanted: impl Fn(&Answer) -> bool) -> Answer {
-    let began = Instant::now();
-    loop {
-        let answer = server.get("/readyz").await;
-        if wanted(&answer) {
-            return answer;
-        }
-        assert!(began.elapsed() < patience(), "{what}: {answer:?}");
-        pass(Duration::from_millis(20)).await; // no event reports the server's check
-    }
+async fn until_ready(server: &Server, wanted: impl Fn(&Answer) -> bool) -> Answer {
+    until(async || server.get("/readyz").await, wanted).await
 }
 
 /// Waits until `/readyz` answers with 503 and a reason that contains all of `words`.
@@ -20,34 +14,26 @@ async fn wait_until_refused(server: &Server, words: &[&str]) {
     let has = |answer: &Answer| {
         answer.status == 503 && words.iter().all(|word| answer.text.contains(word))
     };
-    let answer = until(server, &format!("{words:?}"), has).await;
+    let answer = until_ready(server, has).await;
     answer.problem(503, "store_unavailable");
 }
 
-async fn wait_until_ready(server: &Server, after: &str) {
-    until(server, after, |answer| answer.status == 200 && answer.json()["status"] == "ok").await;
+async fn wait_until_ready(server: &Server) {
+    until_ready(server, |answer| answer.status == 200 && answer.json()["status"] == "ok").await;
     server.put(r#"{"topic":"t"}"#).await;
-}
-
-fn run(redis: &Redis, line: &str) {
-    assert_eq!(redis.command(line).as_deref(), Some("+OK\r\n"), "{line}");
-}
-
-async fn server(redis: &Redis, ack: Ack) -> Server {
-    Server::at_with(redis, |settings| settings.store.ack = Some(ack)).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_redis_that_refuses_writes_is_not_ready() {
     let redis = Redis::start();
     let server = Server::at(&redis).await;
-    wait_until_ready(&server, "the start").await;
+    wait_until_ready(&server).await;
 
     run(&redis, "CONFIG SET min-replicas-to-write 1");
     wait_until_refused(&server, &["NOREPLICAS"]).await;
     server.post("/jobs", r#"{"topic":"t"}"#).await.problem(503, "store_unavailable");
     run(&redis, "CONFIG SET min-replicas-to-write 0");
-    wait_until_ready(&server, "min-replicas-to-write").await;
+    wait_until_ready(&server).await;
 
     // Makes a snapshot fail: its file cannot replace a directory.
     let dump = redis.dir.path().join("dump.rdb");
@@ -57,51 +43,46 @@ async fn a_redis_that_refuses_writes_is_not_ready() {
     wait_until_refused(&server, &["MISCONF"]).await;
     fs::remove_dir(&dump).expect("removed");
     redis.command("BGSAVE").expect("an answer");
-    wait_until_ready(&server, "MISCONF").await;
+    wait_until_ready(&server).await;
 
     run(&redis, "CONFIG SET maxmemory 1");
-    let full = until(&server, "full", |answer| answer.text.contains("degraded")).await.ok(200);
+    let full = until_ready(&server, |answer| answer.text.contains("degraded")).await.ok(200);
     assert_eq!(full["reasons"], json!(["store_full"]));
     server.post("/jobs", r#"{"topic":"t"}"#).await.problem(507, "store_full");
     run(&redis, "CONFIG SET maxmemory 0");
-    wait_until_ready(&server, "maxmemory").await;
+    wait_until_ready(&server).await;
 
     redis.command("FLUSHALL").expect("an answer");
-    until(&server, "the loss", |answer| answer.text.contains("store_replaced")).await;
+    until_ready(&server, |answer| answer.text.contains("store_replaced")).await;
     server.post("/store/accept-loss", "").await.ok(200);
-    wait_until_ready(&server, "the loss").await;
+    wait_until_ready(&server).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_without_a_confirming_replica_is_not_ready() {
     let (master, mut replica) = master_and_replica();
     let server = server(&master, Ack::Replica).await;
-    wait_until_ready(&server, "the start").await;
+    wait_until_ready(&server).await;
     replica.kill();
     wait_until_refused(&server, &["store.ack = \\\"replica\\\"", "replica"]).await;
     replica.resume();
     wait_until_connected(&replica);
-    wait_until_ready(&server, "the end of the replica").await;
+    wait_until_ready(&server).await;
 
     // A frozen replica is connected and does not confirm writes, which the server notices at its
     // next write.
-    let pid = replica.child.as_ref().expect("the replica runs").id().to_string();
-    let signal = |name: &str| {
-        let sent = std::process::Command::new("kill").args([name, &pid]).status();
-        assert!(sent.expect("kill runs").success());
-    };
-    signal("-STOP");
+    let frozen = freeze(replica.port());
     server.post("/jobs", r#"{"topic":"t","id":"unconfirmed"}"#).await.unavailable("unknown");
     wait_until_refused(&server, &["no replica"]).await;
-    signal("-CONT");
-    wait_until_ready(&server, "the replica was frozen").await;
+    frozen.thaw();
+    wait_until_ready(&server).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn writes_are_refused_once_redis_does_not_sync_them() {
     let redis = Redis::with(&["--appendonly", "yes", "--appendfsync", "always"]);
     let server = server(&redis, Ack::Fsync).await;
-    wait_until_ready(&server, "the start").await;
+    wait_until_ready(&server).await;
     let has_waitaof = redis.command("COMMAND INFO WAITAOF").expect("an answer").contains("waitaof");
     // WAITAOF also works with `everysec`. It never succeeds without syncs or without an AOF.
     let broken = if has_waitaof { "appendfsync no" } else { "appendfsync everysec" };
@@ -129,7 +110,7 @@ async fn writes_are_refused_once_redis_does_not_sync_them() {
         eventually!(server.get("/topics/t/pop").await.status == 503, "pops are answered");
         server.get("/topics/t/pop").await.problem(503, "store_unavailable");
         run(&redis, &format!("CONFIG SET {right}"));
-        wait_until_ready(&server, wrong).await;
+        wait_until_ready(&server).await;
     }
 }
 
@@ -137,19 +118,19 @@ async fn writes_are_refused_once_redis_does_not_sync_them() {
 async fn a_cluster_node_that_refuses_writes_is_reported() {
     let cluster = tokio::task::block_in_place(Cluster::steady);
     let server = Server::on_nodes_of(&cluster).await;
-    let set = |replicas: &str| {
-        cluster.command(1, &["CONFIG", "SET", "min-replicas-to-write", replicas]);
+    let set = |node: usize, replicas: &str| {
+        cluster.command(node, &["CONFIG", "SET", "min-replicas-to-write", replicas]);
     };
-    set("3");
+    set(1, "3");
     let one = |answer: &Answer| answer.status == 200 && answer.json()["status"] == "degraded";
-    assert_eq!(until(&server, "one node", one).await.json()["reasons"], json!(["writes_refused"]));
+    assert_eq!(until_ready(&server, one).await.json()["reasons"], json!(["writes_refused"]));
     for node in [0, 2] {
-        cluster.command(node, &["CONFIG", "SET", "min-replicas-to-write", "3"]);
+        set(node, "3");
     }
     wait_until_refused(&server, &["NOREPLICAS"]).await;
     for node in 0..3 {
-        cluster.command(node, &["CONFIG", "SET", "min-replicas-to-write", "0"]);
+        set(node, "0");
     }
     let well = |answer: &Answer| answer.status == 200 && answer.json()["status"] == "ok";
-    until(&server, "min-replicas-to-write", well).await;
+    until_ready(&server, well).await;
 }

@@ -75,9 +75,3 @@ pub async fn readiness(server: &Process) -> (u16, String) {
     let (status, answer) = server.get("/readyz").await;
     (status, answer.to_string())
 }
-
-/// Stops a server with SIGTERM.
-pub fn stop(mut server: Process) {
-    server.signal("-TERM");
-    assert_eq!(server.wait(), Some(0));
-}

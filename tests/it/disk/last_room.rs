@@ -1,14 +1,5 @@
 //! A disk without any room: calls that free room succeed, and the server starts.
-//!
-//! Developers can run the long test on a real disk, a small file system. Run `mount -t tmpfs -o
-//! size=64m none DIR`, then the test with the environment variables `FULL_DISK=DIR`,
-//! `RELEASES=1000000` and `KILLS=20`. With `NEIGHBOUR=1`, another thread takes all room that is
-//! freed on this disk.
 
-use std::fs;
-use std::{sync::atomic::AtomicU64, thread};
-
-use tempfile::NamedTempFile;
 use tokio::sync::Mutex;
 
 use crate::disk::prelude::*;
@@ -16,6 +7,9 @@ use crate::disk::prelude::*;
 /// Capacity below the space in use, so that no write can extend a file, even after room was freed.
 const NO_ROOM_KIB: i32 = 1;
 const MIB: i32 = 1024;
+/// Number of releases with texts, and of kills meanwhile.
+const RELEASES: usize = 20_000;
+const KILLS: usize = 4;
 
 async fn count_jobs(server: &Process, topic: &str) -> u64 {
     let (_, peek) = server.get(&format!("/topics/{topic}")).await;
@@ -66,7 +60,7 @@ async fn jobs_can_be_removed_while_another_process_takes_all_room() {
         if restart % 2 == 0 {
             server.kill()
         } else {
-            stop(server)
+            server.stop()
         }
         server = disk.server().await;
         // The deleted jobs are scattered, so that each delete changes other pages.
@@ -143,32 +137,25 @@ async fn pops_use_the_room_of_deleted_jobs_in_the_file() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_starts_on_a_disk_that_was_filled_while_it_was_down() {
-    let (disk, server) = Disk::with_server().await;
+    let (disk, mut server) = Disk::with_server().await;
     put_all(&server, "a", 500, TEXT).await;
-    stop(server);
+    server.stop();
     disk.limit(NO_ROOM_KIB);
     for killed in [true, false] {
         let mut server = disk.server().await;
         let from = usize::from(!killed) * 200;
         delete_all(&server, (from..from + 200).map(|n| id("a", n))).await;
         assert_eq!(put_one(&server).await, 507);
-        if killed { server.kill() } else { stop(server) }
+        if killed { server.kill() } else { server.stop() }
     }
     let server = disk.server().await;
     assert_eq!(count_jobs(&server, "a").await, 100);
 }
 
-/// A disk, either the shim's or a real one, and the load on it.
+/// Effects of the consumers' calls to all servers.
+#[derive(Default)]
 struct Load {
-    disk: Disk,
-    /// Log of the servers on a real disk. It is on another disk, which does not fill up.
-    log: NamedTempFile,
-    real: Option<PathBuf>,
-    /// Counts of the consumers' calls to all servers.
-    released: AtomicU64,
-    refused: AtomicU64,
-    finished: AtomicU64,
-    deleted: AtomicU64,
+    released: AtomicUsize,
     purged: Mutex<Vec<String>>,
     /// Jobs that were finished or deleted. A job whose call got no answer is in `in_doubt` instead.
     gone: Mutex<HashSet<String>>,
@@ -179,19 +166,7 @@ fn id_of(job: &Value) -> String {
     job["id"].as_str().expect("an id").to_owned()
 }
 
-fn variable_or(name: &str, default: u64) -> u64 {
-    std::env::var(name).map_or(default, |text| text.parse().expect("a number"))
-}
-
 impl Load {
-    async fn server(&self) -> Process {
-        let Some(dir) = &self.real else { return self.disk.server().await };
-        let mut command = program(dir, &["--store", "file:./data"]);
-        let log = File::options().create(true).append(true).open(self.log.path());
-        command.stderr(log.expect("a log"));
-        Process::spawn_with_log(free_port(), command).await
-    }
-
     /// Removes one job with a call. Without an answer, the job is in doubt.
     async fn remove(&self, server: &Process, path: &str, job: Value, ok: u16) -> Option<()> {
         let id = id_of(&job);
@@ -216,8 +191,7 @@ impl Load {
             let status = answer.status().as_u16();
             let answer: Value = answer.json().await.ok()?;
             match status {
-                200 => {}
-                507 => drop(self.refused.fetch_add(1, Ordering::SeqCst)),
+                200 | 507 => {}
                 // On a busy machine, the disk may block for longer than the server waits.
                 503 if answer["applied"] == "no" => {}
                 _ => panic!("{status}: {answer}"),
@@ -227,13 +201,11 @@ impl Load {
                 && let Some(job) = held.pop()
             {
                 self.remove(server, "/batch/finish", job, 204).await?;
-                self.finished.fetch_add(1, Ordering::SeqCst);
             }
             if (turn % 10 == 3 || status == 507)
                 && let Some(id) = victims.next()
             {
                 self.remove(server, "/batch/delete", json!({"id": id}), 200).await?;
-                self.deleted.fetch_add(1, Ordering::SeqCst);
             }
             if turn == 5 {
                 assert_eq!(server.delete(&format!("/topics/{purge}/jobs")).await?, 200);
@@ -252,21 +224,10 @@ impl Load {
             for result in answer["results"].as_array().expect("results") {
                 assert_eq!(result["status"], 200, "{result}");
             }
-            self.released.fetch_add(held.len() as u64, Ordering::SeqCst);
+            self.released.fetch_add(held.len(), Ordering::SeqCst);
         }
         Some(())
     }
-}
-
-/// Takes all room that is freed on a real disk until `stop` is set.
-fn take_freed_room(dir: PathBuf, stop: Arc<AtomicBool>) {
-    let mut file = File::create(dir.join("neighbour")).expect("created");
-    while !stop.load(Ordering::SeqCst) {
-        while file.write_all(&[7; 4096]).is_ok() {}
-        thread::sleep(Duration::from_micros(200)); // no event reports free room
-    }
-    drop(file);
-    fs::remove_file(dir.join("neighbour")).expect("removed");
 }
 
 async fn drain(server: &Process, topic: &str) -> HashSet<String> {
@@ -300,43 +261,22 @@ async fn drain(server: &Process, topic: &str) -> HashSet<String> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn releases_with_texts_leave_room_for_finishes_and_deletes() {
-    let real = std::env::var_os("FULL_DISK").map(PathBuf::from);
-    let (releases, kills) = (variable_or("RELEASES", 20_000), variable_or("KILLS", 3));
-    let load = Arc::new(Load {
-        disk: Disk::new(),
-        log: NamedTempFile::new().expect("a log"),
-        real,
-        released: AtomicU64::new(0),
-        refused: AtomicU64::new(0),
-        finished: AtomicU64::new(0),
-        deleted: AtomicU64::new(0),
-        purged: Mutex::default(),
-        gone: Mutex::default(),
-        in_doubt: Mutex::default(),
-    });
-    load.disk.limit(26 * MIB);
-    let first = load.server().await;
-    let taken = fill(&first).await;
-    let mut server = Arc::new(first);
-    let is_over = Arc::new(AtomicBool::new(false));
-    let competitor = load.real.clone().filter(|_| variable_or("NEIGHBOUR", 0) > 0).map(|dir| {
-        let is_over = Arc::clone(&is_over);
-        thread::spawn(move || take_freed_room(dir, is_over))
-    });
+    let (disk, load) = (Disk::new(), Arc::new(Load::default()));
+    disk.limit(26 * MIB);
+    let mut server = Arc::new(disk.server().await);
+    let taken = fill(&server).await;
     let kept: Vec<&String> = taken.iter().filter(|id| id.starts_with("kept")).collect();
-    let rounds = kills + 1;
-    for round in 0..rounds {
+    let part = kept.len() / (KILLS * 4);
+    for round in 0..KILLS {
         let mut consumers = JoinSet::new();
-        let part = kept.len() / usize::try_from(rounds * 4).expect("a small number");
-        for consumer in 0..4 {
+        for at in round * 4..round * 4 + 4 {
             let (load, server) = (Arc::clone(&load), Arc::clone(&server));
-            let at = usize::try_from(round * 4).expect("a small number") + consumer;
             let victims: Vec<String> = kept[at * part..][..part].iter().copied().cloned().collect();
             let purge = format!("purge{}", at % 50);
             consumers.spawn(async move { load.consume(&server, &purge, &victims).await });
         }
-        let quota = releases * (round + 1) / rounds;
-        while load.released.load(Ordering::SeqCst) < quota && !consumers.is_empty() {
+        let quota = RELEASES * (round + 1) / KILLS;
+        while load.released.load(Ordering::SeqCst) < quota {
             tokio::select! {
                 ended = consumers.join_next() => panic!("a consumer ended: {ended:?}"),
                 () = tokio::time::sleep(Duration::from_millis(5)) => {} // the load must run
@@ -347,7 +287,7 @@ async fn releases_with_texts_leave_room_for_finishes_and_deletes() {
             ended.expect("no assertion fails");
         }
         Arc::into_inner(server).expect("all consumers have ended").wait();
-        server = Arc::new(load.server().await);
+        server = Arc::new(disk.server().await);
     }
     let mut drained = drain(&server, "fill").await;
     drained.extend(drain(&server, "kept").await);
@@ -358,29 +298,10 @@ async fn releases_with_texts_leave_room_for_finishes_and_deletes() {
         .filter(|id| !drained.contains(*id) && !gone.contains(*id) && !in_doubt.contains(*id))
         .collect();
     assert!(lost.is_empty(), "lost {} of {}: {lost:?}", lost.len(), taken.len());
-    let returned = drained.iter().filter(|id| gone.contains(*id)).count();
-    assert_eq!(returned, 0, "finished or deleted jobs were delivered again");
-    let purged = load.purged.lock().await;
-    for topic in &*purged {
+    assert!(gone.is_disjoint(&drained), "finished or deleted jobs were delivered again");
+    for topic in &*load.purged.lock().await {
         assert_eq!(count_jobs(&server, topic).await, 0, "{topic} has jobs although it was purged");
     }
-    is_over.store(true, Ordering::SeqCst);
-    if let Some(competitor) = competitor {
-        competitor.join().expect("the thread ends");
-    }
-    load.disk.set(Field::CapacityKib, 0);
+    disk.set(Field::CapacityKib, 0);
     until_puts_are_accepted(&server).await;
-    let count = |counter: &AtomicU64| counter.load(Ordering::SeqCst);
-    println!(
-        "{} jobs filled the disk; {} releases with texts, {} pops refused, {} finished, {} deleted, \
-         {} purges, {} kills; {} jobs were left, none lost",
-        taken.len(),
-        count(&load.released),
-        count(&load.refused),
-        count(&load.finished),
-        count(&load.deleted),
-        purged.len(),
-        rounds,
-        drained.len()
-    );
 }

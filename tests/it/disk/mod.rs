@@ -9,4 +9,4 @@ mod prelude;
 mod repairing;
 mod replaced;
 pub mod shim;
-mod sweep;
+pub mod sweep;

@@ -5,9 +5,9 @@ pub use crate::{
     disk::{
         calls::{
             TEXT, assert_all, delete_all, holds, id, pop, post, put_all, put_one, readiness,
-            release_all, stop, until_puts_are_accepted,
+            release_all, until_puts_are_accepted,
         },
-        shim::{Disk, EIO, ENOSPC, Field, until},
+        shim::{Disk, EIO, ENOSPC, Field},
     },
     support::shifted_clock::ShiftedClock,
 };

@@ -50,10 +50,10 @@ async fn a_removed_or_replaced_file_is_noticed_by_the_next_put() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_stopped_server_saves_the_jobs_of_a_removed_log() {
-    let (disk, server) = with_a_job().await;
+    let (disk, mut server) = with_a_job().await;
     remove_log(&disk.data());
     assert_eq!(put(&server, "b").await, replaced());
-    stop(server);
+    server.stop();
     assert_eq!(disk.server().await.get("/jobs/a").await.0, 200);
 }
 
@@ -66,12 +66,12 @@ async fn a_removed_directory_is_noticed_without_a_put() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_does_not_touch_files_that_replaced_its_own() {
-    let (disk, first) = with_a_job().await;
+    let (disk, mut first) = with_a_job().await;
     remove_directory(&disk.data());
     let mut second = disk.server().await;
     assert_eq!(put(&second, "b").await.0, 201);
     assert_eq!(put(&first, "c").await, replaced());
-    stop(first);
+    first.stop();
     assert_eq!(put(&second, "d").await.0, 201);
     second.kill();
     let again = disk.server().await;

@@ -235,16 +235,12 @@ impl Disk {
     /// directories, with the last synced bytes of each file.
     pub fn after_a_power_cut(&self) -> TempDir {
         let remains = tempfile::tempdir().expect("a temporary folder");
-        self.write_power_cut_contents(remains.path());
+        self.restore("", remains.path());
         remains
     }
 
-    /// Writes the disk's contents after a power cut into the folder `to`.
-    pub fn write_power_cut_contents(&self, to: &Path) {
-        self.restore("", to);
-    }
-
-    fn restore(&self, relative: &str, to: &Path) {
+    /// Writes the contents of the folder `relative` after a power cut into the folder `to`.
+    pub fn restore(&self, relative: &str, to: &Path) {
         let copy = |suffix: &str| self.synced().join(relative.replace('/', "%") + suffix);
         for line in fs::read_to_string(copy("%names")).unwrap_or_default().lines() {
             let (kind, name) = line.split_at(1);
@@ -261,7 +257,8 @@ impl Disk {
     }
 }
 
-fn files_below(dir: &Path) -> Vec<PathBuf> {
+/// Returns all files below a folder.
+pub fn files_below(dir: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(dir).expect("a directory").flatten();
     entries
         .flat_map(|entry| {
@@ -280,22 +277,6 @@ fn copy(from: &Path, to: &Path) {
         } else {
             fs::copy(entry.path(), to).expect("copied");
         }
-    }
-}
-
-/// Repeats `ask` until `holds` returns true for its result, and returns this result.
-pub async fn until<T>(mut ask: impl AsyncFnMut() -> T, holds: impl Fn(&T) -> bool) -> T
-where
-    T: std::fmt::Debug,
-{
-    let end = Instant::now() + patience();
-    loop {
-        let answer = ask().await;
-        if holds(&answer) {
-            return answer;
-        }
-        assert!(Instant::now() < end, "still {answer:?}");
-        tokio::time::sleep(Duration::from_millis(20)).await; // no event reports it
     }
 }
 

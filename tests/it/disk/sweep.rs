@@ -209,7 +209,7 @@ fn make_remains(disk: &Disk, remains: Remains, seed: u64) -> TempDir {
     if remains == Remains::Written {
         copy(&written, &data);
     } else {
-        disk.write_power_cut_contents(dir.path());
+        disk.restore("", dir.path());
     }
     if remains == Remains::Sectors && data.is_dir() {
         let mut random = Random::new(seed);
@@ -231,10 +231,11 @@ fn make_remains(disk: &Disk, remains: Remains, seed: u64) -> TempDir {
     dir
 }
 
-fn copy(from: &Path, to: &Path) {
+/// Copies the files of a store without the reserve for a full disk, which contains no jobs.
+pub fn copy(from: &Path, to: &Path) {
     fs::create_dir_all(to).expect("made");
     for file in fs::read_dir(from).into_iter().flatten().map(|file| file.expect("a file")) {
-        if file.file_name() != "ballast" {
+        if file.file_name() != "ballast" && file.path().is_file() {
             fs::copy(file.path(), to.join(file.file_name())).expect("copied");
         }
     }

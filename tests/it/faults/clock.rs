@@ -1,7 +1,10 @@
 //! Jumps of the wall clock. A jump must not make a job early, end its reservation, or delete it.
 
 use crate::faults::prelude::*;
-use crate::support::shifted_clock::{ShiftedClock, in_seconds};
+use crate::support::{
+    shifted_clock::{ShiftedClock, in_seconds, millis},
+    signal::freeze,
+};
 
 pub const DAY: i64 = 86_400;
 
@@ -38,12 +41,6 @@ impl Server {
         Self { process, clock, dir, redis: Some(redis) }
     }
 
-    async fn post(&self, path: &str, body: Value) -> Value {
-        let (status, answer) = self.process.post(path, body).await.expect("an answer");
-        assert!((200..300).contains(&status), "{path}: {status} {answer}");
-        answer
-    }
-
     async fn patch(&self, id: &str, change: Value) {
         let url = format!("{}/jobs/{id}", self.process.base);
         let request = crate::support::http::client().patch(url).body(change.to_string());
@@ -72,10 +69,10 @@ impl Server {
 
 pub async fn a_jump_there_and_back_changes_nothing(server: Server) {
     for (id, delay) in [("dead", "0s"), ("held", "0s"), ("later", "1h")] {
-        server.post("/jobs", json!({"topic": id, "id": id, "delay": delay})).await;
+        server.process.post_ok("/jobs", json!({"topic": id, "id": id, "delay": delay})).await;
     }
     let dead = server.pop("dead", "10s").await[0]["reservation"].take();
-    server.post("/jobs/dead/bury", json!({"reservation": dead})).await;
+    server.process.post_ok("/jobs/dead/bury", json!({"reservation": dead})).await;
     let held = server.pop("held", "10s").await[0]["reservation"].take();
 
     server.jump(15 * DAY, 1).await;
@@ -98,9 +95,9 @@ pub async fn a_jump_there_and_back_changes_nothing(server: Server) {
     assert_eq!((status, &ready["reasons"]), (200, &json!(["clock_jumped"])), "{ready}");
 
     server.jump(0, 2).await;
-    server.post("/jobs/held/finish", json!({"reservation": held})).await;
+    server.process.post_ok("/jobs/held/finish", json!({"reservation": held})).await;
     assert_eq!(server.state("dead").await, "dead");
-    server.post("/jobs", json!({"topic": "next", "delay": "200ms"})).await;
+    server.process.post_ok("/jobs", json!({"topic": "next", "delay": "200ms"})).await;
     assert_eq!(server.pop("next", "10s").await.as_array().expect("jobs").len(), 1);
 }
 
@@ -116,21 +113,18 @@ async fn wait_for_mark(server: &Server, time: i64) {
     eventually!(is_there(), "no mark of {time} was written");
 }
 
-/// Returns a time of an answer in Unix milliseconds.
-pub fn millis(time: &Value) -> i64 {
-    let time: Timestamp = time.as_str().expect("a time").parse().expect("RFC 3339");
-    time.as_millisecond()
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn a_restart_counts_only_deaths_that_no_server_saw() {
     let mut server = Server::on_file().await;
-    server.post("/jobs", json!({"topic": "held", "id": "held", "ttr": "1s"})).await;
+    server.process.post_ok("/jobs", json!({"topic": "held", "id": "held", "ttr": "1s"})).await;
     let held = server.pop("held", "10s").await[0].take();
     let dying = |n| json!({"topic": "t", "id": format!("job:{n}"), "expires_after": "200ms"});
     let jobs: Vec<Value> = (0..50).map(dying).collect();
-    server.post("/batch/jobs", json!({"jobs": jobs})).await;
-    server.post("/jobs", json!({"topic": "t", "id": "late", "expires_after": "1h"})).await;
+    server.process.post_ok("/batch/jobs", json!({"jobs": jobs})).await;
+    server
+        .process
+        .post_ok("/jobs", json!({"topic": "t", "id": "late", "expires_after": "1h"}))
+        .await;
     let counted = async |server: &Server| {
         let (_, mut overview) = server.process.get("/overview").await;
         let mut since = overview["since_start"].take();
@@ -155,11 +149,11 @@ async fn a_restart_counts_only_deaths_that_no_server_saw() {
 
 pub async fn no_job_due_soon_is_early_when_the_clock_jumps(server: Server) {
     let put = Instant::now();
-    server.post("/jobs", json!({"topic": "t", "delay": "2500ms"})).await;
+    server.process.post_ok("/jobs", json!({"topic": "t", "delay": "2500ms"})).await;
     // There is always a job to promote, so a promote is the first call that notices the new clock.
     let others: Vec<_> =
         (0..240).map(|n| json!({"topic": "others", "delay": format!("{n}0ms")})).collect();
-    server.post("/batch/jobs", json!({"jobs": others})).await;
+    server.process.post_ok("/batch/jobs", json!({"jobs": others})).await;
     assert_eq!(server.pop("others", "10s").await.as_array().expect("jobs").len(), 1);
     server.jump(DAY, 1).await;
     assert_eq!(server.pop("t", "10s").await.as_array().expect("jobs").len(), 1);
@@ -168,19 +162,22 @@ pub async fn no_job_due_soon_is_early_when_the_clock_jumps(server: Server) {
 
 pub async fn a_jump_makes_no_absolute_due_time_early(server: Server) {
     for id in ["stays", "paused", "moves"] {
-        server.post("/jobs", json!({"topic": id, "id": id, "delay": "1h"})).await;
+        server.process.post_ok("/jobs", json!({"topic": id, "id": id, "delay": "1h"})).await;
     }
-    server.post("/topics/paused/pause", json!({"for": "1h"})).await;
+    server.process.post_ok("/topics/paused/pause", json!({"for": "1h"})).await;
     server.jump(DAY, 1).await;
     server.patch("stays", json!({"ttr": "90s"})).await;
     let put = Instant::now();
     server.patch("moves", json!({"due_at": in_seconds(9)})).await;
-    server.post("/jobs", json!({"topic": "at", "id": "at", "due_at": in_seconds(9)})).await;
-    server.post("/jobs", json!({"topic": "past", "due_at": in_seconds(-4)})).await;
+    server
+        .process
+        .post_ok("/jobs", json!({"topic": "at", "id": "at", "due_at": in_seconds(9)}))
+        .await;
+    server.process.post_ok("/jobs", json!({"topic": "past", "due_at": in_seconds(-4)})).await;
     for id in ["stays", "moves", "at"] {
         assert_eq!(server.state(id).await, "delayed", "{id}");
     }
-    server.post("/jobs", json!({"topic": "paused", "id": "ready"})).await;
+    server.process.post_ok("/jobs", json!({"topic": "paused", "id": "ready"})).await;
     assert_eq!(server.pop("past", "10s").await.as_array().expect("jobs").len(), 1);
     for topic in ["moves", "at"] {
         assert_eq!(server.pop(topic, "20s").await.as_array().expect("jobs").len(), 1, "{topic}");
@@ -202,13 +199,13 @@ async fn ttr_left(server: &Server, id: &str) -> i64 {
 }
 
 pub async fn jobs_can_be_touched_when_the_clock_jumps(server: Server) {
-    server.post("/jobs", json!({"topic": "t", "id": "before", "ttr": "1h"})).await;
+    server.process.post_ok("/jobs", json!({"topic": "t", "id": "before", "ttr": "1h"})).await;
     let before = server.pop("t", "10s").await[0]["reservation"].take();
     server.jump(DAY, 1).await;
-    server.post("/jobs", json!({"topic": "t", "id": "during", "ttr": "1h"})).await;
+    server.process.post_ok("/jobs", json!({"topic": "t", "id": "during", "ttr": "1h"})).await;
     let during = server.pop("t", "10s").await[0]["reservation"].take();
-    server.post("/jobs/before/touch", json!({"reservation": before, "ttr": "2h"})).await;
-    server.post("/jobs/during/touch", json!({"reservation": during, "ttr": "2h"})).await;
+    server.process.post_ok("/jobs/before/touch", json!({"reservation": before, "ttr": "2h"})).await;
+    server.process.post_ok("/jobs/during/touch", json!({"reservation": during, "ttr": "2h"})).await;
     let left = ttr_left(&server, "during").await - DAY;
     assert!(
         (7_000..=7_200).contains(&left),
@@ -221,14 +218,17 @@ pub async fn jobs_can_be_touched_when_the_clock_jumps(server: Server) {
         "{left} s are left of the TTR of 2 h by the old clock"
     );
     for (id, reservation) in [("before", before), ("during", during)] {
-        server.post(&format!("/jobs/{id}/finish"), json!({"reservation": reservation})).await;
+        server
+            .process
+            .post_ok(&format!("/jobs/{id}/finish"), json!({"reservation": reservation}))
+            .await;
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn on_file_a_ttr_ends_in_time_after_the_clock_was_set_back() {
     let server = Server::on_file().await;
-    server.post("/jobs", json!({"topic": "t", "ttr": "2s"})).await;
+    server.process.post_ok("/jobs", json!({"topic": "t", "ttr": "2s"})).await;
     assert_eq!(server.pop("t", "10s").await[0]["attempt"], 1);
     server.jump(-DAY, 1).await;
     assert_eq!(server.pop("t", "30s").await[0]["attempt"], 2);
@@ -240,12 +240,11 @@ async fn after_a_jump_a_late_pop_gets_no_expired_job() {
     let server = Server::on_redis().await;
     server.jump(DAY, 1).await;
     server.jump(0, 2).await;
-    server.post("/jobs", json!({"topic": "t", "id": "a", "expires_after": 1.5})).await;
-    server.post("/jobs", json!({"topic": "t", "id": "first", "priority": 9})).await;
+    server.process.post_ok("/jobs", json!({"topic": "t", "id": "a", "expires_after": 1.5})).await;
+    server.process.post_ok("/jobs", json!({"topic": "t", "id": "first", "priority": 9})).await;
     // From now on, the server knows that the topic has a ready job, and pops it with one call.
     assert_eq!(server.pop("t", "0s").await[0]["id"], "first");
-    let redis = server.redis.as_ref().and_then(|redis| redis.child.as_ref()).expect("it runs");
-    let frozen = Frozen::freeze(redis.id());
+    let frozen = freeze(server.redis.as_ref().expect("it runs").port());
     let thaw = async {
         let began = Instant::now();
         eventually!(began.elapsed() > Duration::from_secs(2), "time stands still");

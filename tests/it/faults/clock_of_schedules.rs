@@ -1,8 +1,9 @@
 //! Jumps of the wall clock while schedules fire: nothing fires early or twice. Instants that were
 //! really missed are treated as their schedule says.
 
-use crate::faults::clock::{DAY, Server, millis};
+use crate::faults::clock::{DAY, Server};
 use crate::faults::prelude::*;
+use crate::support::shifted_clock::millis;
 
 async fn set(server: &Server, name: &str, body: Value) {
     assert_eq!(server.process.put(&format!("/schedules/{name}"), body).await, Some(201));

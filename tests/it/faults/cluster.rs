@@ -2,14 +2,10 @@
 
 use crate::faults::prelude::*;
 
-fn settings(cluster: &Cluster) -> String {
-    format!("url = {:?}\nack = \"replica\"", cluster.url())
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn promises_hold_while_a_killed_master_is_replaced() {
     let mut cluster = Cluster::start();
-    let mut scenario = Scenario::start(&settings(&cluster)).await;
+    let mut scenario = Scenario::start(&confirmed(&cluster.url())).await;
     let slot = cluster.slots_in_use(0)[0];
     let mut promoted = 0;
     scenario
@@ -28,7 +24,7 @@ async fn promises_hold_while_a_killed_master_is_replaced() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn promises_hold_while_slots_with_buckets_move() {
     let cluster = Cluster::steady();
-    let mut scenario = Scenario::start(&settings(&cluster)).await;
+    let mut scenario = Scenario::start(&confirmed(&cluster.url())).await;
     let slots = cluster.slots_in_use(0);
     assert!(slots.len() >= 3, "a master has fewer than 3 slots with buckets: {slots:?}");
     let mut open = Vec::new();

@@ -5,31 +5,16 @@ use tokio::time::sleep;
 
 use crate::faults::prelude::*;
 
-/// Size of a run: the environment variables `FIRED_SECONDS` and `FIRED_SCHEDULES` ask for more than
-/// the test suite has time for.
-struct Size {
-    schedules: usize,
-    span: Duration,
-    /// Time between two kills.
-    period: Duration,
-}
-
-impl Size {
-    fn of_run() -> Self {
-        let number = |name| std::env::var(name).ok().map(|text| text.parse().expect(name));
-        Self {
-            schedules: number("FIRED_SCHEDULES").unwrap_or(50) as usize,
-            span: Duration::from_secs(number("FIRED_SECONDS").unwrap_or(8)),
-            period: Duration::from_secs(number("FIRED_PERIOD").unwrap_or(2)),
-        }
-    }
-}
+const SCHEDULES: usize = 50;
+const SPAN: Duration = Duration::from_secs(8);
+/// Time between two kills.
+const PERIOD: Duration = Duration::from_secs(2);
 
 struct Fleet {
     store: String,
     ports: Vec<u16>,
     servers: Vec<Process>,
-    dir: tempfile::TempDir,
+    dir: TempDir,
 }
 
 impl Fleet {
@@ -65,12 +50,9 @@ async fn drain(server: &Process, seen: &mut HashMap<String, Vec<String>>) -> Opt
     for job in jobs {
         seen.entry(text(job, "id")).or_default().push(text(job, "created_at"));
     }
-    let finishes: Vec<Value> = jobs
-        .iter()
-        .map(|job| json!({ "id": job["id"], "reservation": job["reservation"] }))
-        .collect();
-    let count = finishes.len();
-    let finish = json!({ "jobs": finishes });
+    let hold = |job: &Value| json!({ "id": job["id"], "reservation": job["reservation"] });
+    let finish = json!({ "jobs": jobs.iter().map(hold).collect::<Vec<_>>() });
+    let count = jobs.len();
     if count > 0 {
         // A finish whose answer is lost is repeated after the TTR, as another delivery of the same
         // put, which has the same time of creation.
@@ -80,22 +62,21 @@ async fn drain(server: &Process, seen: &mut HashMap<String, Vec<String>>) -> Opt
 }
 
 async fn no_instant_is_missing_or_doubled(store: String, servers: usize) {
-    let size = Size::of_run();
     let mut fleet = Fleet::start(store, servers).await;
-    for number in 0..size.schedules {
+    for number in 0..SCHEDULES {
         let body =
             json!({ "topic": "t", "every": "1s", "missed": "all", "ttr": "1s", "max_attempts": 0 });
         assert_eq!(fleet.servers[0].put(&format!("/schedules/s-{number}"), body).await, Some(201));
     }
     let mut firsts = Vec::new();
-    for number in 0..size.schedules {
+    for number in 0..SCHEDULES {
         let shown = fleet.servers[0].get(&format!("/schedules/s-{number}")).await.1;
         firsts.push(shown["next"][0].as_str().map(str::to_owned).expect("an instant"));
     }
     let (began, mut seen, mut kills, mut last_kill) =
         (Instant::now(), HashMap::new(), 0, Instant::now());
-    while began.elapsed() < size.span {
-        if last_kill.elapsed() >= size.period {
+    while began.elapsed() < SPAN {
+        if last_kill.elapsed() >= PERIOD {
             fleet.replace(kills % servers).await;
             (kills, last_kill) = (kills + 1, Instant::now());
         }
@@ -105,28 +86,23 @@ async fn no_instant_is_missing_or_doubled(store: String, servers: usize) {
     }
     // What was put before the pause is drained; a paused schedule puts nothing more.
     let mut ends = Vec::new();
-    let end = Instant::now() + patience();
-    for number in 0..size.schedules {
+    for number in 0..SCHEDULES {
         let path = format!("/schedules/s-{number}/pause");
-        loop {
-            match fleet.servers[0].post(&path, json!({})).await {
-                Some((200, shown)) => break ends.push(shown["last"]["id"].clone()),
-                other => assert!(Instant::now() < end, "{other:?}"),
-            }
-        }
+        let pause = async || fleet.servers[0].post(&path, json!({})).await;
+        let paused = until(pause, |answer| matches!(answer, Some((200, _)))).await;
+        ends.push(paused.expect("an answer").1["last"]["id"].clone());
     }
-    loop {
+    let drained = async || {
         drain(&fleet.servers[0], &mut seen).await;
-        let topic = fleet.servers[0].get("/topics/t").await.1;
-        if ["delayed", "ready", "reserved"].iter().all(|state| topic[state] == 0) {
-            break;
-        }
-        assert!(Instant::now() < end, "jobs are left: {topic}");
-    }
+        fleet.servers[0].get("/topics/t").await.1
+    };
+    let is_empty =
+        |topic: &Value| ["delayed", "ready", "reserved"].iter().all(|state| topic[state] == 0);
+    until(drained, is_empty).await;
     let (mut instants, mut missing, mut doubled) = (0, Vec::new(), Vec::new());
     for (number, end) in ends.iter().enumerate() {
         let end: i64 = instant_of(end.as_str().expect("an id"));
-        let first: jiff::Timestamp = firsts[number].parse().expect("a time");
+        let first: Timestamp = firsts[number].parse().expect("a time");
         // The schedule may have fired between its creation and the GET.
         let mut at = first.as_millisecond();
         while at <= end {
@@ -139,16 +115,9 @@ async fn no_instant_is_missing_or_doubled(store: String, servers: usize) {
             (at, instants) = (at + 1_000, instants + 1);
         }
     }
-    println!(
-        "{instants} instants of {} schedules in {:?}, {kills} kills: {} missing, {} twice",
-        size.schedules,
-        began.elapsed(),
-        missing.len(),
-        doubled.len()
-    );
     assert!(kills > 0, "no server was killed");
     assert_eq!((missing, doubled), (vec![], vec![]));
-    let least = size.schedules as u64 * (size.span.as_secs() - 1);
+    let least = SCHEDULES as u64 * (SPAN.as_secs() - 1);
     assert!(instants >= least, "{instants} instants, at least {least} passed");
 }
 

@@ -4,12 +4,7 @@
 use std::thread::sleep;
 
 use crate::faults::prelude::*;
-
-pub fn freeze(port: u16) -> Frozen {
-    let info = ask(port, &["INFO", "server"]).expect("an answer");
-    let pid = info.text().lines().find_map(|line| line.strip_prefix("process_id:"));
-    Frozen::freeze(pid.and_then(|pid| pid.parse().ok()).expect("a process id"))
-}
+use crate::support::signal::freeze;
 
 /// Returns the role that the Redis on this port reports.
 fn role(port: u16) -> String {
@@ -22,8 +17,7 @@ const SLOWER_THAN_WITHOUT_FAULT: Duration = Duration::from_millis(1500);
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn promises_hold_while_a_frozen_cluster_master_is_replaced() {
     let mut cluster = Cluster::start();
-    let settings = format!("url = {:?}\nack = \"replica\"", cluster.url());
-    let mut scenario = Scenario::start(&settings).await;
+    let mut scenario = Scenario::start(&confirmed(&cluster.url())).await;
     let slot = cluster.slots_in_use(0)[0];
     for _ in 0..2 {
         // The second round freezes the master that the first round has promoted.
@@ -59,8 +53,7 @@ async fn promises_hold_while_a_frozen_cluster_master_is_replaced() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn promises_hold_while_a_frozen_sentinel_master_is_replaced() {
     let sentinel = Sentinel::start();
-    let settings = format!("url = {:?}\nack = \"replica\"", sentinel.url());
-    let mut scenario = Scenario::start(&settings).await;
+    let mut scenario = Scenario::start(&confirmed(&sentinel.url())).await;
     let (old, open) =
         (sentinel.master().expect("all Sentinels name the same master"), sentinel.connections());
     let (mut promoted, mut believed) = (0, String::new());

@@ -10,7 +10,7 @@ mod cluster;
 mod cut;
 pub mod epoch;
 mod fired;
-pub mod frozen;
+mod frozen;
 mod hang_up;
 pub mod history;
 pub mod judge;
@@ -23,7 +23,6 @@ mod scans;
 mod scenario;
 mod sentinel;
 mod terminated;
-mod vitals;
 
 on_each_store! {
     {

@@ -9,7 +9,7 @@ pub use crate::{
         load::{Again, Load, RETENTION, TRIES, TTR, pending},
         percentiles::Durations,
         redis::Pair,
-        scenario::Scenario,
+        scenario::{Scenario, confirmed},
     },
     support::{
         scan::{Scan, Stored, scan},

@@ -41,7 +41,7 @@ impl Pair {
 
     /// Returns settings with the master at `port`, which may be a proxy's.
     pub fn settings(&self, port: u16) -> String {
-        format!("url = \"redis://127.0.0.1:{port}/\"\nack = \"replica\"")
+        confirmed(&format!("redis://127.0.0.1:{port}/"))
     }
 
     /// Counts the connections to the master, without the connection that sends this command and the

@@ -2,14 +2,10 @@
 
 use crate::faults::prelude::*;
 
-fn settings(sentinel: &Sentinel) -> String {
-    format!("url = {:?}\nack = \"replica\"", sentinel.url())
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn promises_hold_while_the_killed_master_is_replaced() {
     let mut sentinel = Sentinel::start();
-    let mut scenario = Scenario::start(&settings(&sentinel)).await;
+    let mut scenario = Scenario::start(&confirmed(&sentinel.url())).await;
     let (mut old, mut new) = (0, 0);
     scenario
         .failing_round("master killed, replica promoted", || {
@@ -27,7 +23,7 @@ async fn promises_hold_while_the_killed_master_is_replaced() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn promises_hold_while_sentinel_replaces_a_living_master() {
     let sentinel = Sentinel::start();
-    let mut scenario = Scenario::start(&settings(&sentinel)).await;
+    let mut scenario = Scenario::start(&confirmed(&sentinel.url())).await;
     let mut open = Vec::new();
     // There are only two rounds, since each takes ten seconds until the old master has become a
     // replica.

@@ -2,6 +2,7 @@
 //! meanwhile, a lost reservation, and a stop.
 
 use crate::start::prelude::*;
+use crate::support::shifted_clock::millis;
 
 /// Starts a worker that runs a script of bash for each job.
 fn start(shell: &Shell, options: &[&str], script: &str) -> Killed {
@@ -100,10 +101,6 @@ fn a_job_that_is_too_early_waits_before_it_runs_again() {
         let job = shell.one(&["get", id]);
         assert_eq!(job["attempt"], 0, "{job}");
         assert_eq!(worker.end_by("-TERM"), Some(0));
-        let millis = |time: &Value| {
-            let time: Timestamp = time.as_str().expect("a time").parse().expect("RFC 3339");
-            time.as_millisecond()
-        };
         let wait = millis(&job["due_at"]) - millis(&job["history"][0]["ended_at"]);
         assert!((least * 1_000..least * 1_000 + 900).contains(&wait), "{id}: {wait} ms: {job}");
         shell.one(&["delete", id]);

@@ -6,6 +6,7 @@ use std::{
     os::unix::fs::{MetadataExt, chown},
 };
 
+use crate::disk::sweep::copy;
 use crate::start::prelude::*;
 use crate::support::file_log::{flip_in_page, versions_of, written};
 
@@ -20,15 +21,6 @@ fn flips() -> u64 {
 }
 
 const REPAIR: [&str; 2] = ["doctor", "--repair"];
-
-fn copy(from: &Path, to: &Path) {
-    fs::create_dir_all(to).expect("made");
-    for file in fs::read_dir(from).expect("a directory").map(|file| file.expect("a file")) {
-        if file.file_type().expect("a type").is_file() && file.file_name() != "ballast" {
-            fs::copy(file.path(), to.join(file.file_name())).expect("copied");
-        }
-    }
-}
 
 type Jobs = HashMap<String, Value>;
 

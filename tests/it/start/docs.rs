@@ -1,5 +1,6 @@
 //! The commands of the README and of docs/, run unchanged except for the port.
 
+use crate::disk::shim::files_below;
 use crate::start::access::smallest;
 use crate::start::prelude::*;
 
@@ -146,16 +147,9 @@ async fn the_page_of_metrics_lists_exactly_the_metrics() {
     let refusing = json!({"url": format!("http://127.0.0.1:{}/", free_port())});
     assert_eq!(server.put("/topics/pushed/push", refusing).await, Some(201));
     server.put_job(json!({"topic": "pushed"})).await;
-    let mut metrics;
-    eventually!(
-        {
-            metrics = server.text("/metrics").await;
-            ["delay_queue_jobs{", "delay_queue_push_jobs_total{"]
-                .iter()
-                .all(|of| metrics.contains(of))
-        },
-        "{metrics}"
-    );
+    let all = ["delay_queue_jobs{", "delay_queue_push_jobs_total{"];
+    let has_all = |metrics: &String| all.iter().all(|of| metrics.contains(of));
+    let metrics = until(async || server.text("/metrics").await, has_all).await;
     assert_eq!(documented(METRICS), served(&metrics), "left: docs/metrics.md, right: /metrics");
 }
 
@@ -213,12 +207,6 @@ fn the_documented_acl_command_works() {
     let cli = format!("redis-cli -p {} ", redis.port());
     let said = run(place.path(), &[command.replace("redis-cli ", &cli)], "");
     assert_eq!(said.trim(), "OK", "{command}");
-}
-
-/// Returns all files below a folder.
-fn files_below(folder: &Path) -> Vec<PathBuf> {
-    let entries = fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("one").path());
-    entries.flat_map(|path| if path.is_dir() { files_below(&path) } else { vec![path] }).collect()
 }
 
 /// Returns all pages with their paths.

@@ -3,7 +3,7 @@
 
 use rustix::process::{Resource, getrlimit, setrlimit};
 
-use crate::start::connections::{ask, begin, read_answer, request, sockets};
+use crate::start::connections::{ask, begin, read_answer, request};
 use crate::start::prelude::*;
 
 const HEALTH: &[u8] = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";

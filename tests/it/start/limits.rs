@@ -62,7 +62,7 @@ async fn slow_bodies_and_waiting_pops_are_not_in_flight() {
         status = send(&server, &put("t")).status;
         assert!([201, 503].contains(&status), "{status}");
     }
-    let _frozen = freeze(&redis);
+    let _frozen = freeze(redis.port());
     let is_refused = || {
         // One of the two puts waits for the store, and the other one is refused meanwhile.
         let mut held = begin(&server.address(), &put("t"));

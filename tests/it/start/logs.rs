@@ -167,7 +167,7 @@ async fn an_action_is_logged_even_if_its_client_disconnects() {
     let made: Value = made.send().await.expect("an answer").json().await.expect("a token");
     let secret = made["token"].as_str().expect("the secret");
     // Redis is frozen, so that the client disconnects before the answer.
-    let frozen = freeze(&redis);
+    let frozen = freeze(redis.port());
     let at = server.address();
     for line in ["POST /jobs", "DELETE /tokens/shop", "DELETE /jobs/one", "POST /v1/topics/t/pause"]
     {

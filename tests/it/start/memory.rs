@@ -5,19 +5,6 @@ use std::net::IpAddr;
 use crate::start::connections::{ask, begin, request, slow_reader};
 use crate::start::prelude::*;
 
-/// Returns the resident memory of a process in MiB.
-pub fn resident_of(process: u32) -> u64 {
-    let status = fs::read_to_string(format!("/proc/{process}/status")).expect("the server runs");
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("a line");
-    line.split_whitespace().next().and_then(|kib| kib.parse::<u64>().ok()).expect("a number") >> 10
-}
-
-pub fn freeze(redis: &Redis) -> Frozen {
-    let info = redis.command("INFO server").expect("an answer");
-    let pid = info.lines().find_map(|line| line.strip_prefix("process_id:")).expect("a line");
-    Frozen::freeze(pid.parse().expect("a process id"))
-}
-
 /// Returns a batch put of 6.7 MiB.
 fn large_put() -> Vec<u8> {
     let body = "x".repeat(260_000);
@@ -30,7 +17,7 @@ async fn puts_that_wait_for_the_store_are_bounded() {
     let (place, redis) = (WorkDir::new(), Redis::start());
     let limit = "[limits]\nmemory_bytes = 67108864\nbody_timeout = \"10m\"\n";
     let server = place.server(&(store(&redis.url(), "") + limit)).await;
-    let frozen = freeze(&redis);
+    let frozen = freeze(redis.port());
     let address = server.address();
     let put = Arc::new(large_put());
     let clients: Vec<_> = (0..60)

@@ -5,7 +5,6 @@ pub use crate::{
     start::{
         client::Shell,
         https::{Https, https},
-        memory::{freeze, resident_of},
         output,
         outputs::{
             Logged, WorkDir, assert_empty, bootstrap, fails, logged, one_line, secret, started,
@@ -16,8 +15,9 @@ pub use crate::{
     support::{
         events::{until_pops_wait, until_read, waiting_pops},
         file_log::flip_the_middle,
+        process::{resident_of, sockets},
         redis_server,
-        signal::{Killed, send_signal},
+        signal::{Killed, freeze, send_signal},
     },
 };
 pub use delay_queue::{access::SecretToken, http::Code};

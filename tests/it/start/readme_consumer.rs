@@ -65,16 +65,9 @@ async fn put_order(server: &Process, id: &str, body: Value, ttr: &str) {
 /// such job.
 async fn wait_for_state(server: &Process, id: &str, state: &str) -> Value {
     let path = format!("/jobs/{id}");
-    let mut job;
-    eventually!(
-        {
-            let (status, found) = server.get(&path).await;
-            job = found;
-            job["state"] == state || (status == 404 && state == "gone")
-        },
-        "{id} does not become {state}: {job}"
-    );
-    job
+    let is_so =
+        |(status, job): &(u16, Value)| job["state"] == state || (*status == 404 && state == "gone");
+    until(async || server.get(&path).await, is_so).await.1
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,6 +1,10 @@
 //! Waits for conditions that no event reports.
 
-use std::{sync::OnceLock, time::Duration};
+use std::{
+    fmt::Debug,
+    sync::OnceLock,
+    time::{Duration, Instant},
+};
 
 pub const PAUSE: Duration = Duration::from_millis(10);
 
@@ -19,6 +23,19 @@ pub fn scaled(span: Duration) -> Duration {
         factor.unwrap_or_else(|| panic!("TEST_PATIENCE is a factor such as 3, not {given:?}"))
     });
     span.mul_f64(*factor)
+}
+
+/// Repeats `ask` until `holds` returns true for its result, and returns this result.
+pub async fn until<T: Debug>(mut ask: impl AsyncFnMut() -> T, holds: impl Fn(&T) -> bool) -> T {
+    let end = Instant::now() + patience();
+    loop {
+        let answer = ask().await;
+        if holds(&answer) {
+            return answer;
+        }
+        assert!(Instant::now() < end, "still {answer:?}");
+        tokio::time::sleep(PAUSE).await; // no event reports it
+    }
 }
 
 /// Checks a condition, which may await, until it holds. The other arguments are a message as in

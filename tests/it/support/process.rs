@@ -171,6 +171,20 @@ impl Process {
     }
 }
 
+/// Counts the sockets that a process has open.
+pub fn sockets(process: u32) -> usize {
+    let files = std::fs::read_dir(format!("/proc/{process}/fd")).expect("the process runs");
+    let links = files.filter_map(|file| std::fs::read_link(file.ok()?.path()).ok());
+    links.filter(|link| link.to_string_lossy().starts_with("socket:")).count()
+}
+
+/// Returns the resident memory of a process in MiB.
+pub fn resident_of(process: u32) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status")).expect("it runs");
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("a line");
+    line.split_whitespace().next().and_then(|kib| kib.parse::<u64>().ok()).expect("a number") >> 10
+}
+
 impl Drop for Process {
     fn drop(&mut self) {
         self.end();

@@ -53,6 +53,12 @@ pub fn in_seconds(seconds: i64) -> String {
     (now + jiff::SignedDuration::from_secs(seconds)).to_string()
 }
 
+/// Returns a time of an answer in Unix milliseconds.
+pub fn millis(time: &Value) -> i64 {
+    let time: jiff::Timestamp = time.as_str().expect("a time").parse().expect("RFC 3339");
+    time.as_millisecond()
+}
+
 /// Returns the number of seconds from the true time until a time in an answer.
 pub fn seconds_until(time: &Value) -> i64 {
     let time: jiff::Timestamp = time.as_str().expect("a time").parse().expect("RFC 3339");

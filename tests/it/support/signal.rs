@@ -5,6 +5,8 @@ use std::{
     process::{Child, Command},
 };
 
+use crate::support::resp::ask;
+
 /// Sends a signal, such as `-TERM`, to a running process.
 pub fn send_signal(pid: u32, signal: &str) {
     let sent = Command::new("kill").args([signal, &pid.to_string()]).status();
@@ -28,6 +30,13 @@ impl Drop for Killed {
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
+}
+
+/// Stops the Redis on this port.
+pub fn freeze(port: u16) -> Frozen {
+    let info = ask(port, &["INFO", "server"]).expect("an answer");
+    let pid = info.text().lines().find_map(|line| line.strip_prefix("process_id:"));
+    Frozen::freeze(pid.and_then(|pid| pid.parse().ok()).expect("a process id"))
 }
 
 /// A stopped process. It continues when this value is dropped, even by a panic.
