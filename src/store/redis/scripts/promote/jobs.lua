@@ -26,13 +26,12 @@ function promotions.reserved(topic, found)
       if not wait then rules, error = rules_of_damaged(id, topic), DAMAGED end
       attempt.error, attempt.rules = error, rules.text
       if error ~= DAMAGED and expires_before(rules, deadline + wait) then attempt.error = EXPIRED end
+      expire_attempt(id, texts[n], attempt, deadline)
       if attempt.error ~= TTR_EXPIRED or rules.max_attempts > 0 and attempt.count >= rules.max_attempts then
-        end_attempt(id, texts[n], attempt, 'reserved', deadline, 'e', deadline, '')
         local target = die(id, attempt, rules, topic, deadline)
         state = target and 'moved' or 'dead'
         if target then count_moved(counts.targets, target, rules.priority) end
       else
-        end_attempt(id, texts[n], attempt, 'reserved', deadline, 'e', deadline, '')
         state = join_by_due_time(topic, id, deadline + wait, rules)
       end
       save('attempt', id, format_attempt(attempt))

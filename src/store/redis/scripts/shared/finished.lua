@@ -35,7 +35,7 @@ local function finished_history(id, text, attempt, state, time)
   local history, started, consumer = ending_attempt(id, text, attempt, state, time)
   if not history then return nil, '' end
   if #history.entries > 0 then
-    return with_entry(id, history, attempt.count, started, NOW, 'f', consumer, ''), ''
+    return with_entry(id, history, attempt.count, started, NOW, 'f', consumer), ''
   end
   return '', string.format('%d', started - attempt.due) .. (consumer == '!' and '' or ':' .. consumer)
 end
@@ -50,5 +50,5 @@ local function keep_entry(id, job, time)
   if consumer == '' then consumer = '!' end
   local history = { entries = {} }
   for name, value in pairs(NO_HOLD) do history[name] = value end
-  save('history', id, with_entry(id, history, job.ended.count, started, ended, 'f', consumer, ''))
+  save('history', id, with_entry(id, history, job.ended.count, started, ended, 'f', consumer))
 end

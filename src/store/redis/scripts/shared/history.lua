@@ -1,7 +1,7 @@
 -- Histories of jobs, in a hash of their own; job/history/text.rs and codec/history.rs define the form. A history that is
 -- damaged, or whose key has another type, counts as empty: it never stops a transition.
 
-local MAX_HISTORY, MAX_HISTORY_ERROR_BYTES = 10, 256
+local MAX_HISTORY = 10
 local NO_HOLD = { reservation = '-', started = '-', consumer = '!' }
 
 -- Whether the job of this attempt record (nil or false if it has none) may have a history: the record is marked,
@@ -55,14 +55,6 @@ local function with_consumer(id, text, reservation, consumer)
   return format_history(id, history)
 end
 
--- The beginning of an error (see codec.rs), cut between characters.
-local function history_error(error)
-  local text = string.match(error, '^%x+ (.*)$') or ''
-  local last = math.min(#text, MAX_HISTORY_ERROR_BYTES)
-  while last > 0 and string.find(text, '^[\128-\191]', last + 1) do last = last - 1 end
-  return string.sub(text, 1, last)
-end
-
 -- When a running attempt started, computed from the end of its TTR.
 local function start_of(deadline, ttr)
   return math.max(0, deadline - ttr)
@@ -85,23 +77,17 @@ local function ending_attempt(id, text, attempt, state, time)
   return history, started, consumer
 end
 
--- Adds an entry, and returns the text of the history.
-local function with_entry(id, history, count, started, ended, outcome, consumer, error)
+-- Adds an entry without an error, and returns the text of the history.
+local function with_entry(id, history, count, started, ended, outcome, consumer)
   local entries = history.entries
-  entries[#entries + 1] = string.format('%d %d %d %s %s %d ', count, started, math.max(started, ended), outcome,
-    consumer, #error) .. error .. '\n'
+  entries[#entries + 1] = string.format('%d %d %d %s %s 0 \n', count, started, math.max(started, ended), outcome, consumer)
   while #entries > MAX_HISTORY do table.remove(entries, 1) end
   return format_history(id, history)
 end
 
--- Gathers the entry of an attempt that ends while its job is kept, and marks the job's attempt record. Of several uncounted
--- releases in a row, only the last entry is kept.
-local function end_attempt(id, text, attempt, state, time, outcome, ended, error)
-  local history, started, consumer = ending_attempt(id, text, attempt, state, time)
-  if not history then return end
-  local entries = history.entries
-  if outcome == 'u' and string.find(entries[#entries] or '', '^%d+ %d+ %d+ u ') then entries[#entries] = nil end
+-- Gathers the entry of an attempt whose TTR ended at `deadline`, and marks the job's attempt record.
+local function expire_attempt(id, text, attempt, deadline)
+  local history, started, consumer = ending_attempt(id, text, attempt, 'reserved', deadline)
   attempt.mark = 'h'
-  local count, shown = attempt.count, history_error(error)
-  save('history', id, with_entry(id, history, count, started, ended, outcome, consumer, shown))
+  save('history', id, with_entry(id, history, attempt.count, started, deadline, 'e', consumer))
 end
