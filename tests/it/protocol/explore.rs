@@ -7,11 +7,6 @@ use std::{
 
 use super::world::{Rules, Step, World};
 
-pub struct Explored {
-    pub states: usize,
-    pub steps: usize,
-}
-
 /// Shortest way to a broken promise.
 pub struct Broken {
     pub promise: String,
@@ -24,19 +19,17 @@ impl fmt::Display for Broken {
     }
 }
 
-/// Explores all states that these rules allow, until a promise is broken.
-pub fn explore(rules: &Rules) -> Result<Explored, Broken> {
+/// Explores all states that these rules allow, until a promise is broken. Returns their number.
+pub fn explore(rules: &Rules) -> Result<usize, Broken> {
     let start = World::default();
     // For each state its predecessor, and the step in between.
     let mut known: HashMap<World, Option<(World, Step)>> = HashMap::from([(start.clone(), None)]);
     let mut open = VecDeque::from([start]);
-    let mut steps = 0;
     while let Some(world) = open.pop_front() {
         if let Err(promise) = world.settles(rules) {
             return Err(broken(promise, &known, &world, None));
         }
         for (step, outcome) in world.steps(rules) {
-            steps += 1;
             match outcome {
                 Err(promise) => return Err(broken(promise, &known, &world, Some(step))),
                 Ok(next) if known.contains_key(&next) => {}
@@ -47,7 +40,7 @@ pub fn explore(rules: &Rules) -> Result<Explored, Broken> {
             }
         }
     }
-    Ok(Explored { states: known.len(), steps })
+    Ok(known.len())
 }
 
 fn broken(

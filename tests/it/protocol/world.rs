@@ -2,11 +2,12 @@
 
 mod transitions;
 
-use delay_queue::job::{Event, Refusal, State};
+use delay_queue::job::{Event, Refusal, State, next};
 
 pub struct Rules {
-    /// State table: the effect of an event on a job.
-    pub table: fn(Option<State>, Event) -> Result<Option<State>, Refusal>,
+    /// A wrong entry of the state table: whether it is the entry of this state and event, and the
+    /// state after it.
+    pub wrong: Option<(fn(State, Event) -> bool, Option<State>)>,
     /// Whether only the last reservation can act on a job.
     pub fenced: bool,
     /// Whether a promote moves only due jobs.
@@ -28,6 +29,16 @@ pub struct Rules {
     pub pops_expire: bool,
     /// Whether an uncounted attempt may be the last one.
     pub uncounted_ends: bool,
+}
+
+impl Rules {
+    /// Returns the effect of an event on a job.
+    fn table(&self, state: Option<State>, event: Event) -> Result<Option<State>, Refusal> {
+        match (state, self.wrong) {
+            (Some(before), Some((is_wrong, after))) if is_wrong(before, event) => Ok(after),
+            _ => next(state, event),
+        }
+    }
 }
 
 const MAX_ATTEMPTS: u8 = 2;

@@ -20,7 +20,7 @@ impl World {
     ) {
         let due = if delay == 0 { Due::Now } else { Due::Later };
         let at = self.now + delay;
-        let Ok(state) = (rules.table)(None, Event::Put(due)) else { return };
+        let Ok(state) = rules.table(None, Event::Put(due)) else { return };
         let expires_at = if rules.expires && job == 0 { at + LIFE } else { 0 };
         let put = Job { state, at, not_before: at, was_put: true, expires_at, ..Job::default() };
         self.jobs[job] = put;
@@ -53,7 +53,7 @@ impl World {
         for job in &mut self.jobs {
             if job.has_expired_by(self.now) {
                 job.state =
-                    (rules.table)(job.state, Event::Expire { moves: false }).unwrap_or(job.state);
+                    rules.table(job.state, Event::Expire { moves: false }).unwrap_or(job.state);
             }
             let then = match job.state {
                 Some(State::Reserved) if job.has_expired_by(self.now) => After::Spent,
@@ -63,7 +63,7 @@ impl World {
             let is_due = job.at <= self.now || !rules.judges_time;
             let has_deadline = matches!(job.state, Some(State::Delayed | State::Reserved));
             if is_due && has_deadline {
-                job.state = (rules.table)(job.state, Event::Promote(then)).unwrap_or(job.state);
+                job.state = rules.table(job.state, Event::Promote(then)).unwrap_or(job.state);
             }
         }
         self.tell(server, told);
@@ -105,11 +105,10 @@ impl World {
     ) -> Result<(), Promise> {
         let job = &mut self.jobs[number];
         if rules.pops_expire && job.state == Some(State::Ready) && job.has_expired_by(self.now) {
-            job.state =
-                (rules.table)(job.state, Event::Expire { moves: false }).unwrap_or(job.state);
+            job.state = rules.table(job.state, Event::Expire { moves: false }).unwrap_or(job.state);
         }
         let job = *job;
-        let Ok(state) = (rules.table)(job.state, Event::Pop) else {
+        let Ok(state) = rules.table(job.state, Event::Pop) else {
             self.servers[server].has_ready =
                 self.jobs.iter().any(|job| job.state == Some(State::Ready));
             return Ok(());
@@ -164,7 +163,7 @@ impl World {
         if job.reservation != Some(reservation) {
             return;
         }
-        if let Ok(state) = (rules.table)(job.state, Event::Unpop) {
+        if let Ok(state) = rules.table(job.state, Event::Unpop) {
             *job = Job { state, attempt: job.attempt - 1, reservation: None, ..*job };
             self.tell(server, false);
         }
@@ -173,7 +172,7 @@ impl World {
     /// Reschedules the first job to now, or gives it other contents.
     pub(super) fn change(&mut self, rules: &Rules, server: usize) {
         let job = &mut self.jobs[0];
-        let Ok(state) = (rules.table)(job.state, Event::Reschedule(Due::Now)) else { return };
+        let Ok(state) = rules.table(job.state, Event::Reschedule(Due::Now)) else { return };
         let reservation = job.reservation.filter(|_| !rules.change_ends_hold);
         let (at, outdated) = (self.now, job.given);
         let expires_at = if job.expires_at == 0 { 0 } else { at + LIFE };
@@ -207,8 +206,7 @@ impl World {
             if job.reservation != Some(reservation) && job.state == Some(State::Reserved) {
                 return Err(format!("job {number} is finished by another, for its holder"));
             }
-            job.state =
-                (rules.table)(job.state, Event::Finish { kept: false }).unwrap_or(job.state);
+            job.state = rules.table(job.state, Event::Finish { kept: false }).unwrap_or(job.state);
             job.is_finished = true;
         }
         if answered || !has_acted {
@@ -242,7 +240,7 @@ impl World {
                 return Err(format!("job {number} dies by an attempt that does not count"));
             }
             job.attempt -= u8::from(!is_counted);
-            if let Ok(state) = (rules.table)(job.state, Event::Release(then)) {
+            if let Ok(state) = rules.table(job.state, Event::Release(then)) {
                 *job = Job { state, at, not_before: at, reservation: None, ..*job };
             }
             let job = *job;
