@@ -276,11 +276,8 @@ impl Cluster {
     }
 
     fn lines(&self, node: usize) -> Vec<NodeLine> {
-        self.command(node, &["CLUSTER", "NODES"])
-            .text()
-            .lines()
-            .filter_map(parse_node_line)
-            .collect()
+        let nodes = self.command(node, &["CLUSTER", "NODES"]);
+        nodes.text().lines().filter_map(parse_node_line).collect()
     }
 }
 

@@ -58,18 +58,16 @@ impl Process {
         let base = format!("http://{address}");
         let mut process = Self { child: Some(child), base, client: crate::support::http::client() };
         let end = Instant::now() + patience();
-        while process.try_get("/readyz").await.is_none_or(|status| status != 200) {
+        let is_ready = |answer: reqwest::Result<reqwest::Response>| {
+            answer.is_ok_and(|answer| answer.status() == 200)
+        };
+        while !is_ready(process.client.get(format!("{}/readyz", process.base)).send().await) {
             let ended = process.child.as_mut().expect("the server was started").try_wait();
             assert!(matches!(ended, Ok(None)), "the server ended: {ended:?}");
             assert!(Instant::now() < end, "the server does not become ready");
             tokio::time::sleep(Duration::from_millis(5)).await; // no event reports that the server is ready
         }
         process
-    }
-
-    async fn try_get(&self, path: &str) -> Option<u16> {
-        let answer = self.client.get(format!("{}{path}", self.base)).send().await.ok()?;
-        Some(answer.status().as_u16())
     }
 
     pub fn signal(&self, signal: &str) {

@@ -56,15 +56,11 @@ impl Connection {
             command.extend([word, b"\r\n"].concat());
         }
         self.0.get_mut().write_all(&command).ok()?;
-        self.read()
+        self.next()
     }
 
-    /// Waits for an answer without a request, as after MONITOR.
+    /// Waits for an answer, also without a request, as after MONITOR.
     pub fn next(&mut self) -> Option<Reply> {
-        self.read()
-    }
-
-    fn read(&mut self) -> Option<Reply> {
         let mut line = String::new();
         self.0.read_line(&mut line).ok()?;
         let (kind, rest) = line.trim_end().split_at_checked(1)?;
@@ -82,7 +78,7 @@ impl Connection {
             }
             "*" => {
                 let count = rest.parse().ok()?;
-                (0..count).map(|_| self.read()).collect::<Option<_>>().map(Reply::Many)
+                (0..count).map(|_| self.next()).collect::<Option<_>>().map(Reply::Many)
             }
             _ => None,
         }

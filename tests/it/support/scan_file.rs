@@ -71,7 +71,10 @@ fn add(row: &Row<'_>, now: i64, topics: &[&str], scan: &mut Scan) -> rusqlite::R
         (_, Some(false)) => ("dead", false),
         (Some("finished"), _) => return Ok(()),
         (Some("dead"), _) if passed => return Ok(()),
-        (Some("dead"), _) => ("dead", is_expiry(&error.unwrap_or_default())),
+        // A history may precede the error.
+        (Some("dead"), _) => {
+            ("dead", error.is_some_and(|error| error == "expired" || error.ends_with("=expired")))
+        }
         _ if is_reserved && !passed => ("reserved", false),
         // The next attempt would be due at the end of the TTR.
         _ if is_reserved && has_expired_by(deadline) => ("dead", true),
@@ -97,12 +100,6 @@ fn add(row: &Row<'_>, now: i64, topics: &[&str], scan: &mut Scan) -> rusqlite::R
         stored.sets.push(format!(":{state}:{topic}"));
     }
     Ok(())
-}
-
-/// Returns whether the error column contains the error of an expired job. A history may precede the
-/// error.
-fn is_expiry(error: &str) -> bool {
-    error == "expired" || error.ends_with("=expired")
 }
 
 /// Copies both files, and repeats this until no write occurred meanwhile.

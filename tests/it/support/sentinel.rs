@@ -136,10 +136,8 @@ impl Sentinel {
     }
 
     fn node(&self, port: u16) -> usize {
-        self.redis
-            .iter()
-            .position(|redis| redis.port() == port)
-            .expect("the port of one of the two processes")
+        let node = self.redis.iter().position(|redis| redis.port() == port);
+        node.expect("the port of one of the two processes")
     }
 
     /// Returns whether this node is a replica that is connected to its master.
