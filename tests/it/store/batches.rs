@@ -2,21 +2,6 @@
 
 use crate::store::prelude::*;
 
-pub async fn replies_stay_in_order_between_refused_jobs(bench: Bench) {
-    let (bucket, ids) = bench.ids(4);
-    bench.put(job(ids[1].as_str(), "t")).await.expect("put");
-    let jobs = ids.iter().map(|id| job(id.as_str(), "t")).collect();
-    let replies = bench.call::<verb::Put>(bucket, jobs).await;
-    let refused = replies.iter().map(|reply| matches!(reply, Err(Refusal::Exists(_))));
-    assert_eq!(refused.collect::<Vec<_>>(), [false, true, false, false]);
-    assert_eq!(bench.pop("t", 10).await.len(), 4);
-
-    let all = || ids.iter().map(|id| finishing(job_ref(id, None))).collect();
-    assert_eq!(bench.call::<verb::Finish>(bucket, all()).await, vec![Ok(topic("t")); 4]);
-    let again = bench.call::<verb::Finish>(bucket, all()).await;
-    assert_eq!(again, vec![Err(Refusal::NotFound); 4]);
-}
-
 /// Puts and pops jobs of two topics in one bucket, so that each topic has one job in each state.
 async fn popped_in_every_state(bench: &Bench) -> Vec<(JobRef, State)> {
     let mut all = Vec::new();
@@ -113,21 +98,22 @@ pub async fn a_call_to_several_buckets_takes_effect_in_each(bench: Bench) {
 }
 
 pub async fn the_same_id_twice_in_one_batch_is_one_job(bench: Bench) {
-    let bucket = bench.bucket(&id("a"));
+    let (bucket, ids) = bench.ids(2);
+    let a = &ids[0];
     let put_twice = async |on_conflict| {
-        let twice = vec![NewJob { on_conflict, ..job("a", "t") }; 2];
-        let replies = bench.call::<verb::Put>(bucket, twice).await.into_iter();
+        let jobs = [a, a, &ids[1]].map(|id| NewJob { on_conflict, ..job(id.as_str(), "t") });
+        let replies = bench.call::<verb::Put>(bucket, jobs.to_vec()).await.into_iter();
         replies.map(|reply| reply.map(|placed| placed.how)).collect::<Vec<_>>()
     };
-    let refused = exists(State::Ready, "t");
-    assert_eq!(put_twice(OnConflict::Reject).await, [Ok(PutOutcome::Created), refused]);
-    assert_eq!(put_twice(OnConflict::Replace).await, vec![Ok(PutOutcome::Replaced); 2]);
-    assert_eq!(bench.pop("t", 9).await.len(), 1);
-    let both = vec![finishing(job_ref(&id("a"), None)); 2];
+    let (created, refused) = (Ok(PutOutcome::Created), exists(State::Ready, "t"));
+    assert_eq!(put_twice(OnConflict::Reject).await, [created.clone(), refused, created]);
+    assert_eq!(put_twice(OnConflict::Replace).await, vec![Ok(PutOutcome::Replaced); 3]);
+    assert_eq!(bench.pop("t", 9).await.len(), 2);
+    let both = vec![finishing(job_ref(a, None)); 2];
     let replies = bench.call::<verb::Finish>(bucket, both).await;
     assert_eq!(replies, [Ok(topic("t")), Err(Refusal::NotFound)]);
-    bench.put(job("a", "t")).await.expect("put");
-    let replies = bench.call::<verb::Delete>(bucket, vec![deletion(&id("a")); 2]).await;
+    bench.put(job(a.as_str(), "t")).await.expect("put");
+    let replies = bench.call::<verb::Delete>(bucket, vec![deletion(a); 2]).await;
     assert_eq!(replies, [Ok(State::Ready), Err(Refusal::NotFound)]);
 }
 
@@ -213,7 +199,7 @@ pub async fn a_release_by_id_alone_needs_a_reserved_job(bench: Bench) {
 }
 
 /// Returns the refusal of a put with the id of an existing job.
-fn exists<T>(state: State, topic: &str) -> Result<T, Refusal> {
+pub fn exists<T>(state: State, topic: &str) -> Result<T, Refusal> {
     Err(Refusal::Exists(Some(Living { state, topic: self::topic(topic) })))
 }
 
@@ -239,25 +225,6 @@ pub async fn several_pop_requests_in_one_call_get_different_jobs(bench: Bench) {
     let jobs = popped.iter().flat_map(|popped| &popped.jobs);
     let reservations: BTreeSet<u64> = jobs.map(|job| job.reservation.bits()).collect();
     assert_eq!(reservations.len(), 5, "two jobs have the same reservation");
-}
-
-pub async fn a_reschedule_changes_only_the_given_fields(bench: Bench) {
-    bench.put(delayed("a", "t", HOUR)).await.expect("put");
-    let mut expected = bench.job("a").await;
-    bench.advance(SECOND);
-    let change = Change { body: Some("[2]".into()), ..Change::default() };
-    bench.reschedule(&id("a"), change).await.expect("reschedule");
-    expected.body = "[2]".into();
-    assert_eq!(bench.job("a").await, expected);
-    let change = changing(|fields| fields.ttr = Some(SECOND));
-    bench.reschedule(&id("a"), change).await.expect("reschedule");
-    (expected.ttr, expected.policy.ttr) = (SECOND, SECOND);
-    assert_eq!(bench.job("a").await, expected);
-    let bench = bench.reopen().await;
-    assert_eq!(bench.job("a").await, expected);
-    bench.kick(&id("a")).await.expect("kicked");
-    let popped = bench.pop_one("t").await;
-    assert_eq!((popped.ttr, popped.policy, popped.body), (SECOND, expected.policy, "[2]".into()));
 }
 
 pub async fn a_new_list_of_waits_sets_max_attempts(bench: Bench) {

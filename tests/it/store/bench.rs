@@ -70,6 +70,12 @@ pub fn kept(job: NewJob, retention: Millis) -> NewJob {
     with(job, |policy| policy.finished_retention = retention)
 }
 
+/// Returns the jobs of a topic that promotes have made ready.
+pub fn ready_in(promoted: &Promoted, name: &str) -> ReadyJobs {
+    let of_topic = promoted.topics.iter().filter(|(topic, _)| topic.as_str() == name);
+    of_topic.fold(ReadyJobs::NONE, |sum, (_, counts)| sum.plus(counts.ready))
+}
+
 pub async fn promote_in(store: &dyn Store, bucket: Bucket, limit: usize) -> StoreResult<Promoted> {
     store.call_in::<verb::Promote>(bucket, Promote { limit }).await
 }
@@ -93,49 +99,31 @@ pub struct Bench {
 }
 
 /// Prefix and number of buckets of a store.
-#[derive(Clone)]
+#[derive(Clone, Default)]
 pub struct Layout {
-    prefix: String,
+    pub prefix: String,
     buckets: Option<Buckets>,
-}
-
-impl Default for Layout {
-    fn default() -> Self {
-        Self { prefix: "dq".to_owned(), buckets: None }
-    }
 }
 
 /// Directory or Redis that contains the store's data. The data exists as long as this value.
 #[derive(Clone)]
 pub enum Backend {
-    Dir(Arc<Folder>),
+    /// A temporary directory is removed with this value.
+    Dir(PathBuf, Option<Arc<TempDir>>),
     Redis(Arc<Redis>),
     Cluster(Arc<Cluster>),
-}
-
-/// A directory. A temporary one is removed with this value.
-pub struct Folder {
-    path: PathBuf,
-    _temporary: Option<tempfile::TempDir>,
-}
-
-impl Folder {
-    pub fn path(&self) -> &Path {
-        &self.path
-    }
 }
 
 impl Bench {
     pub async fn file() -> Self {
         let dir = tempfile::tempdir().expect("a temporary folder");
-        let folder = Folder { path: dir.path().to_owned(), _temporary: Some(dir) };
-        Self::open(Backend::Dir(Arc::new(folder)), Layout::default()).await
+        let backend = Backend::Dir(dir.path().to_owned(), Some(Arc::new(dir)));
+        Self::open(backend, Layout::default()).await
     }
 
     /// Opens a store in this directory, which is not removed afterwards.
     pub async fn file_in(path: PathBuf) -> Self {
-        let folder = Folder { path, _temporary: None };
-        Self::open(Backend::Dir(Arc::new(folder)), Layout::default()).await
+        Self::open(Backend::Dir(path, None), Layout::default()).await
     }
 
     /// Opens a store on the shared Redis with several buckets, so that calls contain jobs of some.
@@ -146,7 +134,7 @@ impl Bench {
 
     /// Opens a store with several buckets on its own Redis.
     pub async fn redis() -> Self {
-        let layout = Layout { buckets: Some(Buckets::SIXTEEN), ..Layout::default() };
+        let layout = Layout { prefix: "dq".to_owned(), buckets: Some(Buckets::SIXTEEN) };
         Self::open(Backend::Redis(Arc::new(Redis::start())), layout).await
     }
 
@@ -190,9 +178,13 @@ impl Bench {
         Self { store, clock, backend, layout }
     }
 
+    pub fn dir(&self) -> &Path {
+        let Backend::Dir(dir, _) = &self.backend else { unreachable!("a store in a directory") };
+        dir
+    }
+
     pub fn database(&self) -> PathBuf {
-        let Backend::Dir(dir) = &self.backend else { unreachable!("this store is in a directory") };
-        dir.path().join("jobs.db")
+        self.dir().join("jobs.db")
     }
 
     pub fn redis_server(&self) -> &Redis {
@@ -256,11 +248,7 @@ impl Bench {
 
     /// Pops from every bucket until it has `count` jobs.
     pub async fn pop(&self, topic: &str, count: u16) -> Vec<PoppedJob> {
-        self.pop_with(topic, count, None).await
-    }
-
-    pub async fn pop_with(&self, topic: &str, count: u16, ttr: Option<Millis>) -> Vec<PoppedJob> {
-        self.pop_as(topic, count, ttr, None).await
+        self.pop_as(topic, count, None, None).await
     }
 
     pub async fn pop_as(
@@ -295,15 +283,14 @@ impl Bench {
         one(self.pop(topic, 1).await)
     }
 
-    /// Promotes every bucket until no job is due.
-    pub async fn promote(&self) -> Vec<Promoted> {
-        let mut all = Vec::new();
+    /// Promotes every bucket until no job is due. Returns the counts of all promotes.
+    pub async fn promote(&self) -> Promoted {
+        let mut all = Promoted::default();
         for bucket in self.store.buckets().all() {
             loop {
                 let promoted = promote_in(&*self.store, bucket, 100).await.expect("promote");
-                let more = promoted.next.is_some_and(Next::has_passed);
-                all.push(promoted);
-                if !more {
+                all.topics.extend(promoted.topics);
+                if !promoted.next.is_some_and(Next::has_passed) {
                     break;
                 }
             }
@@ -467,15 +454,21 @@ impl Bench {
         jobs
     }
 
+    /// Returns the jobs that a list reports as damaged, and the reasons.
+    pub async fn damaged_for(&self, name: &str, state: State) -> (Vec<JobId>, Vec<String>) {
+        let mut all = Vec::new();
+        let range = JobRange { limit: 100, ..JobRange::default() };
+        let list = self.list_all(name, state, range, async |page: &JobPage| {
+            all.extend(page.damaged.iter().map(|job| (job.id.clone(), job.reason.clone())));
+        });
+        list.await;
+        all.into_iter().unzip()
+    }
+
     /// Returns the ids of jobs that a list reports as damaged. Each must have a reason.
     pub async fn damaged(&self, name: &str, state: State) -> Vec<JobId> {
-        let mut ids = Vec::new();
-        let all = JobRange { limit: 100, ..JobRange::default() };
-        self.list_all(name, state, all, async |page: &JobPage| {
-            assert!(page.damaged.iter().all(|damaged| !damaged.reason.is_empty()));
-            ids.extend(page.damaged.iter().map(|damaged| damaged.id.clone()));
-        })
-        .await;
+        let (ids, reasons) = self.damaged_for(name, state).await;
+        assert!(reasons.iter().all(|reason| !reason.is_empty()));
         ids
     }
 
@@ -513,7 +506,7 @@ impl Bench {
     /// Counts the records without using the store. Closes a file store before.
     pub async fn records(&self) -> usize {
         match &self.backend {
-            Backend::Dir(_) => {
+            Backend::Dir(..) => {
                 self.store.close().await;
                 let file = rusqlite::Connection::open(self.database()).expect("opened");
                 let count = "SELECT count(*) FROM pool";
@@ -554,7 +547,7 @@ impl Bench {
 async fn open(backend: &Backend, layout: &Layout, clock: &Clock) -> Arc<dyn Store> {
     let options = Options::new(layout.buckets, clock.clone());
     match backend {
-        Backend::Dir(dir) => Arc::new(FileStore::open(dir.path(), options).expect("open")),
+        Backend::Dir(dir, _) => Arc::new(FileStore::open(dir, options).expect("open")),
         Backend::Redis(redis) => on_redis(&redis.url(), layout, options).await,
         Backend::Cluster(cluster) => on_redis(&cluster.url(), layout, options).await,
     }

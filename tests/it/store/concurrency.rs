@@ -1,16 +1,14 @@
 //! Concurrent calls.
 
+use futures::future::join_all;
+
 use crate::store::prelude::*;
 
 pub async fn one_of_many_concurrent_pops_gets_the_only_job(bench: Bench) {
     for round in 0..20 {
         bench.put(job(&format!("job:{round}"), "t")).await.expect("put");
-        let mut poppers = JoinSet::new();
-        for _ in 0..16 {
-            let bench = bench.clone();
-            poppers.spawn(async move { bench.pop("t", 1).await.len() });
-        }
-        assert_eq!(poppers.join_all().await.into_iter().sum::<usize>(), 1, "round {round}");
+        let popped = join_all((0..16).map(|_| bench.pop("t", 1))).await;
+        assert_eq!(popped.concat().len(), 1, "round {round}");
     }
 }
 
@@ -20,41 +18,25 @@ pub async fn two_promoters_and_many_poppers_deliver_each_job_once(bench: Bench) 
         bench.put(delayed(&format!("job:{number}"), "t", SECOND)).await.expect("put");
     }
     bench.advance(SECOND);
-    let mut promoters = JoinSet::new();
-    for _ in 0..2 {
-        let bench = bench.clone();
-        promoters.spawn(async move {
-            let promoted = bench.promote().await;
-            promoted.iter().map(|promoted| promoted.total().ready.count).sum::<u64>()
-        });
-    }
-    let mut poppers = JoinSet::new();
-    for _ in 0..8 {
-        let bench = bench.clone();
-        poppers.spawn(async move {
-            let mut mine = Vec::new();
-            while mine.len() < JOBS / 8 {
-                mine.extend(bench.pop("t", 1).await.into_iter().map(|job| job.id));
-            }
-            mine
-        });
-    }
-    let promoted: u64 = promoters.join_all().await.into_iter().sum();
-    let mut popped: Vec<_> = poppers.join_all().await.into_iter().flatten().collect();
-    popped.extend(bench.pop("t", 100).await.into_iter().map(|job| job.id));
+    let promoters = join_all([bench.promote(), bench.promote()]);
+    let poppers = (0..8).map(async |_| {
+        let mut mine = Vec::new();
+        while mine.len() < JOBS / 8 {
+            mine.extend(bench.pop_ids("t", 1).await);
+        }
+        mine
+    });
+    let (promoted, popped) = tokio::join!(promoters, join_all(poppers));
+    let promoted: u64 = promoted.iter().map(|promoted| promoted.total().ready.count).sum();
     assert_eq!(promoted, JOBS as u64, "a job was promoted twice or not at all");
+    let popped = [popped.concat(), bench.pop_ids("t", 100).await].concat();
     assert_eq!(popped.len(), JOBS);
     assert_eq!(popped.iter().collect::<HashSet<_>>().len(), JOBS);
 }
 
 pub async fn one_of_many_puts_of_the_same_id_wins(bench: Bench) {
-    let mut putters = JoinSet::new();
-    for _ in 0..16 {
-        let bench = bench.clone();
-        putters.spawn(async move { bench.put(job("a", "t")).await });
-    }
-    let created = putters.join_all().await.into_iter().filter(Result::is_ok).count();
-    assert_eq!(created, 1);
+    let placed = join_all((0..16).map(|_| bench.put(job("a", "t")))).await;
+    assert_eq!(placed.into_iter().filter(Result::is_ok).count(), 1);
     assert_eq!(bench.pop("t", 10).await.len(), 1);
 }
 

@@ -108,101 +108,90 @@ impl Case {
     /// Makes a call. A store may refuse jobs, and answers each call.
     async fn action(&self, action: &str, names: &[&str], reservations: &[Reservation]) {
         let bench = &self.redis.bench;
-        let (store, bucket) = (&bench.store, bench.bucket(&id("a")));
+        let bucket = bench.bucket(&id("a"));
         let ids: Vec<JobId> = names.iter().map(|name| id(name)).collect();
         let held = ids.iter().zip(reservations).map(|(id, one)| job_ref(id, Some(*one)));
-        let jobs = |on_conflict| {
-            names.iter().map(move |name| NewJob { on_conflict, ..job(name, "t") }).collect()
+        let put = async |on_conflict| {
+            let jobs = names.iter().map(|name| NewJob { on_conflict, ..job(name, "t") });
+            bench.call::<verb::Put>(bucket, jobs.collect()).await
         };
+        let error = || Some("e".to_owned());
         // Reads the last error of each job.
-        let filter = JobFilter { error_contains: Some("e".to_owned()), ..JobFilter::default() };
+        let filter = JobFilter { error_contains: error(), ..JobFilter::default() };
         let selection = |state| {
             let filter = filter.clone();
             Selection { topic: topic("t"), state, filter, after: None, limit: 9 }
         };
-        let done = match action {
-            "pop" => {
-                store.call_in::<verb::Pop>(bucket, (nonce(), vec![want("t", 9)])).await.map(drop)
-            }
+        match action {
+            "pop" => drop(bench.pop_in(bucket, vec![want("t", 9)]).await),
             "finish" => {
-                store.call_in::<verb::Finish>(bucket, held.map(finishing).collect()).await.map(drop)
+                bench.call::<verb::Finish>(bucket, held.map(finishing).collect()).await;
             }
             "finish by id" => {
-                let all = ids.iter().zip(reservations).map(|(id, _)| finishing(job_ref(id, None)));
-                store.call_in::<verb::Finish>(bucket, all.collect()).await.map(drop)
+                let by_id = held.map(|held| finishing(job_ref(&held.id, None)));
+                bench.call::<verb::Finish>(bucket, by_id.collect()).await;
             }
             "release" => {
-                let release = |held| Release { error: Some("e".to_owned()), ..Release::of(held) };
-                store.call_in::<verb::Release>(bucket, held.map(release).collect()).await.map(drop)
+                let release = |held| Release { error: error(), ..Release::of(held) };
+                bench.call::<verb::Release>(bucket, held.map(release).collect()).await;
             }
             "touch" => {
                 let touches = held.map(|held| Touch { held, ttr: None }).collect();
-                store.call_in::<verb::Touch>(bucket, touches).await.map(drop)
+                bench.call::<verb::Touch>(bucket, touches).await;
             }
             "bury" => {
                 let buries = held.map(|held| Bury { held, error: None }).collect();
-                store.call_in::<verb::Bury>(bucket, buries).await.map(drop)
+                bench.call::<verb::Bury>(bucket, buries).await;
             }
-            "unpop" => store.call_in::<verb::Unpop>(bucket, held.collect()).await.map(drop),
-            "kick" => store
-                .call_in::<verb::Kick>(bucket, ids.iter().map(target).collect())
-                .await
-                .map(drop),
+            "unpop" => drop(bench.call::<verb::Unpop>(bucket, held.collect()).await),
+            "kick" => {
+                bench.call::<verb::Kick>(bucket, ids.iter().map(target).collect()).await;
+            }
             "kick dead" => {
                 let kick = KickDead { topic: topic("t"), limit: 9 };
-                store.call_in::<verb::KickDead>(bucket, kick).await.map(drop)
+                bench.call::<verb::KickDead>(bucket, kick).await;
             }
             "kick matching" => {
-                let step = selection(State::Delayed);
-                store.call_in::<verb::KickMatching>(bucket, step).await.expect(action);
-                let step = selection(State::Dead);
-                store.call_in::<verb::KickMatching>(bucket, step).await.map(drop)
+                for state in [State::Delayed, State::Dead] {
+                    bench.call::<verb::KickMatching>(bucket, selection(state)).await;
+                }
             }
             "delete" | "remember" => {
                 let remember = (action == "remember").then_some(HOUR);
                 let deletes = ids.iter().map(|id| Delete { remember, ..deletion(id) });
-                store.call_in::<verb::Delete>(bucket, deletes.collect()).await.map(drop)
+                bench.call::<verb::Delete>(bucket, deletes.collect()).await;
             }
             "reschedule" => {
                 let changes = ids.iter().map(|id| (target(id), due_in(HOUR))).collect();
-                store.call_in::<verb::Reschedule>(bucket, changes).await.map(drop)
+                bench.call::<verb::Reschedule>(bucket, changes).await;
             }
-            "replace" => {
-                store.call_in::<verb::Put>(bucket, jobs(OnConflict::Replace)).await.map(drop)
-            }
-            "keep" => store.call_in::<verb::Put>(bucket, jobs(OnConflict::Keep)).await.map(drop),
+            "replace" => drop(put(OnConflict::Replace).await),
+            "keep" => drop(put(OnConflict::Keep).await),
             "promote" => {
                 for span in [MINUTE, HOUR, RETENTION] {
                     bench.promote_after(span).await;
                 }
-                Ok(())
             }
-            "peek" => store.get(bucket, target(&ids[0])).await.map(drop).or(Ok(())),
-            "purge" | "purge matching" => Ok(()),
+            "peek" => {
+                drop(bench.store.get(bucket, target(&ids[0])).await);
+                for state in State::ALL {
+                    bench
+                        .list(bucket, "t", state, JobRange { limit: 9, ..JobRange::default() })
+                        .await;
+                }
+            }
+            "purge" => {
+                for state in State::ALL {
+                    let purge = Purge { topic: topic("t"), state, limit: 9 };
+                    bench.call::<verb::Purge>(bucket, purge).await;
+                }
+            }
+            "purge matching" => {
+                for state in State::ALL {
+                    bench.call::<verb::PurgeMatching>(bucket, selection(state)).await;
+                }
+            }
             _ => unreachable!("no action {action}"),
-        };
-        done.unwrap_or_else(|error| panic!("{action}: {error}"));
-        for state in State::ALL {
-            let (topic, limit) = (topic("t"), 9);
-            match action {
-                "peek" => {
-                    let range = JobRange { limit, ..JobRange::default() };
-                    store.list(bucket, topic, state, range).await.map(drop).expect(action);
-                }
-                "purge" => {
-                    let purge = Purge { topic, state, limit };
-                    store.call_in::<verb::Purge>(bucket, purge).await.map(drop).expect(action);
-                }
-                "purge matching" => {
-                    let step = selection(state);
-                    store
-                        .call_in::<verb::PurgeMatching>(bucket, step)
-                        .await
-                        .map(drop)
-                        .expect(action);
-                }
-                _ => {}
-            }
         }
     }
 
@@ -221,23 +210,10 @@ impl Case {
         let tag = self.tag.clone();
         assert_eq!(self.redis.ask(&["EVAL", script, "0", &tag]), Reply::Number(0));
     }
-
-    fn problems(&mut self) -> Vec<String> {
-        self.redis.problems(&self.tag)
-    }
 }
 
-/// Returns copies of the record. In each copy, one field of the header has a wrong value.
-fn damaged_records(record: &[u8]) -> Vec<Vec<u8>> {
-    match str::from_utf8(record) {
-        Ok(text) if !text.starts_with('6') => {
-            damaged_text_records(text).into_iter().map(String::into_bytes).collect()
-        }
-        _ => damaged_finished_records(record),
-    }
-}
-
-/// Returns such copies of the record of a finished job.
+/// Returns copies of a finished job's record. In each copy, one field of the header has a wrong
+/// value.
 fn damaged_finished_records(record: &[u8]) -> Vec<Vec<u8>> {
     const NUMBERS: usize = 19;
     let end = NUMBERS + record[NUMBERS..].iter().position(|byte| *byte == b'\n').expect("a header");
@@ -272,6 +248,7 @@ fn damaged_finished_records(record: &[u8]) -> Vec<Vec<u8>> {
     all
 }
 
+/// Returns such copies of another record.
 fn damaged_text_records(record: &str) -> Vec<String> {
     let (header, body) = record.split_once('\n').expect("a header");
     let fields: Vec<&str> = header.split(' ').collect();
@@ -330,7 +307,13 @@ async fn check_every_damage(hash: &str, state: State, retention: Millis) {
     let mut case = Case::new().await;
     let key = format!("{}:{hash}", case.tag);
     case.arrange(&names, state, retention).await;
-    let all = damaged_records(&case.record(&key));
+    let record = case.record(&key);
+    let all = match str::from_utf8(&record) {
+        Ok(text) if !text.starts_with('6') => {
+            damaged_text_records(text).into_iter().map(String::into_bytes).collect()
+        }
+        _ => damaged_finished_records(&record),
+    };
     for (number, action) in ACTIONS.into_iter().enumerate() {
         // Finds the states of the other jobs without damage.
         case.clear();
@@ -343,17 +326,18 @@ async fn check_every_damage(hash: &str, state: State, retention: Millis) {
             let reservations = case.arrange(&names, state, retention).await;
             let words = ["HSET".as_bytes(), key.as_bytes(), b"a", text];
             case.redis.ask(&words);
-            case.action(action, &names, &reservations).await;
             let name = format!("{action} of {state:?} with {hash} {}", text.escape_ascii());
-            assert_eq!(case.problems(), [""; 0], "{name}");
+            println!("{name}");
+            case.action(action, &names, &reservations).await;
+            assert_eq!(case.redis.problems(&case.tag), [""; 0], "{name}");
             let others =
                 [case.redis.bench.state(&id("b")).await, case.redis.bench.state(&id("c")).await];
             assert_eq!(others, expected, "{name}");
             // A pop may quarantine the job. A delete must remove it.
             case.action("pop", &names, &[]).await;
-            assert_eq!(case.problems(), [""; 0], "{name}, then popped");
+            assert_eq!(case.redis.problems(&case.tag), [""; 0], "{name}, then popped");
             let _ = case.redis.bench.delete(&id("a")).await;
-            assert_eq!(case.problems(), [""; 0], "{name}, then deleted");
+            assert_eq!(case.redis.problems(&case.tag), [""; 0], "{name}, then deleted");
             case.redis.bench.put(job("a", "u")).await.unwrap_or_else(|r| panic!("{name}: {r:?}"));
         }
     }
@@ -402,6 +386,6 @@ async fn a_key_of_another_type_does_not_stop_other_topics() {
         }
         case.redis.bench.promote_after(MINUTE).await;
         assert_eq!(case.redis.bench.pop_one("t").await.id, id("a"), "{broken}");
-        assert_eq!(case.problems(), [""; 0], "{broken}");
+        assert_eq!(case.redis.problems(&case.tag), [""; 0], "{broken}");
     }
 }

@@ -80,13 +80,9 @@ impl StoreUnderTest {
                 String::new()
             }
             Step::Promote => {
-                let all = bench.promote().await;
-                let sums = all.iter().map(Promoted::total).fold((0, 0, 0, 0, 0), |sum, counts| {
-                    let PromoteCounts { ready, expired, dead, moved, gone } = counts;
-                    let (a, b, c, d, e) = sum;
-                    (a + ready.count, b + expired, c + dead, d + gone, e + moved)
-                });
-                said(sums)
+                let PromoteCounts { ready, expired, dead, moved, gone } =
+                    bench.promote().await.total();
+                said((ready.count, expired, dead, gone, moved))
             }
             Step::Purge(topic, state, limit) => {
                 let mut all = 0;
@@ -165,7 +161,7 @@ impl StoreUnderTest {
     }
 
     /// Reads all jobs and topics.
-    async fn everything(&self) -> (Vec<Option<Job>>, Vec<(Topic, Counts)>) {
+    pub async fn everything(&self) -> (Vec<Option<Job>>, Vec<(Topic, Counts)>) {
         let mut jobs = Vec::new();
         for number in 0..5 {
             jobs.push(self.bench.get(&numbered(number)).await.map(without_reservation));
@@ -220,11 +216,11 @@ struct Stores {
     steps: u64,
 }
 
-static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| Runtime::new().expect("a runtime"));
+pub static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| Runtime::new().expect("a runtime"));
 
 thread_local! {
     /// Dropped at the end of the test's thread, which stops Redis.
-    static REDIS: Bench = RUNTIME.block_on(Bench::one_bucket_redis());
+    pub static REDIS: Bench = RUNTIME.block_on(Bench::one_bucket_redis());
 }
 
 impl StateMachineTest for BothStores {

@@ -54,18 +54,6 @@ fn lose_chain(bytes: &mut [u8], name: &str) {
     }
 }
 
-/// Returns the damaged jobs of a topic with their reasons.
-async fn damaged_ids(bench: &Bench, topic: &str, state: State) -> Vec<(String, String)> {
-    let mut all = Vec::new();
-    let range = JobRange { limit: 1_000, ..JobRange::default() };
-    bench
-        .list_all(topic, state, range, async |page: &JobPage| {
-            all.extend(page.damaged.iter().map(|job| (job.id.to_string(), job.reason.clone())));
-        })
-        .await;
-    all
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn a_broken_overflow_chain_quarantines_only_its_job() {
     let bench = Bench::file().await;
@@ -74,7 +62,7 @@ async fn a_broken_overflow_chain_quarantines_only_its_job() {
         bench.put(job(&format!("sound:{n}"), "t")).await.expect("put");
     }
     let bench = damage(bench, |bytes| cut_chain(bytes, "MARK")).await;
-    assert_eq!(damaged_ids(&bench, "t", State::Ready).await[0].0, "broken");
+    assert_eq!(bench.damaged("t", State::Ready).await, [id("broken")]);
 
     // Puts to other topics share batches with the pops that read the damaged job.
     let mut puts = JoinSet::new();
@@ -86,18 +74,18 @@ async fn a_broken_overflow_chain_quarantines_only_its_job() {
     assert_eq!(popped.len(), 99, "not exactly one of a hundred jobs is quarantined");
     assert!(puts.join_all().await.iter().all(Result::is_ok));
     assert_eq!(bench.pop("t", 100).await.len(), 1);
-    let dead = damaged_ids(&bench, "t", State::Dead).await;
-    assert_eq!(dead.len(), 1);
-    assert!(dead[0].1.contains("malformed"), "{dead:?}");
+    let (dead, reasons) = bench.damaged_for("t", State::Dead).await;
+    assert_eq!(dead, [id("broken")]);
+    assert!(reasons[0].contains("malformed"), "{reasons:?}");
 
     // The delete is durable although the damaged pages cannot be freed.
     assert_eq!(bench.delete(&id("broken")).await, Ok(State::Dead));
-    assert_eq!(damaged_ids(&bench, "t", State::Dead).await, []);
+    assert_eq!(bench.damaged("t", State::Dead).await, []);
     for job in &popped {
         bench.finish(&job.id, Some(job.reservation)).await.expect("finish");
     }
     let bench = bench.reopen().await;
-    assert_eq!(damaged_ids(&bench, "t", State::Dead).await, []);
+    assert_eq!(bench.damaged("t", State::Dead).await, []);
     assert_eq!(bench.pop("u", 100).await.len(), 50);
 }
 
@@ -147,11 +135,11 @@ async fn a_flipped_field_is_never_delivered() {
     for topic in ["t", "u", "held"] {
         assert_eq!(bench.pop(topic, 9).await.len(), 0, "{topic}");
     }
-    let dead = damaged_ids(&bench, "t", State::Dead).await;
+    let (dead, reasons) = bench.damaged_for("t", State::Dead).await;
     assert_eq!(dead.len(), 2, "{dead:?}");
-    assert!(dead.iter().all(|(_, reason)| reason.contains("pool")), "{dead:?}");
-    let dead = damaged_ids(&bench, "held", State::Dead).await;
-    assert!(dead[0].1.contains("attempts"), "{dead:?}");
+    assert!(reasons.iter().all(|reason| reason.contains("pool")), "{reasons:?}");
+    let (_, reasons) = bench.damaged_for("held", State::Dead).await;
+    assert!(reasons[0].contains("attempts"), "{reasons:?}");
     // The record of the job is sound, so the job counts as never popped.
     bench.kick(&held.id).await.expect("kick");
     assert_eq!(bench.pop_one("held").await.body, held.body);
@@ -167,7 +155,7 @@ async fn a_damaged_row_that_names_another_job_is_counted() {
     assert_eq!(bench.store.condition().unreadable, 1, "the missing job is not counted");
     let sound = bench.pop_one("t").await;
     assert_eq!((sound.id, sound.body), (id("flip:3"), job("flip:3", "t").body));
-    assert_eq!(damaged_ids(&bench, "t", State::Dead).await, []);
+    assert_eq!(bench.damaged("t", State::Dead).await, []);
 }
 
 #[tokio::test]

@@ -2,6 +2,7 @@
 
 use rusqlite::Connection;
 
+use crate::store::matching::all_steps;
 use crate::store::prelude::*;
 
 #[tokio::test]
@@ -57,9 +58,8 @@ async fn a_small_correction_of_the_clock_is_not_reported() {
 
 /// Returns how many jobs died, and how many TTRs ended, by promotes.
 async fn deaths(bench: &Bench) -> (u64, u64) {
-    let all = bench.promote().await;
-    let counts = all.iter().map(Promoted::total);
-    counts.fold((0, 0), |sum, counts| (sum.0 + counts.dead, sum.1 + counts.expired))
+    let counts = bench.promote().await.total();
+    (counts.dead, counts.expired)
 }
 
 /// Puts jobs that expire, that spend their attempts, and that wait after their TTR.
@@ -115,23 +115,6 @@ async fn deaths_that_a_limit_left_are_counted_after_a_restart() {
     assert!((1..8).contains(&first), "{first}");
     let bench = bench.reopen().await;
     assert_eq!(deaths(&bench).await, (8 - first, 0));
-}
-
-#[tokio::test]
-async fn ends_of_retentions_do_not_delay_due_jobs() {
-    let bench = Bench::file().await;
-    let (bucket, ids) = bench.ids(61);
-    let (late, ids) = ids.split_first().expect("61 ids");
-    for id in ids {
-        let dying = with(job(id.as_str(), "t"), |policy| policy.dead_retention = SECOND);
-        bench.buried(dying).await;
-    }
-    bench.put(delayed(late.as_str(), "late", MINUTE)).await.expect("put");
-    bench.advance(MINUTE);
-    promote_in(&*bench.store, bucket, 20).await.expect("promoted");
-    assert_eq!(bench.state(late).await, Some(State::Ready));
-    bench.promote().await;
-    assert_eq!(bench.store.usage().await.expect("usage").jobs, 1);
 }
 
 #[tokio::test]
@@ -208,8 +191,7 @@ async fn another_process_can_neither_block_nor_open_a_used_store() {
     bench.put(job("a", "t")).await.expect("put");
     bench.store.close().await;
     other.execute_batch("BEGIN IMMEDIATE").expect("the file is free");
-    let Backend::Dir(dir) = &bench.backend else { unreachable!("this store is in a directory") };
-    let refused = FileStore::open(dir.path(), Options::new(None, Clock::Own));
+    let refused = FileStore::open(bench.dir(), Options::new(None, Clock::Own));
     assert!(matches!(refused, Err(OpenError::InUse { .. })), "it was not refused at once");
 }
 
@@ -265,13 +247,6 @@ async fn a_failed_batch_is_rolled_back_and_later_batches_succeed() {
     let bench = bench.reopen().await;
     assert_eq!(bench.state(&id("b")).await, Some(State::Reserved));
     assert_eq!(bench.get(&id("c")).await, None);
-}
-
-#[tokio::test]
-async fn the_reserve_file_is_in_the_folder_of_the_jobs() {
-    let bench = Bench::file().await;
-    let ballast = bench.database().with_file_name("ballast");
-    assert_eq!(fs::metadata(ballast).expect("the reserve exists").len(), 8 << 20);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -378,18 +353,11 @@ async fn counts_by_due_time_go_over_chunks_of_the_index() {
     let due = Period { from: at(100), before: at(400) };
     let filter = JobFilter { due, ..JobFilter::default() };
     for limit in [usize::MAX, 1, 7, 128] {
-        let (mut all, mut after) = (0, None);
-        loop {
+        let counted = all_steps(&bench, limit, async |bucket, after, limit| {
             let (topic, filter) = (topic.clone(), filter.clone());
             let selection = Selection { topic, state: State::Ready, filter, after, limit };
-            let step = bench.store.count_matching(bucket, selection).await.expect("counted");
-            assert!(step.done <= limit as u64);
-            all += step.done;
-            after = step.next;
-            if after.is_none() {
-                break;
-            }
-        }
-        assert_eq!(all, 300, "in steps of {limit}");
+            bench.store.count_matching(bucket, selection).await.expect("counted")
+        });
+        assert_eq!(counted.await, 300, "in steps of {limit}");
     }
 }

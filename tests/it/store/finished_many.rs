@@ -26,16 +26,6 @@ pub async fn a_batch_finishes_jobs_with_and_without_retention(bench: Bench) {
     assert_eq!(result, Some("2".into()));
 }
 
-pub async fn finished_jobs_count_in_the_store_and_not_in_their_topic(bench: Bench) {
-    bench.finished(kept(job("a", "t"), HOUR), Some(text(60_000))).await;
-    bench.put(NewJob { body: text(160), ..delayed("b", "t", HOUR) }).await.expect("put");
-    let of_topic = bench.store.topic_usage(topic("t")).await.expect("usage");
-    assert_eq!((of_topic.jobs, of_topic.bytes), (1, 160));
-    assert_eq!(bench.store.usage().await.expect("usage").jobs, 2);
-    let expected = Counts { delayed: 1, finished: 1, ..Counts::default() };
-    assert_eq!(bench.counts("t").await, expected);
-}
-
 pub async fn finished_jobs_are_listed_by_the_end_of_their_retention(bench: Bench) {
     let (bucket, ids) = bench.ids(4);
     // The jobs are finished in this order. The numbers are their retentions in minutes.
@@ -57,11 +47,6 @@ pub async fn finished_jobs_are_listed_by_the_end_of_their_retention(bench: Bench
     for job in listed {
         assert_eq!(bench.get(&job.id.clone()).await, Some(job));
     }
-    let purge = |limit| Purge { topic: topic("t"), state: State::Finished, limit };
-    let purged = bench.call::<verb::Purge>(bucket, purge(3)).await;
-    assert_eq!((purged, bench.store.usage().await.expect("usage").jobs), (3, 1));
-    let purged = bench.call::<verb::Purge>(bucket, purge(3)).await;
-    assert_eq!((purged, bench.records().await), (1, 0));
 }
 
 /// Promotes after the TTRs of the finished jobs have ended. Until then, each promote reads the
@@ -112,19 +97,11 @@ pub async fn restored_finished_jobs_keep_their_endings(bench: Bench) {
         (job.attempt, job.reservation) = (attempt, job.reservation.filter(|_| attempt > 0));
         job.ending = Some(Ending { at: bench.now(), outcome, result });
         bench.restore(job.clone()).await.expect("a free id");
-        assert_eq!(bench.restore(job.clone()).await, Err(Refusal::Exists(None)));
         restored.push(job);
     }
     let bench = bench.reopen().await;
     bench.advance(SECOND);
     for job in &restored {
-        assert_eq!(bench.job(job.id.as_str()).await, *job);
-        assert_eq!(bench.finish(&job.id, None).await, Err(Refusal::Finished));
-        let is_deleted = job.ending.as_ref().is_some_and(|end| end.outcome == Deleted);
-        if let Some(reservation) = job.reservation {
-            let expected = if is_deleted { Err(Refusal::Finished) } else { Ok(()) };
-            assert_eq!(bench.finish(&job.id, Some(reservation)).await, expected);
-        }
         assert_eq!(bench.job(job.id.as_str()).await, *job);
     }
     let expected = Counts { finished: 8, ..Counts::default() };

@@ -114,10 +114,7 @@ async fn a_damaged_finished_job_is_shown_as_damaged_and_deleted() {
 
 /// Runs the doctor's repair on the store of a bench. Returns its report.
 async fn repaired(bench: &Bench) -> String {
-    let keys = command(bench, "KEYS *:incarnation");
-    let tag = keys.lines().filter_map(|key| key.strip_prefix("{fresh:")).next().expect("a key");
-    let number = tag.split(':').next().expect("a number");
-    let doctor = redis_options(&bench.redis_server().url(), &format!("fresh:{number}"));
+    let doctor = redis_options(&bench.redis_server().url(), &bench.layout.prefix);
     let report = doctor.examine(Options::new(None, bench.clock.clone()), true, deadline_of).await;
     let report = report.expect("examined");
     assert_eq!(report.problems, Vec::<String>::new(), "{}", report.text);

@@ -105,29 +105,6 @@ pub async fn an_end_by_id_alone_leaves_the_entry_of_an_attempt_that_ended(bench:
     assert_eq!((found.state, &found.history[..]), (State::Finished, &expected[..]));
 }
 
-pub async fn a_pop_that_is_given_back_leaves_no_entry(bench: Bench) {
-    bench.put(retried("a")).await.expect("put");
-    let give_back = async |consumer| {
-        let popped = one(bench.pop_as("t", 1, None, consumer).await);
-        bench.unpop(&popped.id, popped.reservation).await.expect("given back");
-        let found = bench.job("a").await;
-        assert_eq!(found.consumer, None);
-        found.history
-    };
-    assert_eq!(give_back(None).await, []);
-    assert_eq!(give_back(Some("w")).await, []);
-    let popped = bench.pop_one("t").await;
-    assert_eq!(popped.attempt, 1);
-    release_with(&bench, &popped, "x").await;
-    assert_eq!(give_back(Some("w")).await.len(), 1);
-    let popped = bench.pop_one("t").await;
-    assert_eq!(bench.job("a").await.consumer, None, "the consumer of an earlier attempt");
-    bench.bury(&popped.id, Some(popped.reservation)).await.expect("buried");
-    bench.kick(&popped.id).await.expect("kicked");
-    give_back(None).await;
-    assert_eq!(outcomes(&bench, "a").await, [(1, Released), (2, Buried)]);
-}
-
 pub async fn the_last_ten_attempts_are_kept(bench: Bench) {
     bench.put(kept(retried("a"), HOUR)).await.expect("put");
     for number in 1..=12 {
@@ -248,37 +225,4 @@ pub async fn a_named_consumer_is_shown_while_it_holds_the_job(mut bench: Bench) 
             assert_eq!((&last.consumer, &last.error), (&consumer, &None));
         }
     }
-}
-
-pub async fn a_restored_job_has_the_history_that_it_had(bench: Bench) {
-    let before = |millis: u64| UnixMillis::new(START.get() - millis);
-    let past = PastAttempt {
-        attempt: 7,
-        started_at: before(20),
-        ended_at: before(10),
-        outcome: Released,
-        error: Some("é\n".to_owned()),
-        consumer: Some("w/2".parse().expect("a name")),
-    };
-    let jobs = State::ALL.map(|state| {
-        let reserved = state == State::Reserved;
-        Job {
-            consumer: reserved.then(|| "w/1".parse().expect("a name")),
-            started_at: reserved.then(|| before(5)),
-            history: vec![past.clone()],
-            ..stored(&bench, state.name(), "t", state)
-        }
-    });
-    for job in &jobs {
-        bench.restore(job.clone()).await.expect("restored");
-    }
-    let bench = bench.reopen().await;
-    for job in jobs {
-        assert_eq!(bench.job(job.id.as_str()).await, job);
-    }
-    // A job with a history and no attempt was kicked.
-    let popped = bench.pop_one("t").await;
-    assert_eq!((popped.id.as_str(), popped.attempt), ("ready", 1));
-    release_with(&bench, &popped, "x").await;
-    assert_eq!(outcomes(&bench, "ready").await, [(7, Released), (1, Released)]);
 }

@@ -1,6 +1,7 @@
 //! Filters of jobs: lists, kicks and purges of the jobs that match.
 
 use crate::store::calls::{FILTERS, filter};
+use crate::store::model::matches;
 use crate::store::prelude::*;
 
 fn filter_of(error: Option<&str>, id: Option<&str>) -> JobFilter {
@@ -10,16 +11,6 @@ fn filter_of(error: Option<&str>, id: Option<&str>) -> JobFilter {
 
 fn step(state: State, filter: &JobFilter, after: Option<JobPosition>, limit: usize) -> Selection {
     Selection { topic: topic("t"), state, filter: filter.clone(), after, limit }
-}
-
-/// Judges a job by what a get shows of it.
-fn matches(job: &Job, filter: &JobFilter) -> bool {
-    let has = |part: &Option<String>, text: &str| part.as_ref().is_none_or(|p| text.contains(p));
-    let died = job.died_at.is_none_or(|at| filter.died.has(at));
-    has(&filter.error_contains, job.error.as_deref().unwrap_or_default())
-        && has(&filter.id_contains, job.id.as_str())
-        && died
-        && (job.state == State::Dead || filter.due.has(job.due_at))
 }
 
 /// Puts jobs of all states, with and without errors, whose times differ. Returns their ids.
@@ -84,7 +75,7 @@ async fn listed(bench: &Bench, state: State, filter: &JobFilter, limit: usize) -
 }
 
 /// Returns the number of jobs that all steps of a count, kick or purge find.
-async fn all_steps(
+pub async fn all_steps(
     bench: &Bench,
     limit: usize,
     mut each: impl AsyncFnMut(Bucket, Option<JobPosition>, usize) -> Matched<u64>,
@@ -180,42 +171,6 @@ pub async fn a_purge_by_a_filter_takes_what_matches_and_no_more(bench: Bench) {
     }
 }
 
-pub async fn a_kick_by_a_filter_is_a_kick_of_each_that_matches(bench: Bench) {
-    // Two of each kind: one is kicked by its id, the other one by a filter.
-    let names = (0..8_u8).map(|number| ["a", "b"].map(|twin| format!("{twin}:{number}")));
-    let names: Vec<[String; 2]> = names.collect();
-    for (number, name) in (0..).zip(&names).flat_map(|(n, twins)| [(n, &twins[0]), (n, &twins[1])])
-    {
-        let delay = if number < 4 { HOUR } else { Millis::ZERO };
-        let new = with(delayed(name, "t", delay), |policy| {
-            policy.priority = Priority::new(number).expect("a digit");
-            policy.expires_after = (number % 2 == 0).then_some(HOUR);
-        });
-        bench.put(new).await.expect("put");
-    }
-    for popped in bench.pop("t", 100).await {
-        bench.bury(&popped.id, Some(popped.reservation)).await.expect("buried");
-    }
-    bench.advance(MINUTE);
-    for [one, _] in &names {
-        bench.kick(&id(one)).await.expect("kicked");
-    }
-    let steps = [(State::Delayed, ":", 4), (State::Dead, "b:", 4), (State::Dead, "b:", 0)];
-    for (state, part, count) in steps {
-        let filter = filter_of(None, Some(part));
-        let kicked = all_steps(&bench, 3, async |bucket, after, limit| {
-            let step = step(state, &filter, after, limit);
-            bench.call::<verb::KickMatching>(bucket, step).await.into()
-        });
-        assert_eq!(kicked.await, count as u64, "{state:?}");
-    }
-    for [one, other] in &names {
-        let (one, other) = (bench.job(one).await, bench.job(other).await);
-        assert_eq!(one.state, State::Ready);
-        assert_eq!(Job { id: one.id.clone(), body: one.body.clone(), ..other }, one);
-    }
-}
-
 pub async fn a_step_examines_a_bounded_number_of_jobs(bench: Bench) {
     let (bucket, ids) = bench.ids(2_300);
     for ids in ids.chunks(1_000) {
@@ -266,6 +221,6 @@ async fn redis_counts_a_range_of_due_times_in_one_step() {
         let rest = count(Some(first.next.expect("more jobs follow")), usize::MAX).await;
         assert_eq!(rest, Matched { done: 467, next: None }, "{state:?}");
         bench.advance(HOUR);
-        while !bench.promote().await.iter().all(|one| one.topics.is_empty()) {}
+        while !bench.promote().await.topics.is_empty() {}
     }
 }

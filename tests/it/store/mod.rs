@@ -49,13 +49,11 @@ on_each_store! {
         matching:
             a_filter_selects_by_what_a_get_shows,
             a_purge_by_a_filter_takes_what_matches_and_no_more,
-            a_kick_by_a_filter_is_a_kick_of_each_that_matches,
             a_step_examines_a_bounded_number_of_jobs;
         reservations:
             actions_by_id_alone_need_a_popped_job,
             a_second_pop_ends_the_first_reservation,
             an_expired_reservation_cannot_be_touched,
-            a_reservation_of_another_or_an_earlier_job_is_refused,
             a_release_ends_the_reservation,
             a_change_ends_the_reservation_of_an_expired_ttr,
             a_lapsed_job_that_dies_by_a_release_keeps_its_due_time,
@@ -64,7 +62,6 @@ on_each_store! {
         schedule:
             a_job_is_ready_at_its_due_time_and_not_before,
             a_past_due_time_is_now_and_one_too_far_is_refused,
-            jobs_come_in_the_order_of_their_due_times,
             an_expired_ttr_waits_its_backoff_counted_from_the_deadline,
             a_release_without_a_delay_waits_the_backoff,
             attempts_are_counted_and_spent,
@@ -76,7 +73,6 @@ on_each_store! {
             no_wait_is_shorter_by_a_part_of_a_millisecond,
             promoting_goes_in_bounded_steps;
         batches:
-            replies_stay_in_order_between_refused_jobs,
             a_batch_acts_on_jobs_that_have_changed_their_state,
             a_call_to_several_buckets_takes_effect_in_each,
             the_same_id_twice_in_one_batch_is_one_job,
@@ -85,16 +81,13 @@ on_each_store! {
             a_release_by_id_alone_needs_a_reserved_job,
             bodies_are_kept_byte_for_byte,
             several_pop_requests_in_one_call_get_different_jobs,
-            a_reschedule_changes_only_the_given_fields,
             a_new_list_of_waits_sets_max_attempts;
         finished:
-            a_finished_job_has_an_ending_and_no_body_while_kept,
             the_first_result_stays_when_a_finish_is_repeated,
             a_finished_job_refuses_other_reservations,
             results_of_any_size_are_kept_and_removed_completely;
         finished_many:
             a_batch_finishes_jobs_with_and_without_retention,
-            finished_jobs_count_in_the_store_and_not_in_their_topic,
             finished_jobs_are_listed_by_the_end_of_their_retention,
             finished_jobs_of_many_topics_do_not_delay_other_jobs,
             forgetting_takes_no_budget_from_delayed_jobs,
@@ -106,17 +99,13 @@ on_each_store! {
             each_end_of_an_attempt_is_in_the_history,
             a_late_end_replaces_the_entry_of_the_expired_ttr,
             an_end_by_id_alone_leaves_the_entry_of_an_attempt_that_ended,
-            a_pop_that_is_given_back_leaves_no_entry,
             the_last_ten_attempts_are_kept,
             a_long_error_is_cut_between_characters,
             a_touch_keeps_the_start_of_the_attempt,
             a_kick_keeps_the_history_and_a_replace_empties_it,
-            a_named_consumer_is_shown_while_it_holds_the_job,
-            a_restored_job_has_the_history_that_it_had;
+            a_named_consumer_is_shown_while_it_holds_the_job;
         restore:
             a_restored_job_equals_the_job_of_the_other_store,
-            a_restored_reservation_is_valid_and_its_ttr_expires,
-            a_lapsed_restored_job_is_finished_by_its_reservation,
             an_existing_id_is_not_restored_and_the_others_are;
         expiry:
             a_pop_gets_a_job_until_the_millisecond_at_which_it_expires,
@@ -137,7 +126,6 @@ on_each_store! {
             topics_come_in_the_order_of_their_names_page_by_page,
             pages_neither_skip_nor_repeat_remaining_jobs,
             a_purge_removes_one_state_in_bounded_steps,
-            kicking_dead_jobs_starts_with_the_oldest,
             topic_settings_are_kept_and_have_a_version,
             a_change_of_settings_names_exactly_its_topics,
             a_push_is_kept_like_other_settings,
@@ -154,13 +142,11 @@ on_each_store! {
             a_taken_id_does_not_hold_up_the_other_firings,
             an_outdated_firing_does_not_advance_the_schedule,
             one_of_many_concurrent_firings_of_an_instant_succeeds,
-            many_schedules_fire_in_one_call,
-            schedules_survive_a_restart;
+            many_schedules_fire_in_one_call;
         tokens:
             tokens_are_made_listed_and_revoked_each_by_its_name,
             the_first_token_must_have_the_scope_admin,
             tokens_are_read_again_only_when_one_is_made_or_revoked,
-            tokens_outlive_the_server,
             a_revocation_is_seen_even_if_its_caller_has_gone,
             a_job_of_a_forbidden_topic_is_not_read;
         usage:

@@ -175,6 +175,19 @@ impl Living {
     }
 }
 
+/// Judges a job by what a get shows of it.
+pub fn matches(job: &Job, filter: &JobFilter) -> bool {
+    let JobFilter { error_contains, id_contains, died, due } = filter;
+    let is_within = |period: &Period, at: UnixMillis| {
+        period.from.is_none_or(|from| from <= at) && period.before.is_none_or(|end| at < end)
+    };
+    let has = |part: &Option<String>, text: &str| part.as_ref().is_none_or(|p| text.contains(p));
+    has(error_contains, job.error.as_deref().unwrap_or_default())
+        && has(id_contains, job.id.as_str())
+        && job.died_at.is_none_or(|at| is_within(died, at))
+        && (job.state == State::Dead || is_within(due, job.due_at))
+}
+
 impl Model {
     pub fn new(now: UnixMillis) -> Self {
         Self { now, jobs: BTreeMap::new(), reservations: 0 }
@@ -501,18 +514,6 @@ impl Model {
         sum
     }
 
-    pub fn purge(&mut self, topic: &Topic, state: State) -> u64 {
-        let ids = self.in_order(topic, state);
-        ids.iter().for_each(|id| drop(self.jobs.remove(id)));
-        ids.len() as u64
-    }
-
-    pub fn kick_dead(&mut self, topic: &Topic, limit: usize) -> ReadyJobs {
-        let ids: Vec<JobId> = self.in_order(topic, State::Dead).into_iter().take(limit).collect();
-        let kicked = ids.iter().map(|id| ReadyJobs::one(self.kick(id).expect("kicked").priority));
-        kicked.fold(ReadyJobs::NONE, ReadyJobs::plus)
-    }
-
     pub fn kick_matching(
         &mut self,
         topic: &Topic,
@@ -532,19 +533,8 @@ impl Model {
     }
 
     fn matching(&self, topic: &Topic, state: State, filter: &JobFilter) -> Vec<JobId> {
-        let JobFilter { error_contains, id_contains, died, due } = filter;
-        let is_within = |period: &Period, at: UnixMillis| {
-            period.from.is_none_or(|from| from <= at) && period.before.is_none_or(|end| at < end)
-        };
-        let matches = |id: &JobId| {
-            let job = &self.jobs[id].job;
-            let error = job.error.as_deref().unwrap_or_default();
-            error_contains.as_ref().is_none_or(|part| error.contains(part))
-                && id_contains.as_ref().is_none_or(|part| id.as_str().contains(part))
-                && job.died_at.is_none_or(|at| is_within(died, at))
-                && (state == State::Dead || is_within(due, job.due_at))
-        };
-        self.in_order(topic, state).into_iter().filter(matches).collect()
+        let all = self.in_order(topic, state).into_iter();
+        all.filter(|id| matches(&self.jobs[id].job, filter)).collect()
     }
 
     fn in_order(&self, topic: &Topic, state: State) -> Vec<JobId> {

@@ -13,11 +13,6 @@ fn moving(name: &str) -> NewJob {
     })
 }
 
-fn totals(all: &[Promoted]) -> PromoteCounts {
-    let topics = all.iter().flat_map(|promoted| promoted.topics.clone()).collect();
-    Promoted { topics, ..Promoted::default() }.total()
-}
-
 /// Lets a job die in this way, and checks what the store answers.
 async fn die(bench: &Bench, way: &str, name: &JobId) -> Option<PoppedJob> {
     let expires = way.ends_with("expiry");
@@ -33,7 +28,7 @@ async fn die(bench: &Bench, way: &str, name: &JobId) -> Option<PoppedJob> {
         "ttr" | "promoted expiry" => {
             bench.advance(if expires { HOUR } else { Millis::ZERO });
             let all = bench.promote().await;
-            let counts = totals(&all);
+            let counts = all.total();
             let expected = (u64::from(!expires), 0, 1);
             assert_eq!((counts.expired, counts.dead, counts.moved), expected, "{way}");
             ready_in(&all, "dead")
@@ -62,12 +57,6 @@ fn moved(answer: Result<delay_queue::store::Transitioned, Refusal>) -> ReadyJobs
     assert_eq!((moved.topic, moved.state), (topic("dead"), State::Ready));
     assert_eq!((moved.dead_from, moved.died), (Some(topic("t")), false));
     ReadyJobs::one(moved.priority)
-}
-
-fn ready_in(all: &[Promoted], name: &str) -> ReadyJobs {
-    let counts = all.iter().flat_map(|promoted| &promoted.topics);
-    let of_topic = counts.filter(|(topic, _)| topic.as_str() == name);
-    of_topic.fold(ReadyJobs::NONE, |sum, (_, counts)| sum.plus(counts.ready))
 }
 
 pub async fn each_way_to_die_moves_a_job_with_all_that_it_has(bench: Bench) {
@@ -167,16 +156,6 @@ pub async fn a_moved_job_keeps_its_error_when_a_pop_is_given_back(bench: Bench) 
         assert_eq!(bench.job(name).await.error, before.error);
         bench.unpop(&popped.id, popped.reservation).await.expect("given back");
         assert_eq!(bench.job(name).await, before);
-        // A change keeps it too, a kick of the dead does not.
-        bench.reschedule(&id(name), due_in(SECOND)).await.expect("rescheduled");
-        let expiry = changing(|fields| fields.expires_after = Some(Some(Millis::new(1))));
-        let changed = bench.reschedule(&id(name), expiry).await.expect("rescheduled");
-        assert_eq!((changed.error, changed.state), (before.error, State::Delayed));
-        bench.promote_after(MINUTE).await;
-        let dead = bench.job(name).await;
-        assert_eq!((dead.state, dead.topic), (State::Dead, topic("dead")));
-        bench.kick(&id(name)).await.expect("kicked");
-        assert_eq!(bench.job(name).await.error, None);
         bench.delete(&id(name)).await.expect("deleted");
     }
 }
@@ -214,7 +193,7 @@ pub async fn the_dead_of_several_topics_move_in_one_call(bench: Bench) {
     }
     bench.advance(MINUTE);
     let all = bench.promote().await;
-    assert_eq!((totals(&all).moved, totals(&all).dead), (120, 0));
+    assert_eq!((all.total().moved, all.total().dead), (120, 0));
     assert_eq!(ready_in(&all, "dead").count, 120);
     assert_eq!(bench.ready("dead").await, 120);
     assert!(bench.topics().await.iter().all(|(_, name, _)| *name == topic("dead")));

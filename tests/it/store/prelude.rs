@@ -4,10 +4,10 @@ pub use crate::prelude::*;
 pub use crate::{
     store::{
         bench::{
-            Backend, Bench, HOUR, LOST, MINUTE, RETENTION, SECOND, START, backoff, changing,
-            created, delayed, deletion, due_in, finishing, held, id, job, job_ref, kept, nonce,
-            one, peek_in, promote_in, promote_together, redis_options, states, target, topic, verb,
-            want, whole_policy, with,
+            Bench, HOUR, LOST, MINUTE, RETENTION, SECOND, START, backoff, changing, created,
+            delayed, deletion, due_in, finishing, held, id, job, job_ref, kept, nonce, one,
+            peek_in, promote_in, promote_together, ready_in, redis_options, states, target, topic,
+            verb, want, whole_policy, with,
         },
         calls::{ReservationChoice, STEP, Step, released},
         damage::INVARIANTS,

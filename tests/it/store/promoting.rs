@@ -36,8 +36,7 @@ async fn many_expired_ttrs_do_not_delay_other_due_jobs() {
         // Expired TTRs use half of the budget at most.
         assert!((1..=125).contains(&first.expired), "{first:?}");
         let last = promoted.pop().expect("one").expect("promoted");
-        let other = last.topics.iter().find(|(topic, _)| topic.as_str() == "other");
-        assert_eq!(other.map(|(_, moves)| moves.ready.count), Some(1), "{last:?}");
+        assert_eq!(ready_in(&last, "other").count, 1, "{last:?}");
         // In the last bucket, the delayed job is promoted early too. At the end, no due job is
         // left.
         let mut expired = 0;
@@ -52,7 +51,7 @@ async fn many_expired_ttrs_do_not_delay_other_due_jobs() {
             expired += moved;
         }
         assert!(expired > 0 && bench.pop("mass", 1).await.len() == 1);
-        let left = bench.promote().await.iter().map(|one| one.total().expired).sum::<u64>();
+        let left = bench.promote().await.total().expired;
         assert_eq!(left, 0, "not all jobs with expired TTRs are ready again");
     }
 }
@@ -67,11 +66,8 @@ async fn many_due_jobs_do_not_delay_other_topics() {
     bench.put(delayed("other", "other", MINUTE)).await.expect("put");
     bench.advance(MINUTE);
     let promoted = promote_in(&*bench.store, Bucket::FIRST, 500).await.expect("promoted");
-    let ready = |name: &str| {
-        let of = promoted.topics.iter().find(|(topic, _)| topic.as_str() == name);
-        of.map_or(0, |(_, moves)| moves.ready.count)
-    };
-    assert_eq!((ready("mass"), ready("other")), (250, 1));
+    let ready = ["mass", "other"].map(|name| ready_in(&promoted, name).count);
+    assert_eq!(ready, [250, 1]);
     // If only one topic has due jobs, it gets the whole budget.
     let promoted = promote_in(&*bench.store, Bucket::FIRST, 500).await.expect("promoted");
     assert_eq!(promoted.total().ready.count, 500);
@@ -82,22 +78,17 @@ async fn many_due_jobs_do_not_delay_other_topics() {
 async fn many_topics(kind: &str) -> Bench {
     let bench = Bench::one_bucket_redis().await;
     for number in 0..600 {
-        let (name, topic) = (format!("x{number}"), format!("t{number}"));
+        let delay = if kind == "delayed" { SECOND } else { Millis::ZERO };
+        let new = with(delayed(&format!("x{number}"), &format!("t{number}"), delay), |policy| {
+            (policy.ttr, policy.dead_retention) = (SECOND, SECOND);
+            policy.finished_retention = SECOND;
+            policy.expires_after = (kind == "expiring").then_some(SECOND);
+        });
         match kind {
-            "delayed" => drop(bench.put(delayed(&name, &topic, SECOND)).await.expect("put")),
-            "finished" => drop(bench.finished(kept(job(&name, &topic), SECOND), None).await),
-            "expiring" => {
-                let new = with(job(&name, &topic), |policy| policy.expires_after = Some(SECOND));
-                bench.put(new).await.expect("put");
-            }
-            "reserved" => {
-                bench.popped(with(job(&name, &topic), |policy| policy.ttr = SECOND)).await;
-            }
-            "dead" => {
-                bench
-                    .buried(with(job(&name, &topic), |policy| policy.dead_retention = SECOND))
-                    .await;
-            }
+            "delayed" | "expiring" => drop(bench.put(new).await.expect("put")),
+            "reserved" => drop(bench.popped(new).await),
+            "dead" => drop(bench.buried(new).await),
+            "finished" => drop(bench.finished(new, None).await),
             _ => unreachable!("no kind of deadline"),
         }
     }
@@ -110,7 +101,7 @@ async fn a_job_that_falls_due_now_waits_for_no_backlog() {
         let bench = many_topics(kind).await;
         bench.put(delayed("late", "other", HOUR)).await.expect("put");
         bench.put(job("held", "slow")).await.expect("put");
-        bench.pop_with("slow", 1, Some(HOUR)).await;
+        bench.pop_as("slow", 1, Some(HOUR), None).await;
         bench.advance(HOUR);
         promote_in(&*bench.store, Bucket::FIRST, 500).await.expect("promoted");
         let found = bench.states(&["late", "held"].map(id)).await;
@@ -121,7 +112,6 @@ async fn a_job_that_falls_due_now_waits_for_no_backlog() {
                 break;
             }
         }
-        let overdue = bench.promote().await.iter().map(|one| one.topics.len()).sum::<usize>();
-        assert_eq!(overdue, 0, "{kind} jobs are left");
+        assert_eq!(bench.promote().await.topics, [], "{kind} jobs are left");
     }
 }

@@ -63,19 +63,14 @@ async fn deny<P, O: Debug>(
     errors
 }
 
-/// Returns new jobs with `other` between them.
-fn batch_with(other: NewJob) -> Vec<NewJob> {
-    let second = NewJob { body: long('a'), ..delayed("second", "u", HOUR) };
-    vec![job("first", "t"), second, other, job("last", "t")]
-}
-
-/// Denies rights to a put of several jobs. One of them may conflict with an existing job.
+/// Denies rights to a put of several jobs. One of them, `other`, may conflict with an existing job.
 async fn deny_put(denials: Vec<Denied>, other: NewJob) -> Vec<(Denied, StoreError)> {
     let prepare = async |bench: &Bench| {
         bench.put(job("living", "t")).await.expect("put");
     };
     let call = async |bench: &Bench, ()| {
-        let batch = batch_with(other.clone());
+        let second = NewJob { body: long('a'), ..delayed("second", "u", HOUR) };
+        let batch = vec![job("first", "t"), second, other.clone(), job("last", "t")];
         bench.store.call_in::<verb::Put>(bench.bucket(&id("living")), batch).await
     };
     deny(denials, &format!("a put together with {other:?}"), prepare, call).await

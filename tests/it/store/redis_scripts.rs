@@ -551,9 +551,8 @@ async fn check_repairs(redis: &mut WatchedRedis) -> Vec<String> {
     let tag = keys[0].strip_suffix("ready:lost").expect("the bucket's tag").to_owned();
     redis.ask(&["DEL", &keys[0]]);
     redis.ask(&["ZREM", &format!("{tag}topics"), "unnamed"]);
-    let prefix = tag.trim_start_matches('{').rsplit_once(':').expect("a tag").0;
-    let prefix = prefix.rsplit_once(':').expect("a prefix").0.to_owned();
-    let doctor = redis_options(&bench.redis_server().url(), &prefix);
+    let prefix = &bench.layout.prefix;
+    let doctor = redis_options(&bench.redis_server().url(), prefix);
     let options = || Options::new(None, bench.clock.clone());
     redis.ask(&["ZADD", &format!("{{{prefix}:schedules}}:names"), "0", "gone"]);
     let (cut_off, _) = redis.without_writes(doctor.examine(options(), true, deadline_of)).await;

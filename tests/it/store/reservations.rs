@@ -46,19 +46,6 @@ pub async fn an_expired_reservation_cannot_be_touched(bench: Bench) {
     assert_eq!(bench.touch(&popped.id, Some(popped.reservation), None).await, Err(LOST));
 }
 
-pub async fn a_reservation_of_another_or_an_earlier_job_is_refused(bench: Bench) {
-    bench.put(job("a", "t")).await.expect("put");
-    bench.put(job("b", "t")).await.expect("put");
-    let both = bench.pop("t", 2).await;
-    let [one, other] = &both[..] else { panic!("two jobs were put") };
-    assert_eq!(bench.finish(&one.id, Some(other.reservation)).await, Err(LOST));
-    bench.delete(&one.id).await.expect("delete");
-    bench.put(job(one.id.as_str(), "t")).await.expect("put again");
-    assert_eq!(bench.finish(&one.id, Some(one.reservation)).await, Err(LOST));
-    bench.pop_one("t").await;
-    assert_eq!(bench.finish(&one.id, Some(one.reservation)).await, Err(LOST));
-}
-
 pub async fn a_release_ends_the_reservation(bench: Bench) {
     let popped = bench.popped(job("a", "t")).await;
     let moved = bench.release(&popped.id, Some(popped.reservation), Some(SECOND)).await;

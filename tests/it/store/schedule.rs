@@ -11,8 +11,7 @@ pub async fn a_job_is_ready_at_its_due_time_and_not_before(bench: Bench) {
     assert!(bench.pop("t", 1).await.is_empty());
     bench.advance(Millis::new(1));
     assert!(bench.pop("t", 1).await.is_empty(), "the job is ready before it was promoted");
-    let promoted = bench.promote().await;
-    let moved: Vec<_> = promoted.into_iter().flat_map(|promoted| promoted.topics).collect();
+    let moved = bench.promote().await.topics;
     let ready =
         PromoteCounts { ready: ReadyJobs::one(Priority::STANDARD), ..PromoteCounts::default() };
     assert_eq!(moved, [(topic("t"), ready)]);
@@ -28,17 +27,6 @@ pub async fn a_past_due_time_is_now_and_one_too_far_is_refused(bench: Bench) {
     let beyond = last.after(Millis::new(1));
     assert_eq!(bench.put(at("beyond", beyond)).await, Err(Refusal::DueTooFar));
     assert_eq!(bench.get(&id("beyond")).await, None);
-}
-
-pub async fn jobs_come_in_the_order_of_their_due_times(bench: Bench) {
-    // All jobs are in one bucket, since only jobs of the same bucket have an order.
-    for (name, delay) in bench.ids(5).1.iter().zip([30, 10, 50, 20, 40]) {
-        bench.put(delayed(name.as_str(), "t", Millis::new(delay * 1000))).await.expect("put");
-    }
-    bench.promote_after(MINUTE).await;
-    let popped: Vec<u64> =
-        bench.pop("t", 5).await.iter().map(|job| job.due_at.since(START).get() / 1000).collect();
-    assert_eq!(popped, [10, 20, 30, 40, 50]);
 }
 
 /// Backoffs of all kinds, some of them with factors and jitters of many digits.
@@ -131,7 +119,7 @@ pub async fn dead_jobs_are_kept_for_their_retention(bench: Bench) {
     ];
     for (span, states, expected) in steps {
         bench.advance(span);
-        let gone: u64 = bench.promote().await.iter().map(|promoted| promoted.total().gone).sum();
+        let gone = bench.promote().await.total().gone;
         assert_eq!((bench.states([&long, &short]).await, gone), (states.to_vec(), expected));
     }
     bench.put(job("long", "t")).await.expect("the id is free again");
@@ -155,7 +143,7 @@ pub async fn a_touch_moves_the_deadline(bench: Bench) {
 
 pub async fn a_pop_can_set_another_ttr_for_its_attempt(bench: Bench) {
     bench.put(job("a", "t")).await.expect("put");
-    let popped = bench.pop_with("t", 1, Some(HOUR)).await.remove(0);
+    let popped = bench.pop_as("t", 1, Some(HOUR), None).await.remove(0);
     assert_eq!((popped.ttr, popped.reserved_until), (HOUR, bench.now().after(HOUR)));
     assert_eq!(bench.get(&popped.id).await.map(|job| job.ttr), Some(HOUR));
     bench.promote_after(HOUR).await;

@@ -252,8 +252,13 @@ pub async fn a_firing_puts_the_job_and_advances_the_schedule(bench: Bench) {
     let last = fire(&bench, stored("s", "2"), new("3", None), later).await;
     let is_delayed = matches!(&last, Fired::Placed(placed) if placed.state == State::Delayed);
     assert!(is_delayed, "{last:?}");
+    let bench = bench.reopen().await;
     assert_eq!(due_names(&bench, 10).await, (vec![], None));
     assert_eq!(page(&bench, "", None, 10).await, ["s"], "an ended schedule stays");
+    assert_eq!(text(&bench, "s").await.as_deref(), Some("3"));
+    // They are no settings of a topic.
+    let settings = bench.store.settings(0).await.expect("settings");
+    assert!(!format!("{settings:?}").contains("schedule"), "{settings:?}");
 }
 
 pub async fn a_firing_changes_nothing_if_its_id_is_in_use(bench: Bench) {
@@ -346,21 +351,4 @@ pub async fn many_schedules_fire_in_one_call(bench: Bench) {
     assert_eq!(fired, 300);
     assert_eq!(due_names(&bench, 10).await, (vec![], at(60)));
     assert_eq!(bench.ready("t").await, 300);
-}
-
-pub async fn schedules_survive_a_restart(bench: Bench) {
-    create(&bench, "a", "one", Some(START)).await;
-    create(&bench, "b", "two", None).await;
-    create(&bench, "c", "three", at(60)).await;
-    assert_eq!(change(&bench, "c", Some("three"), None).await, ScheduleChanged::Done);
-    let next = new("fired", at(1));
-    fire(&bench, stored("a", "one"), next, at_start("a:1")).await;
-    let bench = bench.reopen().await;
-    assert_eq!(page(&bench, "", None, 10).await, ["a", "b"]);
-    assert_eq!(due_names(&bench, 10).await, (vec![], at(1)));
-    assert_eq!(text(&bench, "a").await.as_deref(), Some("fired"));
-    assert_eq!(bench.ready("t").await, 1);
-    // They are no settings of a topic.
-    let settings = bench.store.settings(0).await.expect("settings");
-    assert!(!format!("{settings:?}").contains("schedule"), "{settings:?}");
 }

@@ -174,28 +174,6 @@ pub async fn a_purge_removes_one_state_in_bounded_steps(bench: Bench) {
     bench.put(delayed("0", "t", MINUTE)).await.expect("the id is free");
 }
 
-pub async fn kicking_dead_jobs_starts_with_the_oldest(bench: Bench) {
-    let (bucket, ids) = bench.ids(5);
-    for id in &ids {
-        bench.put(job(id.as_str(), "t")).await.expect("put");
-    }
-    let mut dead: Vec<JobId> = Vec::new();
-    for popped in bench.pop("t", 5).await {
-        bench.advance(SECOND);
-        bench.bury(&popped.id, Some(popped.reservation)).await.expect("bury");
-        dead.push(popped.id);
-    }
-    let kick = async |limit| {
-        let kick = KickDead { topic: topic("t"), limit };
-        bench.call::<verb::KickDead>(bucket, kick).await.count
-    };
-    assert_eq!(kick(3).await, 3);
-    let (ready, left) = (Some(State::Ready), Some(State::Dead));
-    assert_eq!(bench.states(&dead).await, [ready, ready, ready, left, left]);
-    assert!(bench.pop("t", 5).await.iter().all(|job| job.attempt == 1));
-    assert_eq!((kick(9).await, kick(9).await), (2, 0));
-}
-
 pub async fn topic_settings_are_kept_and_have_a_version(bench: Bench) {
     let first = changes_since(&bench, TopicSettings::default()).await;
     assert!(first.paused.is_empty() && first.defaults.is_empty());
@@ -271,14 +249,12 @@ pub async fn a_change_of_settings_names_exactly_its_topics(bench: Bench) {
     let known = changes_since(&bench, TopicSettings::default()).await;
     assert_eq!(known.defaults.len(), 600);
 
-    let changed = async |known: &TopicSettings| match bench
-        .store
-        .settings(known.version)
-        .await
-        .expect("settings")
-    {
-        Some(SettingsChanges::Changed { settings, .. }) => settings,
-        other => panic!("not only the changes were read: {other:?}"),
+    let changed = async |known: &TopicSettings| {
+        let news = bench.store.settings(known.version).await.expect("settings");
+        let Some(SettingsChanges::Changed { settings, .. }) = news else {
+            panic!("not only the changes were read: {news:?}")
+        };
+        settings
     };
     bench.store.set_paused(topic("t7"), true).await.expect("pause");
     bench.store.set_defaults(topic("t8"), None).await.expect("the defaults are removed");

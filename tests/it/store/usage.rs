@@ -30,7 +30,8 @@ pub async fn usage_of_a_topic_is_the_sum_of_its_bodies(bench: Bench) {
     assert_eq!(topic_usage(&bench).await, (0, 0));
     let jobs = [("a", "t", SHORT), ("b", "t", LONG), ("c", "t", SHORT), ("d", "u", LONG)];
     for (name, of, bytes) in jobs {
-        bench.put(NewJob { body: text(bytes), ..job(name, of) }).await.expect("put");
+        let new = NewJob { body: text(bytes), ..job(name, of) };
+        bench.put(kept(new, HOUR)).await.expect("put");
     }
     let refused = bench.put(NewJob { body: text(LONG), ..job("a", "t") }).await;
     refused.expect_err("the id is taken");
@@ -45,8 +46,9 @@ pub async fn usage_of_a_topic_is_the_sum_of_its_bodies(bench: Bench) {
     assert_eq!(topic_usage(&bench).await, (3, 3 * LONG));
     let popped = bench.pop_one("t").await;
     assert_eq!(topic_usage(&bench).await, (3, 3 * LONG), "held");
-    bench.finish(&popped.id, Some(popped.reservation)).await.expect("finished");
-    assert_eq!(topic_usage(&bench).await, (2, 2 * LONG));
+    bench.finish_with(&popped.id, None, Some(text(LONG))).await.expect("finished");
+    assert_eq!(topic_usage(&bench).await, (2, 2 * LONG), "a finished job counts");
+    assert_eq!(bench.store.usage().await.expect("usage").jobs, 4, "it is not in the store");
     bench.delete(&id("c")).await.expect("deleted");
     for bucket in bench.store.buckets().all() {
         let purge = Purge { topic: topic("t"), state: State::Ready, limit: 9 };

@@ -2,8 +2,9 @@
 
 use std::{fs, path::Path};
 
-const HEADER: usize = 32;
-const FRAME: usize = 24 + 4096;
+pub const HEADER: usize = 32;
+/// Length of a frame of the log.
+pub const FRAME: usize = 24 + 4096;
 
 /// Returns the written part of a log, without the reserved space after it.
 pub fn written(log: &Path) -> Vec<u8> {

@@ -121,8 +121,13 @@ impl World {
                 String::new()
             }
             Step::Promote => said(model.promote()),
-            Step::Purge(topic, state, _) => said(model.purge(&topic_of(*topic), *state)),
-            Step::KickDead(topic, limit) => said(model.kick_dead(&topic_of(*topic), *limit)),
+            Step::Purge(topic, state, _) => {
+                said(model.purge_matching(&topic_of(*topic), *state, &JobFilter::default()))
+            }
+            Step::KickDead(topic, limit) => {
+                let (topic, all) = (topic_of(*topic), JobFilter::default());
+                said(model.kick_matching(&topic, State::Dead, &all, *limit))
+            }
             Step::KickMatching { topic, state, filter, limit } => {
                 let filter = self::filter(*filter, *state, now);
                 let kicked = model.kick_matching(&topic_of(*topic), *state, &filter, *limit);
