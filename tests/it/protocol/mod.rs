@@ -9,7 +9,8 @@ mod world;
 
 use delay_queue::job::{After, Event, State};
 
-use self::{explore::explore, world::Rules};
+use self::explore::explore;
+use self::world::{Is, Rules};
 
 const REAL: Rules = Rules {
     wrong: None,
@@ -55,7 +56,6 @@ fn breaks(rules: &Rules, promise: &str) {
 #[test]
 fn each_wrong_entry_of_the_table_breaks_its_promise() {
     use State::{Dead, Ready, Reserved};
-    type Is = fn(State, Event) -> bool;
     let entries: [(Is, Option<State>, &str); 6] = [
         (|state, event| (state, event) == (Reserved, Event::Pop), Some(Reserved), "two holders"),
         (|state, event| (state, event) == (State::Delayed, Event::Pop), Some(Reserved), "early"),

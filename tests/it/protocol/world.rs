@@ -4,10 +4,12 @@ mod transitions;
 
 use delay_queue::job::{Event, Refusal, State, next};
 
+/// Whether an entry of the table is the one of this state and event.
+pub type Is = fn(State, Event) -> bool;
+
 pub struct Rules {
-    /// A wrong entry of the state table: whether it is the entry of this state and event, and the
-    /// state after it.
-    pub wrong: Option<(fn(State, Event) -> bool, Option<State>)>,
+    /// A wrong entry of the state table, and the state after it.
+    pub wrong: Option<(Is, Option<State>)>,
     /// Whether only the last reservation can act on a job.
     pub fenced: bool,
     /// Whether a promote moves only due jobs.

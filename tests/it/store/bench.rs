@@ -109,7 +109,7 @@ pub struct Layout {
 #[derive(Clone)]
 pub enum Backend {
     /// A temporary directory is removed with this value.
-    Dir(PathBuf, Option<Arc<TempDir>>),
+    Dir(PathBuf, #[expect(dead_code, reason = "removes the directory")] Option<Arc<TempDir>>),
     Redis(Arc<Redis>),
     Cluster(Arc<Cluster>),
 }
