@@ -147,10 +147,9 @@ async fn the_page_of_metrics_lists_exactly_the_metrics() {
     let refusing = json!({"url": format!("http://127.0.0.1:{}/", free_port())});
     assert_eq!(server.put("/topics/pushed/push", refusing).await, Some(201));
     server.put_job(json!({"topic": "pushed"})).await;
-    let all = ["delay_queue_jobs{", "delay_queue_push_jobs_total{"];
-    let has_all = |metrics: &String| all.iter().all(|of| metrics.contains(of));
-    let metrics = until(async || server.text("/metrics").await, has_all).await;
-    assert_eq!(documented(METRICS), served(&metrics), "left: docs/metrics.md, right: /metrics");
+    // Some metrics are there only when a request, a look or a push has ended.
+    let page = documented(METRICS);
+    until(async || served(&server.text("/metrics").await), |metrics| *metrics == page).await;
 }
 
 #[test]

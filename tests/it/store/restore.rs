@@ -167,7 +167,7 @@ async fn a_full_redis_restores_nothing() {
 }
 
 proptest! {
-    #![proptest_config(Config { cases: 50, ..Config::default() })]
+    #![proptest_config(Config { cases: 16, ..Config::default() })]
 
     #[test]
     fn restored_jobs_behave_as_in_their_first_store(
