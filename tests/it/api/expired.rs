@@ -138,10 +138,12 @@ pub async fn no_pop_returns_an_expired_job(server: Server) {
 }
 
 pub async fn a_pop_without_a_wait_finds_a_job_behind_expired_ones(server: Server) {
-    // The first jobs expire soon. However many of them the timer leaves, no pop comes back without
-    // a job.
-    for part in ids_in_one_bucket(4_000).chunks(1_000) {
-        let put = |id| json!({"topic": "t", "id": id, "expires_after": 1.5});
+    // The first jobs expire soon, more of them than a pop and the timer end in the calls of one
+    // pop. No pop comes back without a job.
+    let begin = Instant::now();
+    for part in ids_in_one_bucket(12_000).chunks(1_000) {
+        let left = Duration::from_secs(5).saturating_sub(begin.elapsed()).as_millis().max(1);
+        let put = |id| json!({"topic": "t", "id": id, "expires_after": format!("{left}ms")});
         let jobs: Vec<Value> = part.iter().map(put).collect();
         server.post("/batch/jobs", json!({ "jobs": jobs }).to_string()).await.ok(200);
     }
