@@ -264,7 +264,8 @@ on_each_store! {
         push:
             secrets_of_a_push_stay_until_they_are_replaced;
         expired:
-            a_job_expires_while_no_consumer_holds_it;
+            a_job_expires_while_no_consumer_holds_it,
+            a_pop_without_a_wait_finds_a_job_behind_expired_ones;
         dead_to:
             a_job_that_dies_moves_to_the_topic_that_its_topic_names,
             a_retried_put_keeps_a_job_that_has_moved, a_circle_of_topics_is_refused;
