@@ -17,6 +17,7 @@ use tokio::{
 };
 
 use crate::faults::prelude::*;
+use crate::support::events::close;
 
 const CONSUMERS: u64 = 1000;
 const AT_ONCE: usize = 50;
@@ -95,7 +96,7 @@ impl Consumer {
                 if self.number.is_multiple_of(2) {
                     connection.set_zero_linger().expect("a socket");
                 }
-                drop(connection);
+                close(connection).await;
                 self.put().await;
                 None
             }

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use crate::store::calls::step;
-use crate::store::equivalence::{REDIS, RUNTIME};
+use crate::store::equivalence::{REDIS, RUNTIME, pops_a_tie};
 use crate::store::prelude::*;
 
 /// Returns a job as a store may have it in this state. Reserved, dead and finished jobs were popped
@@ -192,6 +192,9 @@ proptest! {
             // The reservations of the first store are valid in the other one.
             let mut second = StoreUnderTest { bench: to, given: first.given.clone() };
             for (number, step) in (before.len() as u64..).zip(&after) {
+                if pops_a_tie(step, first.everything().await.0.into_iter().flatten()) {
+                    continue;
+                }
                 let expected = run_step(&mut first, number, step).await;
                 assert_eq!(run_step(&mut second, number, step).await, expected, "{step:?}");
                 assert_eq!(second.everything().await, first.everything().await, "after {step:?}");

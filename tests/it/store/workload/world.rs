@@ -10,7 +10,7 @@ use crate::store::{
 /// The model, its last answer, and the reservations that its pops have returned.
 #[derive(Debug, Clone)]
 pub struct World {
-    model: Model,
+    pub model: Model,
     steps: u64,
     given: Vec<(JobId, u64)>,
     answer: String,
