@@ -125,8 +125,8 @@ impl Origins {
     /// Returns whether a `Host` names this server.
     fn is_ours(&self, host: &str) -> bool {
         let name = host_name(host);
-        let parent = name.rsplit_once('.').map_or(name, |(_, parent)| parent);
-        parent.eq_ignore_ascii_case("localhost")
+        let last_label = name.rsplit_once('.').map_or(name, |(_, label)| label);
+        last_label.eq_ignore_ascii_case("localhost")
             || name.parse().is_ok_and(|ip: IpAddr| ip.is_loopback())
             || self.hosts.iter().any(|host| host.eq_ignore_ascii_case(name))
     }

@@ -16,6 +16,7 @@ mod schedule;
 mod schedule_answer;
 mod topic;
 mod topic_answer;
+mod transition;
 
 use serde::{Deserialize, Deserializer};
 
@@ -23,7 +24,7 @@ pub use self::{
     action::{
         ActionRequest, ActionRules, Bury, Delete, Finish, IdOnly, Release, RequestPosition, Touch,
     },
-    answer::{ChangedJob, JobResponse, JobsPage, PoppedJobs, PoppedResponse, TransitionResponse},
+    answer::{ChangedJob, JobResponse, JobsPage, PoppedJobs, PoppedResponse},
     patch::PatchJob,
     pop::{MAX_COUNT, MAX_WAIT, PopCount, PopOptions, wait},
     push::PutPush,
@@ -33,6 +34,7 @@ pub use self::{
     schedule_answer::{PreviewResponse, ScheduleResponse, SchedulesPage},
     topic::{PauseTopic, PutTopic},
     topic_answer::{DueCounts, Kicked, Paused, Purged, TopicResponse, TopicsPage},
+    transition::TransitionResponse,
 };
 
 /// Deserialises a field for which null is a value. For all other fields null means absent.

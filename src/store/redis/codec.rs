@@ -133,16 +133,15 @@ fn parse_time(text: &str) -> Option<UnixMillis> {
     (time_text(time) == text).then_some(time)
 }
 
-/// Returns the beginning of the SHA-1 of the concatenated texts.
+/// Returns the beginning of the SHA-1 of the concatenated texts, in hexadecimal.
 fn sum(texts: &[&str]) -> String {
-    let bytes: Vec<&[u8]> = texts.iter().map(|text| text.as_bytes()).collect();
-    hex(sum_of(&bytes))
+    hex(sum_of(texts))
 }
 
-/// Returns the same sum of bytes, as a number.
-fn sum_of(parts: &[&[u8]]) -> u32 {
+/// Returns the same sum as a number.
+fn sum_of(parts: &[impl AsRef<[u8]>]) -> u32 {
     let mut sha = Sha1::new();
-    parts.iter().for_each(|part| sha.update(part));
+    parts.iter().for_each(|part| sha.update(part.as_ref()));
     let bytes = sha.digest().bytes();
     u32::from_be_bytes([bytes[0], bytes[1], bytes[2], bytes[3]])
 }
@@ -319,7 +318,7 @@ impl Rules {
 /// Returns whether rules begin with the sum of this id and the following text.
 fn is_sound(id: &JobId, rules: &str) -> bool {
     let (own, rest) = rules.split_at_checked(SUM_DIGITS).unwrap_or_default();
-    own == sum(&[id.as_str(), " ", rest])
+    own.as_bytes() == digits(sum_of(&[id.as_str(), " ", rest]))
 }
 
 /// Returns the beginning of a record, for a message.

@@ -132,8 +132,11 @@ fn scaled(number: &str, unit: u64) -> Option<u64> {
     /// rounded up.
     const DIGITS: usize = 18;
 
-    let (whole, fraction) = number.split_once('.').unwrap_or((number, "0"));
     let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let whole_units = |whole: &str| whole.parse().unwrap_or(u64::MAX).saturating_mul(unit);
+    let Some((whole, fraction)) = number.split_once('.') else {
+        return digits(number).then(|| whole_units(number));
+    };
     if !digits(whole) || !digits(fraction) {
         return None;
     }
@@ -141,8 +144,7 @@ fn scaled(number: &str, unit: u64) -> Option<u64> {
     let near: u128 = format!("{near:0<DIGITS$}").parse().ok()?;
     let part = near + u128::from(far.bytes().any(|digit| digit != b'0'));
     let part = (part * u128::from(unit)).div_ceil(10_u128.pow(DIGITS as u32));
-    let whole = whole.parse().unwrap_or(u64::MAX).saturating_mul(unit);
-    Some(whole.saturating_add(u64::try_from(part).unwrap_or(u64::MAX)))
+    Some(whole_units(whole).saturating_add(u64::try_from(part).unwrap_or(u64::MAX)))
 }
 
 impl FromStr for Millis {

@@ -132,11 +132,7 @@ impl fmt::Display for UnixMillis {
 
 impl Serialize for UnixMillis {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let text = self.rfc3339();
-        match text.as_ref().and_then(|text| str::from_utf8(text).ok()) {
-            Some(text) => serializer.serialize_str(text),
-            None => serializer.collect_str(self),
-        }
+        serializer.collect_str(self)
     }
 }
 

@@ -9,6 +9,12 @@ use crate::{
 /// Mark of a job that a consumer popped and gave back uncounted while it had no counted attempt.
 const SNOOZED: &str = "s";
 
+/// Bytes of most attempt records before their rules.
+const NUMBERS_ROOM: usize = 80;
+
+/// Prime that divides the sum of an attempt record; the remainder is its check.
+const MODULUS: u64 = 2_147_483_647;
+
 /// Attempt record, without its rules.
 #[derive(Debug)]
 pub struct Attempt {
@@ -98,16 +104,22 @@ impl Attempt {
 
     /// Formats the attempt record of a job with these rules.
     pub fn text(&self, rules: &str) -> String {
-        let reservation =
-            self.reservation.map_or_else(|| "-".to_owned(), |reservation| reservation.to_string());
-        let (due_at, died_at, ttr) = (self.due_at.get(), self.died_at.get(), self.ttr.get());
-        let (check, attempt) = (self.check(), self.attempt);
-        let mark = if self.has_history { MARK } else { "" };
-        let snoozed = if self.is_snoozed { SNOOZED } else { "" };
         let error = error_text(self.error.as_deref());
-        format!(
-            "{check} {attempt}{mark}{snoozed} {reservation} {due_at} {died_at} {ttr} {rules}\n{error}"
-        )
+        let mut digits = itoa::Buffer::new();
+        let mut text = String::with_capacity(NUMBERS_ROOM + rules.len() + error.len());
+        text.extend([digits.format(self.check()), " "]);
+        text.push_str(digits.format(self.attempt));
+        text.extend(Some(MARK).filter(|_| self.has_history));
+        text.extend(Some(SNOOZED).filter(|_| self.is_snoozed));
+        match self.reservation {
+            None => text.push_str(" -"),
+            Some(reservation) => text.extend([" ", &reservation.to_string()]),
+        }
+        for number in [self.due_at.get(), self.died_at.get(), self.ttr.get()] {
+            text.extend([" ", digits.format(number)]);
+        }
+        text.extend([" ", rules, "\n", &error]);
+        text
     }
 
     /// Computes the same checksum as `attempt_checksum` in `shared/prelude.lua`. A change of one
@@ -123,7 +135,6 @@ impl Attempt {
             (self.died_at.get(), 17),
             (self.ttr.get(), 19),
         ];
-        let sum: u128 = terms.into_iter().map(|(n, weight)| u128::from(n) * weight).sum();
-        u64::try_from(sum % 2_147_483_647).expect("a remainder of 31 bits")
+        terms.into_iter().map(|(n, weight)| n % MODULUS * weight).sum::<u64>() % MODULUS
     }
 }

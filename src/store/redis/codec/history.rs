@@ -20,7 +20,7 @@ pub fn history_text(job: &Job) -> String {
 /// Formats the history of the job `id`.
 pub fn text_of_history(id: &JobId, history: &History) -> String {
     let text = history.to_string();
-    format!("1 {} {text}", sum(&[id.as_str(), " ", &text]))
+    ["1 ", &sum(&[id.as_str(), " ", &text]), " ", &text].concat()
 }
 
 /// Parses the history of the job `id`. A damaged history counts as empty, so that the job can still

@@ -27,7 +27,7 @@ impl fmt::Display for History {
                 write!(f, "{reservation} ")?;
                 match started_at {
                     None => f.write_char('-')?,
-                    Some(at) => write!(f, "{}", at.get())?,
+                    Some(at) => f.write_str(itoa::Buffer::new().format(at.get()))?,
                 }
                 writeln!(f, " {}", name(consumer.as_ref()))?;
             }
@@ -38,9 +38,18 @@ impl fmt::Display for History {
 
 fn entry(f: &mut fmt::Formatter<'_>, past: &PastAttempt) -> fmt::Result {
     let letter = LETTERS.iter().find(|(known, _)| *known == past.outcome).map_or('r', |(_, l)| *l);
-    let (started, ended) = (past.started_at.get(), past.ended_at.get());
-    let (consumer, error) = (name(past.consumer.as_ref()), past.error.as_deref().unwrap_or(""));
-    writeln!(f, "{} {started} {ended} {letter} {consumer} {} {error}", past.attempt, error.len())
+    let mut digits = itoa::Buffer::new();
+    for number in [u64::from(past.attempt), past.started_at.get(), past.ended_at.get()] {
+        f.write_str(digits.format(number))?;
+        f.write_char(' ')?;
+    }
+    f.write_char(letter)?;
+    let error = past.error.as_deref().unwrap_or("");
+    for word in [name(past.consumer.as_ref()), digits.format(error.len()), error] {
+        f.write_char(' ')?;
+        f.write_str(word)?;
+    }
+    f.write_char('\n')
 }
 
 /// Returns the stored name of a consumer: `!` if it gave none, since `!` is not a valid name.

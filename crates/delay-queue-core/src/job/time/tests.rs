@@ -54,9 +54,7 @@ proptest! {
     fn parsing_arbitrary_text_never_panics(text in ".{0,40}") {
         let _ = text.parse::<UnixMillis>();
     }
-}
 
-proptest! {
     #[test]
     fn the_text_is_that_of_the_library(millis in 0..=UnixMillis::NEVER.get()) {
         let library = Timestamp::from_millisecond(i64::try_from(millis).expect("a small number"));
