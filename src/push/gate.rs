@@ -240,15 +240,17 @@ impl State {
         let results =
             Results { delivered: 1 - unavailable, failed: unavailable, unavailable, time };
         self.since_change.record(now, results);
-        let recent = self.since_change.last(now, BREAKER_SECONDS);
-        let share = self.shares.values().sum();
-        if unavailable > 0 {
-            self.pressed = now;
+        match outcome {
+            Outcome::Available { .. } => {
+                let share = self.shares.values().sum();
+                self.change(now, |breaker| breaker.record_available(share))
+            }
+            Outcome::Unavailable => {
+                self.pressed = now;
+                let recent = self.since_change.last(now, BREAKER_SECONDS);
+                self.change(now, |breaker| breaker.record_failure(recent))
+            }
         }
-        self.change(now, |breaker| match outcome {
-            Outcome::Available { .. } => breaker.record_available(share),
-            Outcome::Unavailable => breaker.record_failure(recent),
-        })
     }
 }
 

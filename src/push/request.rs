@@ -22,6 +22,9 @@ const WEBHOOK_ID: HeaderName = HeaderName::from_static("webhook-id");
 const WEBHOOK_TIMESTAMP: HeaderName = HeaderName::from_static("webhook-timestamp");
 const WEBHOOK_SIGNATURE: HeaderName = HeaderName::from_static("webhook-signature");
 
+/// Number of headers of most requests.
+const HEADERS: usize = 12;
+
 /// Parts that the requests of a push have in common.
 pub struct Template {
     headers: HeaderMap,
@@ -54,7 +57,8 @@ struct Batch<'a> {
 impl Template {
     /// Creates the parts of a push of this topic.
     pub fn new(topic: &Topic, push: &Push) -> Self {
-        let mut headers = HeaderMap::new();
+        // A clone has the same capacity, so that the headers of a job need no larger map.
+        let mut headers = HeaderMap::with_capacity(HEADERS);
         let agent = concat!("delay-queue/", env!("CARGO_PKG_VERSION"));
         headers.insert(USER_AGENT, HeaderValue::from_static(agent));
         add(&mut headers, &push.headers);

@@ -213,7 +213,8 @@ impl Worker {
             for (jobs, mut flight) in requests.into_iter().zip(turn.flights.drain(first..)) {
                 flight.sent();
                 let load = load.split(jobs.iter().map(|job| job.body.len()).sum());
-                sender.shared.tasks.spawn(Arc::clone(sender).send(jobs, flight, load));
+                // In a box, since a task's future is moved several times before it runs.
+                sender.shared.tasks.spawn(Box::pin(Arc::clone(sender).send(jobs, flight, load)));
             }
         }
         needed

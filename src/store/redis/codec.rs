@@ -57,6 +57,8 @@ pub const MAX_INLINE_BODY: usize = 4096;
 
 /// Number of hexadecimal digits of a checksum.
 const SUM_DIGITS: usize = 8;
+/// Minimum number of hexadecimal digits of a creation time.
+const TIME_DIGITS: usize = 11;
 
 /// Bytes of most rules, without their topic.
 const RULES_ROOM: usize = 64;
@@ -114,16 +116,20 @@ fn push_rules(
     topic: &Topic,
 ) {
     rules.extend([0; SUM_DIGITS]);
-    rules.extend(digits(crc));
+    rules.extend(digits::<SUM_DIGITS>(crc.into()));
     write!(rules, " {length} {policy} ").expect("a buffer takes any text");
     rules.extend_from_slice(topic.as_str().as_bytes());
     let sum = sum_of(&[id.as_str().as_bytes(), b" ", &rules[SUM_DIGITS..]]);
-    rules[..SUM_DIGITS].copy_from_slice(&digits(sum));
+    rules[..SUM_DIGITS].copy_from_slice(&digits::<SUM_DIGITS>(sum.into()));
 }
 
 /// Formats a time with its check.
 fn time_text(time: UnixMillis) -> String {
-    format!("{:011x}{:04x}", time.get(), time.get() % TIME_CHECK)
+    let (millis, check) = (time.get(), time.get() % TIME_CHECK);
+    match millis >> (4 * TIME_DIGITS) {
+        0 => text_of([&digits::<TIME_DIGITS>(millis)[..], &digits::<4>(check)].concat()),
+        _ => format!("{millis:x}{check:04x}"),
+    }
 }
 
 /// Parses the text that [`time_text`] returns.
@@ -153,15 +159,16 @@ pub fn checksum(body: &[u8]) -> String {
 
 /// Formats a number as [`SUM_DIGITS`] hexadecimal digits.
 fn hex(number: u32) -> String {
-    String::from_utf8(digits(number).into()).expect("digits are text")
+    text_of(digits::<SUM_DIGITS>(number.into()).into())
 }
 
-fn digits(number: u32) -> [u8; SUM_DIGITS] {
-    let bytes = number.to_be_bytes();
-    std::array::from_fn(|n| {
-        let half = if n % 2 == 0 { bytes[n / 2] >> 4 } else { bytes[n / 2] & 15 };
-        b"0123456789abcdef"[usize::from(half)]
-    })
+fn text_of(digits: Vec<u8>) -> String {
+    String::from_utf8(digits).expect("digits are text")
+}
+
+/// Returns the last `N` hexadecimal digits of a number.
+fn digits<const N: usize>(number: u64) -> [u8; N] {
+    std::array::from_fn(|n| b"0123456789abcdef"[(number >> (4 * (N - 1 - n)) & 15) as usize])
 }
 
 /// Formats an error for attempt records, with a checksum of its own.
@@ -318,7 +325,7 @@ impl Rules {
 /// Returns whether rules begin with the sum of this id and the following text.
 fn is_sound(id: &JobId, rules: &str) -> bool {
     let (own, rest) = rules.split_at_checked(SUM_DIGITS).unwrap_or_default();
-    own.as_bytes() == digits(sum_of(&[id.as_str(), " ", rest]))
+    own.as_bytes() == digits::<SUM_DIGITS>(sum_of(&[id.as_str(), " ", rest]).into())
 }
 
 /// Returns the beginning of a record, for a message.
