@@ -142,9 +142,9 @@ pub async fn drain(
             }
         });
     }
-    let end = history.now() + limit;
+    let watch = Stopwatch::start();
     let mut drained = empty().await;
-    while !drained && history.now() < end {
+    while !drained && watch.elapsed() < limit {
         tokio::time::sleep(Duration::from_millis(100)).await; // no event reports the last job
         drained = empty().await;
     }
