@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::Transitioned;
 use crate::job::{PoppedJob, Priority, State, Topic, UnixMillis};
 
 /// Result of a put.
@@ -79,6 +80,12 @@ pub struct Readied {
     pub priority: Priority,
     /// When the job expires.
     pub expires_at: Option<UnixMillis>,
+}
+
+impl From<Transitioned> for Readied {
+    fn from(job: Transitioned) -> Self {
+        Self { topic: job.topic, priority: job.priority, expires_at: job.expires_at }
+    }
 }
 
 /// Result of one pop request.

@@ -2,9 +2,9 @@
 
 use bytes::Bytes;
 
-use delay_queue_core::decide::{Bury, JobRef, Release};
+use delay_queue_core::decide::{Bury, JobRef, Release, Target};
 
-use crate::job::{Change, Consumer, JobId, Millis, State, States, Topic, Topics};
+use crate::job::{Change, Consumer, Millis, State, States, Topic, Topics};
 
 /// Request of one consumer for jobs.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -17,15 +17,6 @@ pub struct PopRequest {
     pub ttr: Option<Millis>,
     /// Name that the consumer gave itself.
     pub consumer: Option<Consumer>,
-}
-
-/// A job on which a caller acts by its id alone.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Target {
-    /// Id of the job.
-    pub id: JobId,
-    /// Topics that the caller may access.
-    pub topics: Topics,
 }
 
 /// A job to be deleted.

@@ -20,8 +20,8 @@ use std::{mem, sync::Arc};
 
 use crate::{
     job::{
-        Change, Consumer, Event, JobId, Living, Millis, NewJob, OnConflict, PolicyFields, Refusal,
-        Reservation, State, Topic, Topics, UnixMillis, next,
+        Change, Consumer, Event, JobId, Living, Millis, NewJob, OnConflict, Policy, PolicyFields,
+        Refusal, Reservation, State, Topic, Topics, UnixMillis, next,
     },
     store::{JobRef, Now, Placed, Popped, PutOutcome, ReadyJobs, Reply, add_ready},
 };
@@ -292,37 +292,13 @@ impl Machine {
         }
     }
 
-    /// Resets the attempts of a dead job to zero, and makes it ready. Its history stays.
-    fn revive(&mut self, slot: Slot, now: Now, writes: &mut Vec<Write>) {
-        let expired = self.drop_hold(slot);
-        self.expire_from(slot, now.floor, writes);
-        let has_moved = self.index.entry(slot).kind.policy.dead_from.is_some();
-        let attempt = self.attempt_mut(slot);
-        // A job that has moved needs a row: without one, loading would take it for expired.
-        if !attempt.has_row() && !has_moved {
-            self.index.entry_mut(slot).attempt = None;
-            return self.schedule(slot, State::Ready, now.floor, writes);
-        }
-        (attempt.number, attempt.is_snoozed) = (0, false);
-        (attempt.due_at, attempt.died_at) = (now.floor, UnixMillis::new(0));
-        attempt.was_kicked = true;
-        self.index.place(slot, State::Ready, now.floor);
-        let history = HistoryChange { expired, ..HistoryChange::default() };
-        self.write_attempt(slot, ErrorText::Set(None), history, writes);
-    }
-
-    /// Sets when the job expires, counted from this due time.
-    fn expire_from(&mut self, slot: Slot, due_at: UnixMillis, writes: &mut Vec<Write>) {
-        let (serial, mut policy) = (self.index.entry(slot).serial, self.index.policy(slot));
-        policy.expire_from(due_at);
-        let fields = PolicyFields { expires_at: policy.expires_at, ..PolicyFields::default() };
-        if policy.expires_at.is_some() {
-            self.index.set_policy(slot, policy);
-            writes.push(Write::Change {
-                serial,
-                change: Change { policy: fields, ..Change::default() },
-            });
-        }
+    /// Sets when the job expires.
+    fn expire_at(&mut self, slot: Slot, at: UnixMillis, writes: &mut Vec<Write>) {
+        let policy = Policy { expires_at: Some(at), ..self.index.policy(slot) };
+        self.index.set_policy(slot, policy);
+        let policy = PolicyFields { expires_at: Some(at), ..PolicyFields::default() };
+        let change = Change { policy, ..Change::default() };
+        writes.push(Write::Change { serial: self.index.entry(slot).serial, change });
     }
 
     /// Forgets the only attempt of a job. Afterwards only its record has its due time.

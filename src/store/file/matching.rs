@@ -141,7 +141,7 @@ pub fn kick(
     writer.in_bulk(step.limit, |writer, limit| {
         let Found { keys, next, .. } = found_by(writer, bucket, &Selection { limit, ..step })?;
         let machine = &mut writer.machines[bucket.index()];
-        let ready = keys.iter().map(|key| machine.kick_one(now, key.slot, &mut writer.writes));
+        let ready = keys.iter().map(|key| machine.kick_at(key.slot, now, &mut writer.writes));
         Ok(Matched { done: ready.fold(ReadyJobs::NONE, ReadyJobs::plus), next })
     })
 }

@@ -46,7 +46,7 @@ use bytes::Bytes;
 pub use self::{
     attempt::Attempt,
     finished::{FinishedFields, finished_record, is_finished, separate_history, topic_of_finished},
-    history::{history_text, parse_history, text_of_history},
+    history::{MARK, history_text, parse_history, text_of_history},
 };
 #[cfg(any(test, fuzzing))]
 pub use fuzzing::redis_records;

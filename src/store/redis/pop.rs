@@ -9,7 +9,7 @@ use super::{
     calls::only,
     reply::Values,
     scripts::{held, millis_text},
-    transitions::{each_job, each_reply},
+    transitions::{each_job, each_reply, named},
 };
 use crate::{
     job::{Bucket, Nonce, PoppedJob, Topic, Topics},
@@ -86,7 +86,7 @@ impl RedisStore {
     }
 
     async fn bury(&self, damaged: Parts<Vec<Bury>>) -> StoreResults<Vec<Reply<Transitioned>>> {
-        self.decide(&damaged, |bury| &bury.held, decide::bury_damaged).await
+        self.decide(&damaged, |bury| named(&bury.held), decide::bury_damaged).await
     }
 
     /// Releases the reservations of a pop.

@@ -13,11 +13,14 @@ use super::{
     scripts::{Guardable, Transition as Script, held, millis_text},
 };
 use crate::{
-    job::{Bucket, Job, NewJob, OnConflict, Policy, State, Topic, UnixMillis, retention_text},
+    job::{
+        Bucket, Job, JobId, NewJob, OnConflict, Policy, State, Topic, Topics, UnixMillis,
+        retention_text,
+    },
     store::{
-        Call, Command, Delete, Finish, Guarded, JobPosition, JobTransitions, KickDead, Matched,
-        Outcome, Period, Placed, Purge, ReadyJobs, Reply, Selection, StoreError, StoreResult,
-        Target, Touch, Transition,
+        Call, Command, Delete, Finish, Guarded, JobPosition, JobRef, JobTransitions, KickDead,
+        Matched, Outcome, Period, Placed, Purge, Readied, ReadyJobs, Reply, Selection, StoreError,
+        StoreResult, Target, Touch, Transition, Transitioned,
     },
 };
 
@@ -39,19 +42,22 @@ impl JobTransitions for RedisStore {
                 self.make_guarded(call, &scripts.finish, each_job(finished), each_reply(topic))
             }
             Command::Release(call) => call.by(|parts| async move {
-                self.decide(&parts, |release| &release.held, decide::release).await
+                self.decide(&parts, |release| named(&release.held), decide::release).await
             }),
             Command::Touch(call) => {
                 let fill = |cmd: &mut Cmd, bucket, jobs: &Vec<_>| touches(cmd, self, bucket, jobs);
                 self.make_guarded(call, &scripts.touch, fill, each_reply(until))
             }
             Command::Bury(call) => call.by(|parts| async move {
-                self.decide(&parts, |bury| &bury.held, decide::bury).await
+                self.decide(&parts, |bury| named(&bury.held), decide::bury).await
             }),
-            Command::Kick(call) => {
-                let read = each_reply(Values::readied);
-                self.make_guarded(call, &scripts.kick, each_job(target), read)
-            }
+            Command::Kick(call) => call.by(|parts| async move {
+                let kicked = self.decide(&parts, |job| (&job.id, &job.topics), decide::kick).await;
+                kicked
+                    .into_iter()
+                    .map(|part| Ok(part?.into_iter().map(readied).collect()))
+                    .collect()
+            }),
             Command::Delete(call) => self.make_guarded(
                 call,
                 &scripts.delete,
@@ -114,6 +120,15 @@ impl RedisStore {
     ) -> BoxFuture<'a, Outcome> {
         call.by(|parts| async move { self.each_guarded(script, &parts, fill, read).await })
     }
+}
+
+/// Returns the id of a job that a consumer holds, and the topics that it may access.
+pub fn named(held: &JobRef) -> (&JobId, &Topics) {
+    (&held.id, &held.topics)
+}
+
+fn readied(reply: Reply<Transitioned>) -> Reply<Readied> {
+    reply.map(Readied::from)
 }
 
 /// Adds the arguments of a batch, job after job.

@@ -164,9 +164,9 @@ impl Living {
 
     fn moved(&self, died: bool, dead_from: Option<Topic>) -> Transitioned {
         let Job { topic, state, due_at, .. } = &self.job;
-        let priority = self.job.policy.priority;
+        let Policy { priority, expires_at, .. } = self.job.policy;
         let (topic, state, due_at) = (topic.clone(), *state, *due_at);
-        Transitioned { topic, state, due_at, died, priority, dead_from }
+        Transitioned { topic, state, due_at, died, priority, expires_at, dead_from }
     }
 
     fn readied(&self) -> Readied {

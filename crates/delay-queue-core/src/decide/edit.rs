@@ -5,11 +5,34 @@ use bytes::Bytes;
 use super::Known;
 use crate::job::{AttemptOutcome, Job, Priority, State, Topic, UnixMillis};
 
-/// The end of an attempt whose job stays. The reservation ends with it.
+/// The change of a job that stays.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Edit {
     /// Where the job is afterwards.
     pub place: Place,
+    /// Whether its attempts stay, are forgotten, or the last one ends.
+    pub attempts: AttemptEdit,
+    /// When the job expires, if that changes.
+    pub expires_at: Option<UnixMillis>,
+    /// The body that replaces the old one. Only this may need room: a store without room refuses
+    /// the edit, and takes all others.
+    pub body: Option<Bytes>,
+}
+
+/// The change of a job's attempts.
+#[derive(Debug, Clone, PartialEq)]
+pub enum AttemptEdit {
+    /// They stay as they are.
+    Kept,
+    /// They are forgotten, with the last error. The history stays.
+    Forgotten,
+    /// The last one ends, and with it the reservation.
+    Ended(Ended),
+}
+
+/// The end of an attempt.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Ended {
     /// Number of pops that count, until the job moves to another topic.
     pub number: u32,
     /// Whether the job was popped although no pop counts.
@@ -20,9 +43,6 @@ pub struct Edit {
     pub error: Option<String>,
     /// The error that the job has instead of the consumer's.
     pub cause: Option<&'static str>,
-    /// The body that replaces the old one. Only this may need room: a store without room refuses
-    /// the edit, and takes all others.
-    pub body: Option<Bytes>,
 }
 
 /// The place of a job after its attempt.
@@ -62,6 +82,8 @@ pub struct Transitioned {
     pub died: bool,
     /// Priority of the job.
     pub priority: Priority,
+    /// When the job expires, unless it moved.
+    pub expires_at: Option<UnixMillis>,
     /// Topic in which this transition ended the job, if the job then moved to `topic`.
     pub dead_from: Option<Topic>,
 }
@@ -80,6 +102,7 @@ impl Transitioned {
             due_at: job.due_at,
             died: false,
             priority: job.policy.priority,
+            expires_at: job.policy.expires_at,
             dead_from: None,
         }
     }
@@ -99,6 +122,7 @@ impl Edit {
             due_at,
             died: state == State::Dead && job.state != State::Dead,
             priority: job.policy.priority,
+            expires_at: self.expires_at.or(job.expires_at).filter(|_| topic == job.topic),
             dead_from: (topic != job.topic).then(|| job.topic.clone()),
         }
     }

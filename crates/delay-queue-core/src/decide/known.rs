@@ -1,7 +1,7 @@
 //! A job as a store has loaded it.
 
-use super::{JobRef, Place, Reply};
-use crate::job::{JobId, Millis, Policy, Refusal, Reservation, State, Topic, UnixMillis};
+use super::{AttemptEdit, Edit, JobRef, Place, Reply, Transitioned};
+use crate::job::{JobId, Millis, Policy, Refusal, Reservation, State, Topic, Topics, UnixMillis};
 
 /// The facts of a job that decisions use. Its body, its error and its history stay in the store.
 #[derive(Debug, Clone, Copy)]
@@ -41,12 +41,38 @@ pub struct Attempts {
 }
 
 impl Known<'_> {
-    /// Returns the attempts of a job on which a caller acts by a reservation, or by its id alone.
-    /// For a caller who may not access its topic, the job does not exist.
-    pub(super) fn held(&self, held: &JobRef) -> Reply<Attempts> {
-        if !held.topics.allows(self.topic) {
-            return Err(Refusal::NotFound);
+    /// Returns the answer of a transition that changes nothing.
+    pub fn unchanged(&self) -> Transitioned {
+        Transitioned {
+            topic: self.topic.clone(),
+            state: self.state,
+            due_at: self.due_at,
+            died: false,
+            priority: self.policy.priority,
+            expires_at: self.expires_at,
+            dead_from: None,
         }
+    }
+
+    /// Returns the edit that puts a job into the set of the ready ones, and changes nothing else.
+    pub fn made_ready(&self) -> Edit {
+        Edit {
+            place: Place::Next { state: State::Ready, due_at: self.due_at },
+            attempts: AttemptEdit::Kept,
+            expires_at: None,
+            body: None,
+        }
+    }
+
+    /// Refuses a caller who may not access the topic of the job: for this caller, it does not
+    /// exist.
+    pub(super) fn shown_to(&self, topics: &Topics) -> Reply<()> {
+        if topics.allows(self.topic) { Ok(()) } else { Err(Refusal::NotFound) }
+    }
+
+    /// Returns the attempts of a job on which a caller acts by a reservation, or by its id alone.
+    pub(super) fn held(&self, held: &JobRef) -> Reply<Attempts> {
+        self.shown_to(&held.topics)?;
         if self.state == State::Finished {
             return Err(Refusal::Finished);
         }

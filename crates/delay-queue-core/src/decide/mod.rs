@@ -6,15 +6,17 @@
 
 mod bury;
 mod edit;
+mod kick;
 mod known;
 mod release;
 mod request;
 
 pub use bury::{bury, bury_damaged};
-pub use edit::{Edit, Place, Transitioned};
+pub use edit::{AttemptEdit, Edit, Ended, Place, Transitioned};
+pub use kick::kick;
 pub use known::{Attempts, Known};
 pub use release::release;
-pub use request::{Bury, JobRef, Release};
+pub use request::{Bury, JobRef, Release, Target};
 
 /// Result of one job of a batch: the reply, or the reason why nothing changed.
 pub type Reply<T> = Result<T, crate::job::Refusal>;

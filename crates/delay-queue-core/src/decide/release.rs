@@ -1,7 +1,7 @@
 //! popped → ready, or delayed by the given delay or the job's backoff; dead, or ready in another
 //! topic, if its attempts are spent or it would expire before its next attempt.
 
-use super::{Edit, JOB_DAMAGED, JOB_EXPIRED, Known, Place, Release, Reply};
+use super::{AttemptEdit, Edit, Ended, JOB_DAMAGED, JOB_EXPIRED, Known, Place, Release, Reply};
 use crate::{
     Now,
     job::{After, AttemptOutcome, Due, Event, Refusal, Schedule, State, next},
@@ -13,7 +13,7 @@ use crate::{
 /// # Errors
 /// `NotFound`, `Finished`, `ReservationLost`, `NeverPopped`; `NotReserved` without a reservation
 /// for a job that no consumer holds.
-pub fn release(job: &Known<'_>, now: Now, release: &Release) -> Reply<Edit> {
+pub fn release(job: &Known<'_>, now: Now, release: &Release) -> Reply<Option<Edit>> {
     let attempts = job.held(&release.held)?;
     if release.held.reservation.is_none() && job.state != State::Reserved {
         return Err(Refusal::NotReserved);
@@ -32,16 +32,19 @@ pub fn release(job: &Known<'_>, now: Now, release: &Release) -> Reply<Edit> {
     let state = next(Some(job.state), Event::Release(after))?.unwrap_or(State::Dead);
     let dies = job.state == State::Dead || after.dies();
     let cause = (expires && !is_spent && job.state != State::Dead).then_some(JOB_EXPIRED);
-    Ok(Edit {
+    Ok(Some(Edit {
         place: if dies { job.dies(attempts, now.floor) } else { Place::Next { state, due_at } },
-        number,
-        is_snoozed: attempts.is_snoozed || release.is_uncounted && number == 0,
-        outcome: match release.is_uncounted {
-            true => AttemptOutcome::ReleasedUncounted,
-            false => AttemptOutcome::Released,
-        },
-        error: if job.is_damaged { Some(JOB_DAMAGED.into()) } else { release.error.clone() },
-        cause,
+        attempts: AttemptEdit::Ended(Ended {
+            number,
+            is_snoozed: attempts.is_snoozed || release.is_uncounted && number == 0,
+            outcome: match release.is_uncounted {
+                true => AttemptOutcome::ReleasedUncounted,
+                false => AttemptOutcome::Released,
+            },
+            error: if job.is_damaged { Some(JOB_DAMAGED.into()) } else { release.error.clone() },
+            cause,
+        }),
+        expires_at: None,
         body: release.body.clone().filter(|_| !job.is_damaged),
-    })
+    }))
 }

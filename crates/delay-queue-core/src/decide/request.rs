@@ -4,6 +4,15 @@ use bytes::Bytes;
 
 use crate::job::{JobId, Millis, PoppedJob, Reservation, Topics};
 
+/// A job on which a caller acts by its id alone.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Target {
+    /// Id of the job.
+    pub id: JobId,
+    /// Topics that the caller may access.
+    pub topics: Topics,
+}
+
 /// A job, and the reservation with which a caller acts on it; without a reservation, the caller
 /// acts by the id alone.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,31 +1,49 @@
 //! Shows jobs to the decisions of `delay-queue-core`, and applies their edits.
 
-use delay_queue_core::decide::{Attempts, Edit, Known, Place};
+use delay_queue_core::decide::{self, AttemptEdit, Attempts, Edit, Ended, Known, Place};
 
 use super::{ErrorText, HistoryChange, Machine, Write, due_at_of};
 use crate::{
-    job::{Change, JobId, Refusal, State},
+    job::{Change, JobId, Refusal, State, Topics, UnixMillis},
     store::{
-        JobRef, Now, Reply, Transitioned,
+        Now, ReadyJobs, Reply, Target, Transitioned,
         file::index::{Size, Slot},
     },
 };
 
 impl Machine {
-    /// Decides on the attempt of a job, and applies the edit.
-    pub(super) fn end_attempt(
+    /// Decides on a job that a caller names, and applies the edit, if any.
+    pub(super) fn decide(
         &mut self,
-        held: &JobRef,
+        id: &JobId,
         now: Now,
         writes: &mut Vec<Write>,
-        decide: impl FnOnce(&Known<'_>) -> Reply<Edit>,
+        decide: impl FnOnce(&Known<'_>) -> Reply<Option<Edit>>,
     ) -> Reply<Transitioned> {
-        let slot = self.index.find(&held.id).ok_or(Refusal::NotFound)?;
-        let job = self.known(slot, &held.id);
+        let slot = self.index.find(id).ok_or(Refusal::NotFound)?;
+        let job = self.known(slot, id);
         let edit = decide(&job)?;
-        let answer = edit.answer(&job);
-        self.apply(slot, edit, now, writes);
+        let answer = edit.as_ref().map_or_else(|| job.unchanged(), |edit| edit.answer(&job));
+        if let Some(edit) = edit {
+            self.apply(slot, edit, now, writes);
+        }
         Ok(answer)
+    }
+
+    /// Kicks a job if its state allows it.
+    pub(in crate::store::file) fn kick_at(
+        &mut self,
+        slot: Slot,
+        now: Now,
+        writes: &mut Vec<Write>,
+    ) -> ReadyJobs {
+        let target = Target { id: self.index.id(slot), topics: Topics::ALL };
+        match decide::kick(&self.known(slot, &target.id), now, &target) {
+            Err(_) => return ReadyJobs::NONE,
+            Ok(None) => {}
+            Ok(Some(edit)) => self.apply(slot, edit, now, writes),
+        }
+        ReadyJobs::one(self.priority(slot))
     }
 
     /// Returns what decisions need to know of a job.
@@ -50,11 +68,44 @@ impl Machine {
         }
     }
 
-    /// Ends the attempt of a job.
     fn apply(&mut self, slot: Slot, edit: Edit, now: Now, writes: &mut Vec<Write>) {
+        let Edit { place, attempts, expires_at, body } = edit;
+        if let Some(at) = expires_at {
+            self.expire_at(slot, at, writes);
+        }
+        match (attempts, place) {
+            (AttemptEdit::Kept, Place::Next { state, due_at }) => {
+                self.schedule(slot, state, due_at, writes);
+            }
+            (AttemptEdit::Forgotten, Place::Next { state, due_at }) => {
+                self.forget_attempts(slot, (state, due_at), writes);
+            }
+            (AttemptEdit::Ended(ended), place) => self.end_attempt(slot, ended, place, now, writes),
+            (
+                AttemptEdit::Kept | AttemptEdit::Forgotten,
+                Place::Dead { .. } | Place::Moved { .. },
+            ) => {
+                unreachable!("a job dies at the end of an attempt")
+            }
+        }
+        if let Some(body) = body {
+            self.index.resize(slot, Size::of(body.len()));
+            let change = Change { body: Some(body), ..Change::default() };
+            writes.push(Write::Change { serial: self.index.entry(slot).serial, change });
+        }
+    }
+
+    fn end_attempt(
+        &mut self,
+        slot: Slot,
+        ended: Ended,
+        place: Place,
+        now: Now,
+        writes: &mut Vec<Write>,
+    ) {
         let entry = self.index.entry(slot);
         let (was, due_at) = (entry.state, due_at_of(entry));
-        match edit.place {
+        match place {
             Place::Next { state, due_at } => {
                 self.attempt_mut(slot).due_at = due_at;
                 self.index.place(slot, state, due_at);
@@ -67,21 +118,39 @@ impl Machine {
         }
         let expired = self.drop_hold(slot);
         let attempt = self.attempt_mut(slot);
-        (attempt.number, attempt.is_snoozed) = (edit.number, edit.is_snoozed);
-        let history = HistoryChange::end(expired, edit.outcome, now.floor);
-        self.write_attempt(slot, ErrorText::Set(edit.error), history, writes);
-        if let Some(cause) = edit.cause {
+        (attempt.number, attempt.is_snoozed) = (ended.number, ended.is_snoozed);
+        let history = HistoryChange::end(expired, ended.outcome, now.floor);
+        self.write_attempt(slot, ErrorText::Set(ended.error), history, writes);
+        if let Some(cause) = ended.cause {
             // The history keeps the consumer's error.
             let error = ErrorText::Set(Some(cause.to_owned()));
             self.write_attempt(slot, error, HistoryChange::default(), writes);
         }
-        if let Some(body) = edit.body {
-            self.index.resize(slot, Size::of(body.len()));
-            let change = Change { body: Some(body), ..Change::default() };
-            writes.push(Write::Change { serial: self.index.entry(slot).serial, change });
-        }
-        if let Place::Moved { to, at } = edit.place {
+        if let Place::Moved { to, at } = place {
             self.move_to(slot, to, at, writes);
         }
+    }
+
+    /// Forgets the attempts of a dead job, which is then in another state. Its history stays.
+    fn forget_attempts(
+        &mut self,
+        slot: Slot,
+        (state, due_at): (State, UnixMillis),
+        writes: &mut Vec<Write>,
+    ) {
+        let expired = self.drop_hold(slot);
+        let has_moved = self.index.entry(slot).kind.policy.dead_from.is_some();
+        let attempt = self.attempt_mut(slot);
+        // A job that has moved needs a row: without one, loading would take it for expired.
+        if !attempt.has_row() && !has_moved {
+            self.index.entry_mut(slot).attempt = None;
+            return self.schedule(slot, state, due_at, writes);
+        }
+        (attempt.number, attempt.is_snoozed) = (0, false);
+        (attempt.due_at, attempt.died_at) = (due_at, UnixMillis::new(0));
+        attempt.was_kicked = true;
+        self.index.place(slot, state, due_at);
+        let history = HistoryChange { expired, ..HistoryChange::default() };
+        self.write_attempt(slot, ErrorText::Set(None), history, writes);
     }
 }

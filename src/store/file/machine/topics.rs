@@ -153,8 +153,7 @@ impl Machine {
         while ready.count < limit as u64
             && let Some(slot) = self.index.first(topic, State::Dead)
         {
-            self.revive(slot, now, writes);
-            ready = ready.plus(ReadyJobs::one(self.priority(slot)));
+            ready = ready.plus(self.kick_at(slot, now, writes));
         }
         ready
     }

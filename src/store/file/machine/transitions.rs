@@ -6,7 +6,7 @@ use super::{ErrorText, HistoryChange, HistoryStep, Machine, Write, due_at_of};
 use crate::{
     job::{Change, Due, Event, Refusal, State, UnixMillis, next},
     store::{
-        Bury, JobRef, Now, Readied, ReadyJobs, Release, Reply, Target, Touch, Transitioned,
+        Bury, JobRef, Now, Readied, Release, Reply, Target, Touch, Transitioned,
         file::index::{Size, Slot},
     },
 };
@@ -39,8 +39,8 @@ impl Machine {
         release: Release,
         writes: &mut Vec<Write>,
     ) -> Reply<Transitioned> {
-        let held = &release.held;
-        self.end_attempt(held, now, writes, |job| decide::release(job, now, &release))
+        let id = &release.held.id;
+        self.decide(id, now, writes, |job| decide::release(job, now, &release))
     }
 
     pub fn touch(&mut self, now: Now, touch: Touch, writes: &mut Vec<Write>) -> Reply<UnixMillis> {
@@ -60,7 +60,7 @@ impl Machine {
     }
 
     pub fn bury(&mut self, now: Now, bury: Bury, writes: &mut Vec<Write>) -> Reply<Transitioned> {
-        self.end_attempt(&bury.held, now, writes, |job| decide::bury(job, now, &bury))
+        self.decide(&bury.held.id, now, writes, |job| decide::bury(job, now, &bury))
     }
 
     /// Buries a job whose record is damaged.
@@ -70,24 +70,12 @@ impl Machine {
         bury: &Bury,
         writes: &mut Vec<Write>,
     ) -> Reply<Transitioned> {
-        self.end_attempt(&bury.held, now, writes, |job| decide::bury_damaged(job, now, bury))
+        self.decide(&bury.held.id, now, writes, |job| decide::bury_damaged(job, now, bury))
     }
 
     pub fn kick(&mut self, now: Now, job: Target, writes: &mut Vec<Write>) -> Reply<Readied> {
-        let slot = self.reach(&job.id, &job.topics)?;
-        next(Some(self.index.entry(slot).state), Event::Kick)?;
-        self.kick_one(now, slot, writes);
-        Ok(self.readied(slot))
-    }
-
-    /// Kicks a job that is neither reserved nor finished.
-    pub fn kick_one(&mut self, now: Now, slot: Slot, writes: &mut Vec<Write>) -> ReadyJobs {
-        match self.index.entry(slot).state {
-            State::Ready => {}
-            State::Dead => self.revive(slot, now, writes),
-            _ => self.schedule(slot, State::Ready, now.floor, writes),
-        }
-        ReadyJobs::one(self.priority(slot))
+        let kicked = self.decide(&job.id, now, writes, |known| decide::kick(known, now, &job))?;
+        Ok(kicked.into())
     }
 
     pub fn reschedule(

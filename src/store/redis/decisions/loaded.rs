@@ -5,14 +5,20 @@ use delay_queue_core::decide::{Attempts, Known};
 use crate::{
     job::{History, JobId, Refusal, Running, State, Topic, Topics, UnixMillis},
     store::{
-        JobRef, Now, Reply, StoreError,
+        Now, Reply, StoreError,
         redis::{
-            codec::{Attempt, Rules, is_finished, parse_history, topic_of_finished},
+            codec::{Attempt, MARK, Rules, is_finished, parse_history, topic_of_finished},
             reply::Values,
             score::time_of,
         },
     },
 };
+
+/// Argument of `swap.lua` instead of a new attempt record: the old one goes.
+const ERASED: &str = "-";
+
+/// A job that a caller names, and the topics that the caller may access.
+pub type Named<'a> = (&'a JobId, &'a Topics);
 
 /// The records of a job, byte for byte, as `load.lua` puts them into one text. A swap compares them
 /// with what is stored.
@@ -103,11 +109,10 @@ impl<'a> Loaded<'a> {
     ///
     /// # Errors
     /// `NotFound` and `Finished`. Other refusals are left to the decision.
-    pub fn parse(held: &'a JobRef, texts: Texts, now: Now) -> Reply<Self> {
-        let id = &held.id;
+    pub fn parse((id, topics): Named<'a>, texts: Texts, now: Now) -> Reply<Self> {
         if is_finished(&texts.all) {
             let topic = topic_of_finished(&texts.all);
-            return Err(refusal_of_finished(topic.as_ref(), &held.topics));
+            return Err(refusal_of_finished(topic.as_ref(), topics));
         }
         if texts.is_gone() {
             return Err(Refusal::NotFound);
@@ -159,6 +164,16 @@ impl<'a> Loaded<'a> {
             attempts,
             may_move: may_move && self.created.is_some(),
             is_damaged: self.is_damaged,
+        }
+    }
+
+    /// Returns what is left of the attempt record once its attempts are forgotten: the mark of a
+    /// history that the job may have; empty if there is no record.
+    pub fn forgotten_attempt(&self) -> &'static str {
+        match &self.attempt {
+            Some(attempt) if !attempt.has_history => ERASED,
+            None if self.texts.attempt().is_empty() => "",
+            Some(_) | None => MARK,
         }
     }
 

@@ -9,16 +9,14 @@ use delay_queue_core::decide::{Edit, Known};
 use redis::Cmd;
 
 use self::{
-    loaded::{Loaded, Texts},
+    loaded::{Loaded, Named, Texts},
     swap::Swap,
     work::Work,
 };
 use super::{RedisStore, reply::Values};
 use crate::{
     job::{Bucket, JobId, Refusal},
-    store::{
-        Applied, JobRef, Now, Parts, Reply, StoreError, StoreResult, StoreResults, Transitioned,
-    },
+    store::{Applied, Now, Parts, Reply, StoreError, StoreResult, StoreResults, Transitioned},
 };
 
 /// The jobs of one bucket as they were loaded, and the time then.
@@ -28,19 +26,19 @@ type Loads = (Now, Vec<Texts>);
 type Decided<'a> = (usize, Transitioned, Swap<'a>);
 
 impl RedisStore {
-    /// Makes a transition of each job, which `decide` decides; `held` returns the job that the
-    /// caller names.
+    /// Makes a transition of each job, which `decide` decides; without an edit, the job stays as it
+    /// is. `named` returns the job that the caller names.
     pub(super) async fn decide<J: Sync>(
         &self,
         parts: &Parts<Vec<J>>,
-        held: impl Fn(&J) -> &JobRef + Sync,
-        decide: impl Fn(&Known<'_>, Now, &J) -> Reply<Edit> + Sync,
+        named: impl Fn(&J) -> Named<'_> + Sync,
+        decide: impl Fn(&Known<'_>, Now, &J) -> Reply<Option<Edit>> + Sync,
     ) -> StoreResults<Vec<Reply<Transitioned>>> {
         let mut works: Vec<Work> = parts.iter().map(|(_, jobs)| Work::new(jobs.len())).collect();
         loop {
             let mut asked = Vec::new();
             for (n, (bucket, jobs)) in parts.iter().enumerate() {
-                let picked = works[n].pick(|index| &held(&jobs[index]).id);
+                let picked = works[n].pick(|index| named(&jobs[index]).0);
                 if !picked.is_empty() {
                     asked.push((*bucket, (n, picked)));
                 }
@@ -48,7 +46,7 @@ impl RedisStore {
             if asked.is_empty() {
                 return works.into_iter().map(Work::finish).collect();
             }
-            let id = |n: usize, index: usize| &held(&parts[n].1[index]).id;
+            let id = |n: usize, index: usize| named(&parts[n].1[index]).0;
             let loads = self.load(&asked, id).await;
             let mut loaded = Vec::with_capacity(asked.len());
             for ((bucket, (n, picked)), loads) in asked.into_iter().zip(loads) {
@@ -61,7 +59,7 @@ impl RedisStore {
                 };
                 let mut jobs = Vec::with_capacity(picked.len());
                 for (index, texts) in picked.into_iter().zip(texts) {
-                    match Loaded::parse(held(&parts[n].1[index]), texts, now) {
+                    match Loaded::parse(named(&parts[n].1[index]), texts, now) {
                         Ok(job) => jobs.push((index, job)),
                         Err(refusal) => works[n].settle(index, Err(refusal)),
                     }
@@ -73,16 +71,14 @@ impl RedisStore {
                 let mut edits = Vec::with_capacity(jobs.len());
                 for (index, job) in jobs {
                     let known = job.known(works[*n].may_move(*index));
-                    let swap = decide(&known, *now, &parts[*n].1[*index]).and_then(|edit| {
-                        let answer = edit.answer(&known);
-                        Ok((*index, answer, Swap::new(job, *now, edit).ok_or(Refusal::Damaged)?))
-                    });
-                    match swap {
-                        Ok(swap) => edits.push(swap),
-                        Err(refusal) => works[*n].settle(*index, Err(refusal)),
+                    let decided = decide(&known, *now, &parts[*n].1[*index]);
+                    match swap_or_reply(job, &known, *now, decided) {
+                        Ok((answer, swap)) => edits.push((*index, answer, swap)),
+                        Err(reply) => works[*n].settle(*index, reply),
                     }
                 }
-                // What a refusal rests on may be unconfirmed, so that too waits for a confirmation.
+                // What a reply without an edit rests on may be unconfirmed, so it too waits for a
+                // confirmation.
                 if !edits.is_empty() || self.confirms(*bucket) {
                     swaps.push((*bucket, (*n, edits)));
                 }
@@ -184,4 +180,22 @@ impl RedisStore {
         let master = self.nodes.of(self.keys[bucket.index()].slot);
         master.is_ok_and(|master| master.node.confirms())
     }
+}
+
+/// Returns the answer and the swap of a decision; if nothing is to be written, the reply.
+fn swap_or_reply<'a>(
+    job: &'a Loaded<'a>,
+    known: &Known<'_>,
+    now: Now,
+    decided: Reply<Option<Edit>>,
+) -> Result<(Transitioned, Swap<'a>), Reply<Transitioned>> {
+    let edit = match decided.map_err(Err)? {
+        Some(edit) => edit,
+        // Half a transition has left the job in no set.
+        None if job.texts.state.is_none() => known.made_ready(),
+        None => return Err(Ok(known.unchanged())),
+    };
+    let answer = edit.answer(known);
+    let swap = Swap::new(job, now, edit).ok_or(Err(Refusal::Damaged))?;
+    Ok((answer, swap))
 }

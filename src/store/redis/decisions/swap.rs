@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use delay_queue_core::{
     Now,
-    decide::{Edit, Place},
+    decide::{AttemptEdit, Edit, Ended, Place},
 };
 use redis::Cmd;
 
@@ -19,6 +19,7 @@ use crate::{
 /// A job as it was loaded, and what takes its place.
 pub struct Swap<'a> {
     job: &'a Loaded<'a>,
+    /// Empty if it stays.
     attempt: String,
     /// Empty if it stays.
     history: String,
@@ -35,43 +36,42 @@ pub struct Swap<'a> {
 }
 
 impl<'a> Swap<'a> {
-    /// Formats an edit of a job; `None` if the edit has a body but the job has no record for it.
+    /// Formats an edit of a job; `None` if the job lacks the record that the edit changes.
     pub fn new(job: &'a Loaded<'a>, now: Now, edit: Edit) -> Option<Self> {
-        let attempt = job.attempt.as_ref()?;
-        let Edit { place, number, is_snoozed, outcome, error, cause, body } = edit;
-        let history = new_history(job, now, outcome, error.as_deref());
-        let mut attempt = Attempt {
-            attempt: number,
-            has_history: attempt.has_history || !history.is_empty(),
-            is_snoozed,
-            reservation: None,
-            due_at: job.due_at,
-            error: cause.map(str::to_owned).or(error),
-            ..*attempt
+        let Edit { place, attempts, expires_at, body } = edit;
+        let is_forgotten = attempts == AttemptEdit::Forgotten;
+        let (mut attempt, history) = match attempts {
+            AttemptEdit::Kept | AttemptEdit::Forgotten => (None, String::new()),
+            AttemptEdit::Ended(ended) => end(job, now, ended)?,
         };
         let mut rules = job.rules.clone();
         if let Some(body) = &body {
             rules.set_body(body);
         }
+        if expires_at.is_some() {
+            rules.policy.expires_at = expires_at;
+        }
         let (state, at) = match place {
             Place::Next { state, due_at } => {
-                attempt.due_at = due_at;
+                attempt.iter_mut().for_each(|attempt| attempt.due_at = due_at);
                 (state, due_at)
             }
             Place::Dead { died_at } => {
-                attempt.died_at = died_at;
+                attempt.iter_mut().for_each(|attempt| attempt.died_at = died_at);
                 (State::Dead, died_at.after(rules.policy.dead_retention))
             }
             Place::Moved { to, at } => {
-                (attempt.attempt, attempt.is_snoozed) = (0, false);
-                (attempt.due_at, attempt.died_at) = (at, UnixMillis::new(0));
+                if let Some(attempt) = &mut attempt {
+                    (attempt.attempt, attempt.is_snoozed) = (0, false);
+                    (attempt.due_at, attempt.died_at) = (at, UnixMillis::new(0));
+                }
                 let dead_from = Some(job.topic.clone());
                 rules.policy.set(PolicyFields { dead_from, ..PolicyFields::default() });
                 rules.topic = to;
                 (State::Ready, at)
             }
         };
-        let is_new = body.is_some() || rules.topic != job.rules.topic;
+        let is_new = body.is_some() || expires_at.is_some() || rules.topic != job.rules.topic;
         let rules_text = if is_new { rules.text(job.id) } else { job.rules_text.clone() };
         let header = match &job.created {
             _ if !is_new => String::new(),
@@ -79,14 +79,19 @@ impl<'a> Swap<'a> {
             None => return None,
         };
         let policy = &rules.policy;
-        let expires_at = match (state, policy.expires_at, job.rules.policy.expires_at) {
+        let expiry = match (state, policy.expires_at, job.rules.policy.expires_at) {
             (State::Delayed | State::Ready, Some(at), _) => at.get().to_string(),
             (_, _, Some(_)) => "-".to_owned(),
             (_, _, None) => String::new(),
         };
+        let attempt = match (attempt, is_forgotten) {
+            (Some(attempt), _) => attempt.text(&rules_text),
+            (None, true) => job.forgotten_attempt().to_owned(),
+            (None, false) => String::new(),
+        };
         Some(Self {
             job,
-            attempt: attempt.text(&rules_text),
+            attempt,
             history,
             header,
             body,
@@ -95,7 +100,7 @@ impl<'a> Swap<'a> {
             score: score_text(state, at, policy),
             ready_score: score_text(State::Ready, at, policy),
             topic: if rules.topic == job.rules.topic { job.topic.clone() } else { rules.topic },
-            expires_at,
+            expires_at: expiry,
         })
     }
 
@@ -135,6 +140,24 @@ impl<'a> Swap<'a> {
             None => b"n",
         }
     }
+}
+
+/// Returns the attempt record of a job whose attempt ends now, and its history, which is empty if
+/// it stays; `None` if the job has no such record.
+fn end(job: &Loaded<'_>, now: Now, ended: Ended) -> Option<(Option<Attempt>, String)> {
+    let attempt = job.attempt.as_ref()?;
+    let Ended { number, is_snoozed, outcome, error, cause } = ended;
+    let history = new_history(job, now, outcome, error.as_deref());
+    let attempt = Attempt {
+        attempt: number,
+        has_history: attempt.has_history || !history.is_empty(),
+        is_snoozed,
+        reservation: None,
+        due_at: job.due_at,
+        error: cause.map(str::to_owned).or(error),
+        ..*attempt
+    };
+    Some((Some(attempt), history))
 }
 
 /// Formats the history with the attempt that ends now; empty if the history stays.

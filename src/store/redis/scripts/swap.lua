@@ -5,8 +5,8 @@
 --       4 words, each '' if it does not apply: state, topic and score as loaded; state, topic and score of its next set, and
 --         the time of its deadline there; its score if that time has passed, so that it is ready; the time at which it
 --         expires, '-' if it no longer does
---       5 the new attempt record; 6 history ('' keeps it); 7 header ('' keeps the record); 8 'n' and the new body, 's' if it
---         is in the record instead of a long one, 'l' if it is long; '' keeps the body
+--       5 the new attempt record ('' keeps it, '-' erases it); 6 history ('' keeps it); 7 header ('' keeps the record); 8 'n'
+--         and the new body, 's' if it is in the record instead of a long one, 'l' if it is long; '' keeps the body
 -- Reply for each job: 0 it has changed, 1 done, 2 done, and it is ready already, 3 no room for the body, 4 the topic to which
 --       it moves cannot take it
 
@@ -31,6 +31,17 @@ local function is_in_same_set(id, state, topic, score)
   return true
 end
 
+-- The key that has the deadline of a set.
+local function deadlines_of(set)
+  return string.find(set, '^delayed:') and BUCKET or ENDS
+end
+
+local function write(command, place, values)
+  if #values == 0 then return end
+  redis.call(command, place, unpack(values))
+  has_written = true
+end
+
 local function transition()
   local ids, reply = {}, {}
   for i = 3, #ARGV, STRIDE do ids[#ids + 1] = ARGV[i] end
@@ -38,7 +49,7 @@ local function transition()
   local attempts, records = redis.call('HMGET', ATTEMPTS, unpack(ids)), redis.call('HMGET', POOL, unpack(ids))
   -- What is written: ids and texts by hash; ids whose long bodies go; by set scores and ids that join it, ids that leave it,
   -- and its earliest deadline; topics that gain and lose jobs.
-  local new_attempts, new_records, new_bodies, old_bodies, histories = {}, {}, {}, {}, {}
+  local new_attempts, old_attempts, new_records, new_bodies, old_bodies, histories = {}, {}, {}, {}, {}, {}
   local joining, leaving, deadlines, gaining, losing = {}, {}, {}, {}, {}
 
   for n, id in ipairs(ids) do
@@ -62,7 +73,11 @@ local function transition()
         now = now and now[1] * 1000 + math.floor(now[2] / 1000) or tonumber(CALL[1])
         if tonumber(time) <= now then state, score, reply[n] = 'ready', ready_score, READY end
       end
-      new_attempts[#new_attempts + 1], new_attempts[#new_attempts + 2] = id, ARGV[i + 4]
+      if ARGV[i + 4] == '-' then
+        old_attempts[#old_attempts + 1] = id
+      elseif ARGV[i + 4] ~= '' then
+        new_attempts[#new_attempts + 1], new_attempts[#new_attempts + 2] = id, ARGV[i + 4]
+      end
       if history ~= '' then histories[#histories + 1], histories[#histories + 2] = id, history end
       if header ~= '' then
         local body = how == '' and string.sub(record, last + 1) or string.sub(ARGV[i + 7], 2)
@@ -98,34 +113,36 @@ local function transition()
       if topic ~= old_topic then gaining[topic], losing[old_topic] = true, true end
     end
   end
-  if #new_attempts == 0 then return reply end
+  if not next(joining) then return reply end
 
   -- Commands that change nothing fail here if a key has another type, or if this user lacks a right.
   for set in pairs(joining) do
     redis.call('ZREM', TAG .. set, '')
     redis.call('ZADD', TAG .. set, 'XX', 0, '')
   end
-  for set in pairs(deadlines) do
-    redis.call('ZREM', string.find(set, '^delayed:') and BUCKET or ENDS, '')
+  for set in pairs(deadlines) do redis.call('ZREM', deadlines_of(set), '') end
+  for set in pairs(leaving) do
+    if not string.find(set, '^re') then redis.call('ZREM', deadlines_of(set), '') end
   end
   if #new_bodies + #old_bodies > 0 then redis.call('HDEL', BODIES, '') end
+  if #old_attempts > 0 then redis.call('HDEL', ATTEMPTS, '') end
 
-  redis.call('HSET', ATTEMPTS, unpack(new_attempts))
-  has_written = true
-  if #new_records > 0 then redis.call('HSET', POOL, unpack(new_records)) end
-  if #new_bodies > 0 then redis.call('HSET', BODIES, unpack(new_bodies)) end
+  write('HSET', ATTEMPTS, new_attempts)
+  write('HSET', POOL, new_records)
+  write('HSET', BODIES, new_bodies)
   for set, time in pairs(deadlines) do
-    redis.call('ZADD', string.find(set, '^delayed:') and BUCKET or ENDS, 'LT', time, set)
+    redis.call('ZADD', deadlines_of(set), 'LT', time, set)
   end
-  for set, members in pairs(joining) do redis.call('ZADD', TAG .. set, unpack(members)) end
-  for set, left in pairs(leaving) do redis.call('ZREM', TAG .. set, unpack(left)) end
-  if #old_bodies > 0 then redis.call('HDEL', BODIES, unpack(old_bodies)) end
+  for set, members in pairs(joining) do write('ZADD', TAG .. set, members) end
+  for set, left in pairs(leaving) do write('ZREM', TAG .. set, left) end
+  write('HDEL', ATTEMPTS, old_attempts)
+  write('HDEL', BODIES, old_bodies)
   -- A missing entry of a history is better than a transition that fails.
   if #histories > 0 then redis.pcall('HSET', TAG .. 'history', unpack(histories)) end
   -- A deadline may be years ahead, and the name of an empty set must not remain until then.
   for set in pairs(leaving) do
     if not string.find(set, '^re') and redis.pcall('EXISTS', TAG .. set) == 0 then
-      redis.call('ZREM', string.find(set, '^delayed:') and BUCKET or ENDS, set)
+      redis.call('ZREM', deadlines_of(set), set)
     end
   end
   for topic in pairs(gaining) do redis.pcall('ZADD', TOPICS, 0, topic) end
