@@ -90,11 +90,12 @@ async fn put_large(server: &Process, batches: usize) -> bool {
         let Some((status, put)) = server.post("/batch/jobs", batch.clone()).await else {
             return false;
         };
-        if put.to_string().contains("\"store_full\"") {
+        let text = put.to_string();
+        if text.contains("\"store_full\"") {
             return false;
         }
-        if status != 200 {
-            println!("large jobs are refused: {status} {put}");
+        if status != 200 || text.contains("\"status\":5") {
+            println!("large jobs are refused: {status} {}", &text[..text.len().min(400)]);
         }
     }
     true
