@@ -221,7 +221,10 @@ impl WriterState {
     /// Settles a committed batch; fails if its files are no longer in place.
     fn committed(&mut self, written: bool) -> StoreResult<()> {
         self.machines.iter_mut().for_each(Machine::keep_changes);
-        self.clock_set_by = 0;
+        // While the file is in doubt, batches without a write succeed, and move no reservation.
+        if !self.stale {
+            self.clock_set_by = 0;
+        }
         if written {
             self.compare_files();
         }
