@@ -112,8 +112,9 @@ impl TargetUrl {
         match self.literal {
             None => allowed.check_host(&self.target.host),
             Some(address) => {
-                allowed.check_host(self.target.host())?;
-                allowed.check_address(self.target.host(), address)
+                let host = address.to_string();
+                allowed.check_host(&host)?;
+                allowed.check_address(&host, address)
             }
         }
     }
