@@ -95,7 +95,8 @@ async fn put_large(server: &Process, batches: usize) -> bool {
             return false;
         }
         if status != 200 || text.contains("\"status\":5") {
-            println!("large jobs are refused: {status} {}", &text[..text.len().min(400)]);
+            let shown: String = text.chars().take(400).collect();
+            println!("large jobs are refused: {status} {shown}");
         }
     }
     true
