@@ -1,6 +1,6 @@
 //! Shows jobs to the decisions of `delay-queue-core`, and applies their edits.
 
-use delay_queue_core::decide::{self, AttemptEdit, Attempts, Edit, Ended, Known, Place};
+use delay_queue_core::decide::{AttemptEdit, Attempts, Edit, Ended, Known, Place};
 
 use super::{ErrorText, HistoryChange, Machine, Write, due_at_of};
 use crate::{
@@ -38,12 +38,8 @@ impl Machine {
         writes: &mut Vec<Write>,
     ) -> ReadyJobs {
         let target = Target { id: self.index.id(slot), topics: Topics::ALL };
-        match decide::kick(&self.known(slot, &target.id), now, &target) {
-            Err(_) => return ReadyJobs::NONE,
-            Ok(None) => {}
-            Ok(Some(edit)) => self.apply(slot, edit, now, writes),
-        }
-        ReadyJobs::one(self.priority(slot))
+        let kicked = self.kick(now, target, writes);
+        kicked.map_or(ReadyJobs::NONE, |job| ReadyJobs::one(job.priority))
     }
 
     /// Returns what decisions need to know of a job.

@@ -77,8 +77,8 @@ impl RedisStore {
                         Err(reply) => works[*n].settle(*index, reply),
                     }
                 }
-                // What a reply without an edit rests on may be unconfirmed, so it too waits for a
-                // confirmation.
+                // A reply without an edit waits for a confirmation too, because earlier writes that
+                // it depends on may be unconfirmed.
                 if !edits.is_empty() || self.confirms(*bucket) {
                     swaps.push((*bucket, (*n, edits)));
                 }
