@@ -237,7 +237,6 @@ impl From<Refusal> for Problem {
             ),
             Refusal::DueTooFar => Self::field("due_at", "must be at most ten years ahead"),
             Refusal::Damaged => Self::damaged(),
-            Refusal::ChangedDamaged => Self { applied: Applied::Unknown, ..Self::damaged() },
             Refusal::NotReady => Self::internal(),
         }
     }

@@ -43,16 +43,9 @@ impl Context {
     }
 
     pub(super) fn rescheduled(&self, bucket: Bucket, _: &[()], replies: &[Reply<Job>]) {
-        for reply in replies {
-            match reply {
-                Ok(job) => {
-                    self.moved(bucket, &Transitioned::of(job));
-                    self.wake_at_expiry(bucket, job.policy.expires_at);
-                }
-                // The answer does not contain the new time.
-                Err(Refusal::ChangedDamaged) => self.timer.doubt(),
-                Err(_) => {}
-            }
+        for job in replies.iter().flatten() {
+            self.moved(bucket, &Transitioned::of(job));
+            self.wake_at_expiry(bucket, job.policy.expires_at);
         }
     }
 

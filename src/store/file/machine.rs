@@ -20,8 +20,8 @@ use std::{mem, sync::Arc};
 
 use crate::{
     job::{
-        Change, Consumer, Event, JobId, Living, Millis, NewJob, OnConflict, Policy, PolicyFields,
-        Refusal, Reservation, State, Topic, Topics, UnixMillis, next,
+        Consumer, Event, JobId, Living, Millis, NewJob, OnConflict, Refusal, Reservation, State,
+        Topic, Topics, UnixMillis, next,
     },
     store::{JobRef, Now, Placed, Popped, PutOutcome, ReadyJobs, Reply, add_ready},
 };
@@ -290,15 +290,6 @@ impl Machine {
             }
             None => writes.push(Write::Due { serial: entry.serial, due_at }),
         }
-    }
-
-    /// Sets when the job expires.
-    fn expire_at(&mut self, slot: Slot, at: UnixMillis, writes: &mut Vec<Write>) {
-        let policy = Policy { expires_at: Some(at), ..self.index.policy(slot) };
-        self.index.set_policy(slot, policy);
-        let policy = PolicyFields { expires_at: Some(at), ..PolicyFields::default() };
-        let change = Change { policy, ..Change::default() };
-        writes.push(Write::Change { serial: self.index.entry(slot).serial, change });
     }
 
     /// Forgets the only attempt of a job. Afterwards only its record has its due time.

@@ -150,8 +150,8 @@ fn reschedule_one(
     };
     let now = writer.now();
     let machine = &mut writer.machines[bucket.index()];
-    match machine.reschedule(now, target, change, &mut writer.writes) {
-        Ok(()) => Ok(read_job(writer, bucket, target)?.ok_or(Refusal::NotFound)),
+    match machine.reschedule(now, target, &change, &mut writer.writes) {
+        Ok(_) => Ok(read_job(writer, bucket, target)?.ok_or(Refusal::NotFound)),
         Err(refusal) => Ok(Err(refusal)),
     }
 }

@@ -133,7 +133,7 @@ fn time_text(time: UnixMillis) -> String {
 }
 
 /// Parses the text that [`time_text`] returns.
-fn parse_time(text: &str) -> Option<UnixMillis> {
+pub fn parse_time(text: &str) -> Option<UnixMillis> {
     let (time, _) = text.split_at_checked(text.len().checked_sub(4)?)?;
     let time = UnixMillis::new(u64::from_str_radix(time, 16).ok()?);
     (time_text(time) == text).then_some(time)
@@ -185,14 +185,6 @@ fn parse_error(text: &str) -> Result<Option<String>, ()> {
         None if text.is_empty() => Ok(None),
         Some((crc, error)) if crc == checksum(error.as_bytes()) => Ok(Some(error.to_owned())),
         _ => Err(()),
-    }
-}
-
-/// Returns an attempt record, without its error text if this text is damaged.
-pub fn with_sound_error(attempt: &str) -> &str {
-    match attempt.split_once('\n') {
-        Some((header, error)) if parse_error(error).is_err() => &attempt[..=header.len()],
-        _ => attempt,
     }
 }
 
@@ -314,6 +306,11 @@ impl Rules {
     /// Replaces the body.
     pub fn set_body(&mut self, body: &[u8]) {
         (self.crc, self.length) = (checksum(body), body.len());
+    }
+
+    /// Returns the length of the body.
+    pub fn length(&self) -> usize {
+        self.length
     }
 
     /// Returns whether the body is stored outside the record.

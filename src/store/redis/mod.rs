@@ -20,7 +20,6 @@ mod preflight;
 mod reads;
 mod ready;
 mod reply;
-mod reschedule;
 mod schedules;
 mod score;
 mod scripts;

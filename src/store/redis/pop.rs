@@ -1,15 +1,15 @@
 //! Pops, whose reply is checked job by job, and their reversal.
 
-use delay_queue_core::decide;
 use futures::future::join_all;
 use redis::Cmd;
 
 use super::{
     RedisStore,
     calls::only,
+    decisions::BuryDamaged,
     reply::Values,
     scripts::{held, millis_text},
-    transitions::{each_job, each_reply, named},
+    transitions::{each_job, each_reply},
 };
 use crate::{
     job::{Bucket, Nonce, PoppedJob, Topic, Topics},
@@ -50,7 +50,7 @@ impl RedisStore {
             tracing::warn!(%error, "failed to give expired jobs back");
         }
         let buckets: Vec<Bucket> = damaged.iter().map(|&(bucket, _)| bucket).collect();
-        for (bucket, outcome) in buckets.into_iter().zip(self.bury(damaged).await) {
+        for (bucket, outcome) in buckets.into_iter().zip(self.decide(damaged).await) {
             match outcome {
                 Ok(buried) => count_buried(&parts, &mut outcomes, bucket, &buried),
                 // The next pop after the job's TTR buries the job.
@@ -83,10 +83,6 @@ impl RedisStore {
             expired.extend(popped.jobs.extract_if(.., has_expired).map(held));
         }
         expired
-    }
-
-    async fn bury(&self, damaged: Parts<Vec<Bury>>) -> StoreResults<Vec<Reply<Transitioned>>> {
-        self.decide(&damaged, |bury| named(&bury.held), decide::bury_damaged).await
     }
 
     /// Releases the reservations of a pop.
@@ -139,7 +135,7 @@ fn read(
     reply: &mut Values,
     nonce: Nonce,
     wants: &[PopRequest],
-) -> StoreResult<(Vec<Popped>, Vec<Bury>)> {
+) -> StoreResult<(Vec<Popped>, Vec<BuryDamaged>)> {
     let now = reply.millis()?;
     let mut reservations = (0..Nonce::RESERVATIONS).map(|index| nonce.reservation(index));
     let mut damaged = Vec::new();
@@ -158,7 +154,7 @@ fn read(
                 Err((id, damage)) => {
                     tracing::error!(%id, %damage, "quarantined a damaged job as dead");
                     let held = JobRef { id, reservation: Some(reservation), topics: Topics::ALL };
-                    damaged.push(Bury { held, error: Some(damage.to_string()) });
+                    damaged.push(BuryDamaged(Bury { held, error: Some(damage.to_string()) }));
                 }
             }
         }

@@ -2,7 +2,6 @@
 
 use std::borrow::Cow;
 
-use delay_queue_core::decide;
 use futures::future::BoxFuture;
 use redis::Cmd;
 
@@ -13,14 +12,11 @@ use super::{
     scripts::{Guardable, Transition as Script, held, millis_text},
 };
 use crate::{
-    job::{
-        Bucket, Job, JobId, NewJob, OnConflict, Policy, State, Topic, Topics, UnixMillis,
-        retention_text,
-    },
+    job::{Bucket, Job, NewJob, OnConflict, Policy, State, Topic, UnixMillis, retention_text},
     store::{
-        Call, Command, Delete, Finish, Guarded, JobPosition, JobRef, JobTransitions, KickDead,
-        Matched, Outcome, Period, Placed, Purge, Readied, ReadyJobs, Reply, Selection, StoreError,
-        StoreResult, Target, Touch, Transition, Transitioned,
+        Call, Command, Delete, Finish, Guarded, JobPosition, JobTransitions, KickDead, Matched,
+        Outcome, Period, Placed, Purge, ReadyJobs, Reply, Selection, StoreError, StoreResult,
+        Target, Touch, Transition,
     },
 };
 
@@ -41,30 +37,20 @@ impl JobTransitions for RedisStore {
             Command::Finish(call) => {
                 self.make_guarded(call, &scripts.finish, each_job(finished), each_reply(topic))
             }
-            Command::Release(call) => call.by(|parts| async move {
-                self.decide(&parts, |release| named(&release.held), decide::release).await
-            }),
+            Command::Release(call) => call.by(|parts| self.decide(parts)),
             Command::Touch(call) => {
                 let fill = |cmd: &mut Cmd, bucket, jobs: &Vec<_>| touches(cmd, self, bucket, jobs);
                 self.make_guarded(call, &scripts.touch, fill, each_reply(until))
             }
-            Command::Bury(call) => call.by(|parts| async move {
-                self.decide(&parts, |bury| named(&bury.held), decide::bury).await
-            }),
-            Command::Kick(call) => call.by(|parts| async move {
-                let kicked = self.decide(&parts, |job| (&job.id, &job.topics), decide::kick).await;
-                kicked
-                    .into_iter()
-                    .map(|part| Ok(part?.into_iter().map(readied).collect()))
-                    .collect()
-            }),
+            Command::Bury(call) => call.by(|parts| self.decide(parts)),
+            Command::Kick(call) => call.by(|parts| self.decide(parts)),
             Command::Delete(call) => self.make_guarded(
                 call,
                 &scripts.delete,
                 each_job(deleted),
                 each_reply(Values::deleted),
             ),
-            Command::Reschedule(call) => call.by(|parts| self.reschedule(parts)),
+            Command::Reschedule(call) => call.by(|parts| self.decide(parts)),
             Command::Promote(call) => call.by(|parts| self.promote(parts)),
             Command::Purge(call) => {
                 let fill = |cmd: &mut Cmd, _, purge: &Purge| {
@@ -120,15 +106,6 @@ impl RedisStore {
     ) -> BoxFuture<'a, Outcome> {
         call.by(|parts| async move { self.each_guarded(script, &parts, fill, read).await })
     }
-}
-
-/// Returns the id of a job that a consumer holds, and the topics that it may access.
-pub fn named(held: &JobRef) -> (&JobId, &Topics) {
-    (&held.id, &held.topics)
-}
-
-fn readied(reply: Reply<Transitioned>) -> Reply<Readied> {
-    reply.map(Readied::from)
 }
 
 /// Adds the arguments of a batch, job after job.

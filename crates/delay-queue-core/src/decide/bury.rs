@@ -3,7 +3,7 @@
 use super::{AttemptEdit, Bury, Edit, Ended, Known, Reply};
 use crate::{
     Now,
-    job::{AttemptOutcome, Event, next},
+    job::{AttemptOutcome, Event, PolicyFields, next},
 };
 
 /// Decides a bury.
@@ -22,7 +22,7 @@ pub fn bury(job: &Known<'_>, now: Now, bury: &Bury) -> Reply<Option<Edit>> {
             error: bury.error.clone(),
             cause: None,
         }),
-        expires_at: None,
+        policy: PolicyFields::default(),
         body: None,
     }))
 }

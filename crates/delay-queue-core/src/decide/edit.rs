@@ -3,7 +3,7 @@
 use bytes::Bytes;
 
 use super::Known;
-use crate::job::{AttemptOutcome, Job, Priority, State, Topic, UnixMillis};
+use crate::job::{AttemptOutcome, Job, PolicyFields, Priority, State, Topic, UnixMillis};
 
 /// The change of a job that stays.
 #[derive(Debug, Clone, PartialEq)]
@@ -12,10 +12,9 @@ pub struct Edit {
     pub place: Place,
     /// Whether its attempts stay, are forgotten, or the last one ends.
     pub attempts: AttemptEdit,
-    /// When the job expires, if that changes.
-    pub expires_at: Option<UnixMillis>,
-    /// The body that replaces the old one. Only this may need room: a store without room refuses
-    /// the edit, and takes all others.
+    /// The fields of its policy that change, among them the time at which it expires.
+    pub policy: PolicyFields,
+    /// The body that replaces the old one.
     pub body: Option<Bytes>,
 }
 
@@ -24,6 +23,9 @@ pub struct Edit {
 pub enum AttemptEdit {
     /// They stay as they are.
     Kept,
+    /// They stay, but the consumer whose TTR has expired loses its reservation: it knows neither
+    /// the new time nor the new contents.
+    Unheld,
     /// They are forgotten, with the last error. The history stays.
     Forgotten,
     /// The last one ends, and with it the reservation.
@@ -116,13 +118,17 @@ impl Edit {
             Place::Dead { .. } => (job.topic, State::Dead, job.due_at),
             Place::Moved { to, at } => (to, State::Ready, *at),
         };
+        let expires_at = match self.policy.expires_after {
+            Some(None) => None,
+            _ => self.policy.expires_at.or(job.expires_at),
+        };
         Transitioned {
             topic: topic.clone(),
             state,
             due_at,
             died: state == State::Dead && job.state != State::Dead,
-            priority: job.policy.priority,
-            expires_at: self.expires_at.or(job.expires_at).filter(|_| topic == job.topic),
+            priority: self.policy.priority.unwrap_or(job.policy.priority),
+            expires_at: expires_at.filter(|_| topic == job.topic),
             dead_from: (topic != job.topic).then(|| job.topic.clone()),
         }
     }

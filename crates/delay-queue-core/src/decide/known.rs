@@ -1,7 +1,9 @@
 //! A job as a store has loaded it.
 
-use super::{AttemptEdit, Edit, JobRef, Place, Reply, Transitioned};
-use crate::job::{JobId, Millis, Policy, Refusal, Reservation, State, Topic, Topics, UnixMillis};
+use super::{AttemptEdit, Edit, JobRef, Place, Reply};
+use crate::job::{
+    JobId, Millis, Policy, PolicyFields, Refusal, Reservation, State, Topic, Topics, UnixMillis,
+};
 
 /// The facts of a job that decisions use. Its body, its error and its history stay in the store.
 #[derive(Debug, Clone, Copy)]
@@ -41,25 +43,13 @@ pub struct Attempts {
 }
 
 impl Known<'_> {
-    /// Returns the answer of a transition that changes nothing.
-    pub fn unchanged(&self) -> Transitioned {
-        Transitioned {
-            topic: self.topic.clone(),
-            state: self.state,
-            due_at: self.due_at,
-            died: false,
-            priority: self.policy.priority,
-            expires_at: self.expires_at,
-            dead_from: None,
-        }
-    }
-
-    /// Returns the edit that puts a job into the set of the ready ones, and changes nothing else.
+    /// Returns the edit that puts a job into the set of the ready ones, and changes nothing else. A
+    /// ready job stays as it is.
     pub fn made_ready(&self) -> Edit {
         Edit {
             place: Place::Next { state: State::Ready, due_at: self.due_at },
             attempts: AttemptEdit::Kept,
-            expires_at: None,
+            policy: PolicyFields::default(),
             body: None,
         }
     }

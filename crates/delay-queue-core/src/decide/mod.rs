@@ -5,6 +5,7 @@
 //! which events a state refuses. A store applies the edit if the job is still what was loaded.
 
 mod bury;
+mod change;
 mod edit;
 mod kick;
 mod known;
@@ -12,6 +13,7 @@ mod release;
 mod request;
 
 pub use bury::{bury, bury_damaged};
+pub use change::change;
 pub use edit::{AttemptEdit, Edit, Ended, Place, Transitioned};
 pub use kick::kick;
 pub use known::{Attempts, Known};

@@ -4,7 +4,7 @@
 use super::{AttemptEdit, Edit, Ended, JOB_DAMAGED, JOB_EXPIRED, Known, Place, Release, Reply};
 use crate::{
     Now,
-    job::{After, AttemptOutcome, Due, Event, Refusal, Schedule, State, next},
+    job::{After, AttemptOutcome, Due, Event, PolicyFields, Refusal, Schedule, State, next},
 };
 
 /// Decides a release. An attempt that does not count is never the last one, and waits as long as
@@ -44,7 +44,7 @@ pub fn release(job: &Known<'_>, now: Now, release: &Release) -> Reply<Option<Edi
             error: if job.is_damaged { Some(JOB_DAMAGED.into()) } else { release.error.clone() },
             cause,
         }),
-        expires_at: None,
+        policy: PolicyFields::default(),
         body: release.body.clone().filter(|_| !job.is_damaged),
     }))
 }

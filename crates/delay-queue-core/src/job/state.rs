@@ -228,8 +228,6 @@ pub enum Refusal {
     DueTooFar,
     /// The stored job cannot be read, so it cannot be changed either.
     Damaged,
-    /// The job was changed before it was found to be damaged.
-    ChangedDamaged,
 }
 
 /// State and topic of an existing job.

@@ -23,10 +23,9 @@ impl Machine {
         let slot = self.index.find(id).ok_or(Refusal::NotFound)?;
         let job = self.known(slot, id);
         let edit = decide(&job)?;
-        let answer = edit.as_ref().map_or_else(|| job.unchanged(), |edit| edit.answer(&job));
-        if let Some(edit) = edit {
-            self.apply(slot, edit, now, writes);
-        }
+        let Some(edit) = edit else { return Ok(job.made_ready().answer(&job)) };
+        let answer = edit.answer(&job);
+        self.apply(slot, edit, now, writes);
         Ok(answer)
     }
 
@@ -65,12 +64,15 @@ impl Machine {
     }
 
     fn apply(&mut self, slot: Slot, edit: Edit, now: Now, writes: &mut Vec<Write>) {
-        let Edit { place, attempts, expires_at, body } = edit;
-        if let Some(at) = expires_at {
-            self.expire_at(slot, at, writes);
-        }
+        let Edit { place, attempts, policy, body } = edit;
         match (attempts, place) {
             (AttemptEdit::Kept, Place::Next { state, due_at }) => {
+                self.schedule(slot, state, due_at, writes);
+            }
+            (AttemptEdit::Unheld, Place::Next { state, due_at }) => {
+                if let Some(attempt) = &mut self.index.entry_mut(slot).attempt {
+                    attempt.reservation = None;
+                }
                 self.schedule(slot, state, due_at, writes);
             }
             (AttemptEdit::Forgotten, Place::Next { state, due_at }) => {
@@ -78,17 +80,27 @@ impl Machine {
             }
             (AttemptEdit::Ended(ended), place) => self.end_attempt(slot, ended, place, now, writes),
             (
-                AttemptEdit::Kept | AttemptEdit::Forgotten,
+                AttemptEdit::Kept | AttemptEdit::Unheld | AttemptEdit::Forgotten,
                 Place::Dead { .. } | Place::Moved { .. },
             ) => {
                 unreachable!("a job dies at the end of an attempt")
             }
         }
-        if let Some(body) = body {
-            self.index.resize(slot, Size::of(body.len()));
-            let change = Change { body: Some(body), ..Change::default() };
-            writes.push(Write::Change { serial: self.index.entry(slot).serial, change });
+        let change = Change { schedule: None, body, policy };
+        if change != Change::default() {
+            self.change(slot, change, writes);
         }
+    }
+
+    /// Changes the contents of a job.
+    fn change(&mut self, slot: Slot, change: Change, writes: &mut Vec<Write>) {
+        let (serial, mut policy) = (self.index.entry(slot).serial, self.index.policy(slot));
+        policy.set(change.policy.clone());
+        self.index.set_policy(slot, policy.decisive());
+        if let Some(body) = &change.body {
+            self.index.resize(slot, Size::of(body.len()));
+        }
+        writes.push(Write::Change { serial, change });
     }
 
     fn end_attempt(

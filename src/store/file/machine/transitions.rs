@@ -4,10 +4,9 @@ use delay_queue_core::decide;
 
 use super::{ErrorText, HistoryChange, HistoryStep, Machine, Write, due_at_of};
 use crate::{
-    job::{Change, Due, Event, Refusal, State, UnixMillis, next},
+    job::{Change, Event, Refusal, State, UnixMillis, next},
     store::{
-        Bury, JobRef, Now, Readied, Release, Reply, Target, Touch, Transitioned,
-        file::index::{Size, Slot},
+        Bury, JobRef, Now, Readied, Release, Reply, Target, Touch, Transitioned, file::index::Slot,
     },
 };
 
@@ -82,34 +81,10 @@ impl Machine {
         &mut self,
         now: Now,
         job: &Target,
-        mut change: Change,
+        change: &Change,
         writes: &mut Vec<Write>,
-    ) -> Reply<()> {
-        let slot = self.reach(&job.id, &job.topics)?;
-        let (was, at) = (self.index.entry(slot).state, self.index.entry(slot).at);
-        next(Some(was), Event::Reschedule(Due::Now))?;
-        // Without a new time, the job keeps its state and place, even if the clock has moved.
-        let stays = (at, if was == State::Ready { Due::Now } else { Due::Later });
-        let (due_at, due) = change.schedule.map_or(Ok(stays), |schedule| now.due(schedule))?;
-        let state =
-            next(Some(was), Event::Reschedule(due))?.expect("a reschedule never ends a job");
-        // A consumer whose TTR has expired does not know the new time or the new contents.
-        if let Some(attempt) = &mut self.index.entry_mut(slot).attempt {
-            attempt.reservation = None;
-        }
-        self.schedule(slot, state, due_at, writes);
-        let (serial, mut policy) = (self.index.entry(slot).serial, self.index.policy(slot));
-        policy.set(change.policy.clone());
-        if change.schedule.is_some() || change.policy.expires_after.is_some() {
-            policy.expire_from(due_at);
-            change.policy.expires_at = policy.expires_at;
-        }
-        self.index.set_policy(slot, policy.decisive());
-        if let Some(body) = &change.body {
-            self.index.resize(slot, Size::of(body.len()));
-        }
-        writes.push(Write::Change { serial, change });
-        Ok(())
+    ) -> Reply<Transitioned> {
+        self.decide(&job.id, now, writes, |known| decide::change(known, now, job, change))
     }
 
     fn readied(&self, slot: Slot) -> Readied {

@@ -16,7 +16,7 @@ const NUMBERS_ROOM: usize = 80;
 const MODULUS: u64 = 2_147_483_647;
 
 /// Attempt record, without its rules.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Attempt {
     pub attempt: u32,
     /// Whether the job may have a history.
@@ -52,9 +52,15 @@ impl Attempt {
         Some(Self { error: parse_error(error).ok()?, ..found })
     }
 
-    /// Parses the first line of a record and verifies its check. Also returns the rules in it,
-    /// unverified. The error is left out.
-    pub fn parse_header(header: &str) -> Option<(Self, &str)> {
+    /// Parses a record and verifies the check of its numbers. Also returns the rules in it,
+    /// unverified. A damaged error is left out.
+    pub fn parse_numbers(text: &str) -> Option<(Self, &str)> {
+        let (header, error) = text.split_once('\n').unwrap_or((text, ""));
+        let (found, rules) = Self::parse_header(header)?;
+        Some((Self { error: parse_error(error).unwrap_or_default(), ..found }, rules))
+    }
+
+    fn parse_header(header: &str) -> Option<(Self, &str)> {
         let mut fields = header.splitn(7, ' ');
         let mut field = || fields.next();
         let (own, attempt, reservation) = (field()?, field()?, field()?);

@@ -1,13 +1,17 @@
 //! Jobs as `load.lua` returns them, for the decisions of `delay-queue-core`.
 
+use bytes::Bytes;
 use delay_queue_core::decide::{Attempts, Known};
 
+use super::request::{Answer, Request};
 use crate::{
     job::{History, JobId, Refusal, Running, State, Topic, Topics, UnixMillis},
     store::{
         Now, Reply, StoreError,
         redis::{
-            codec::{Attempt, MARK, Rules, is_finished, parse_history, topic_of_finished},
+            codec::{
+                Attempt, MARK, PoolRecord, Rules, is_finished, parse_history, topic_of_finished,
+            },
             reply::Values,
             score::time_of,
         },
@@ -17,18 +21,15 @@ use crate::{
 /// Argument of `swap.lua` instead of a new attempt record: the old one goes.
 const ERASED: &str = "-";
 
-/// A job that a caller names, and the topics that the caller may access.
-pub type Named<'a> = (&'a JobId, &'a Topics);
-
 /// The records of a job, byte for byte, as `load.lua` puts them into one text. A swap compares them
 /// with what is stored.
 #[derive(Debug)]
 pub struct Texts {
-    /// Header of the pool record, a line that is parsed, attempt record and history; or the record
-    /// of a finished job.
+    /// Header of the pool record, a line that is parsed, attempt record, history and body; or the
+    /// record of a finished job.
     all: Vec<u8>,
-    /// Length of the header, and the beginnings of the attempt record and the history.
-    parts: [usize; 3],
+    /// Length of the header, and the beginnings of the attempt record, the history and the body.
+    parts: [usize; 4],
     /// The set that has the job; `None` if none has it.
     pub state: Option<State>,
     pub score: String,
@@ -39,7 +40,7 @@ impl Texts {
     pub fn read(reply: &mut Values) -> Result<Self, StoreError> {
         let all = reply.bytes()?;
         if is_finished(&all) {
-            let parts = [all.len(); 3];
+            let parts = [all.len(); 4];
             return Ok(Self { all, parts, state: None, score: String::new(), topic: None });
         }
         Self::parse(all).ok_or_else(|| StoreError::unreadable("a job in another form"))
@@ -50,14 +51,15 @@ impl Texts {
         let line = header + 1 + memchr::memchr(b'\n', &all[header + 1..])?;
         let mut words = str::from_utf8(&all[header + 1..line]).ok()?.split(' ');
         let (state, score, topic) = (words.next()?, words.next()?, words.next()?);
-        let length: usize = words.next()?.parse().ok()?;
+        let mut length = || words.next()?.parse::<usize>().ok();
+        let (attempt, history) = (length()?, length()?);
         let state = match state {
             "" => None,
             name => Some(State::ALL.into_iter().find(|state| state.name() == name)?),
         };
         let (score, topic) = (score.to_owned(), topic.parse().ok());
-        let parts = [header, line + 1, line + 1 + length];
-        (parts[2] <= all.len()).then_some(Self { all, parts, state, score, topic })
+        let parts = [header, line + 1, line + 1 + attempt, line + 1 + attempt + history];
+        (parts[3] <= all.len()).then_some(Self { all, parts, state, score, topic })
     }
 
     /// Returns the header of the pool record; empty if there is none.
@@ -71,7 +73,12 @@ impl Texts {
     }
 
     fn history(&self) -> &[u8] {
-        &self.all[self.parts[2]..]
+        &self.all[self.parts[2]..self.parts[3]]
+    }
+
+    /// Returns the pool record with the body, if this was loaded.
+    fn record(&self) -> Vec<u8> {
+        [self.header(), b"\n", &self.all[self.parts[3]..]].concat()
     }
 
     fn is_gone(&self) -> bool {
@@ -94,7 +101,9 @@ pub struct Loaded<'a> {
     pub rules: Rules,
     /// The rules as its records have them.
     pub rules_text: String,
-    /// Whether the rules in both records are damaged.
+    /// The body for an answer that shows it.
+    pub body: Option<Bytes>,
+    /// Whether the rules in both records are damaged, or the body that an answer shows.
     is_damaged: bool,
     pub topic: Topic,
     pub due_at: UnixMillis,
@@ -109,23 +118,28 @@ impl<'a> Loaded<'a> {
     ///
     /// # Errors
     /// `NotFound` and `Finished`. Other refusals are left to the decision.
-    pub fn parse((id, topics): Named<'a>, texts: Texts, now: Now) -> Reply<Self> {
+    pub fn parse<R: Request>(request: &'a R, texts: Texts, now: Now) -> Reply<Self> {
+        let (id, shows_body) = (request.id(), R::Answer::HAS_BODY);
         if is_finished(&texts.all) {
             let topic = topic_of_finished(&texts.all);
-            return Err(refusal_of_finished(topic.as_ref(), topics));
+            return Err(refusal_of_finished(topic.as_ref(), request.topics()));
         }
-        if texts.is_gone() {
+        if texts.is_gone() || shows_body && texts.header().is_empty() {
             return Err(Refusal::NotFound);
         }
+        // A new body takes the place of one that is damaged.
+        let stored = || PoolRecord::parse(id, texts.record()).map(|record| record.body).ok();
+        let body = request.body().cloned().or_else(|| shows_body.then(stored)?);
         let header = str::from_utf8(texts.header()).ok();
         let header = header.and_then(|header| header.strip_prefix("4 ")?.split_once(' '));
         let is_time = |text: &&str| text.bytes().all(|digit| digit.is_ascii_hexdigit());
         let created = header.map(|(created, _)| created).filter(is_time).map(str::to_owned);
-        let parsed = first_line(texts.attempt()).and_then(Attempt::parse_header);
+        let attempt = String::from_utf8_lossy(texts.attempt());
+        let parsed = Attempt::parse_numbers(&attempt);
         let sound = |text: &str| Some((Rules::parse(id, text)?, text.to_owned()));
         let found = parsed.as_ref().and_then(|(_, rules)| sound(rules));
         let found = found.or_else(|| sound(header?.1));
-        let is_damaged = found.is_none();
+        let is_damaged = found.is_none() || shows_body && body.is_none();
         let own = found.as_ref().map(|(rules, _)| rules.topic.clone());
         let named =
             || parsed.as_ref().and_then(|(_, rules)| rules.rsplit(' ').next()?.parse().ok());
@@ -142,7 +156,19 @@ impl<'a> Loaded<'a> {
             (Some(State::Delayed | State::Ready), _) | (_, None) => at,
             (_, Some(attempt)) => attempt.due_at,
         };
-        Ok(Self { id, texts, attempt, rules, rules_text, is_damaged, topic, due_at, at, created })
+        Ok(Self {
+            id,
+            texts,
+            attempt,
+            rules,
+            rules_text,
+            body,
+            is_damaged,
+            topic,
+            due_at,
+            at,
+            created,
+        })
     }
 
     /// Returns what decisions need to know; `may_move` is false after the topic of its policy could
@@ -195,9 +221,4 @@ impl<'a> Loaded<'a> {
 fn refusal_of_finished(topic: Option<&Topic>, topics: &Topics) -> Refusal {
     let is_open = topics.patterns().is_none() || topic.is_some_and(|topic| topics.allows(topic));
     if is_open { Refusal::Finished } else { Refusal::NotFound }
-}
-
-/// Returns the first line of a record.
-fn first_line(record: &[u8]) -> Option<&str> {
-    str::from_utf8(record.split(|&byte| byte == b'\n').next()?).ok()
 }

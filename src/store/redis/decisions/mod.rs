@@ -2,43 +2,50 @@
 //! of the jobs that are still the same. The others are loaded again.
 
 mod loaded;
+mod request;
 mod swap;
 mod work;
 
-use delay_queue_core::decide::{Edit, Known};
+use delay_queue_core::decide::Known;
 use redis::Cmd;
 
+pub use self::request::BuryDamaged;
 use self::{
-    loaded::{Loaded, Named, Texts},
+    loaded::{Loaded, Texts},
+    request::{Answer, Request},
     swap::Swap,
     work::Work,
 };
 use super::{RedisStore, reply::Values};
 use crate::{
-    job::{Bucket, JobId, Refusal},
-    store::{Applied, Now, Parts, Reply, StoreError, StoreResult, StoreResults, Transitioned},
+    job::{Bucket, Refusal},
+    store::{Applied, Now, Parts, Reply, StoreError, StoreResult, StoreResults},
 };
 
 /// The jobs of one bucket as they were loaded, and the time then.
 type Loads = (Now, Vec<Texts>);
 
 /// Index of a job in its part, the answer to its caller, and its edit.
-type Decided<'a> = (usize, Transitioned, Swap<'a>);
+type Decided<'a, A> = (usize, A, Swap<'a>);
+
+/// Index of a part, and what is decided of its jobs.
+type DecidedPart<'a, A> = (usize, Vec<Decided<'a, A>>);
+
+/// Buckets, each with the index of its part and of jobs in it.
+type Asked = [(Bucket, (usize, Vec<usize>))];
 
 impl RedisStore {
-    /// Makes a transition of each job, which `decide` decides; without an edit, the job stays as it
-    /// is. `named` returns the job that the caller names.
-    pub(super) async fn decide<J: Sync>(
+    /// Makes the transitions that requests ask for.
+    pub(super) async fn decide<R: Request>(
         &self,
-        parts: &Parts<Vec<J>>,
-        named: impl Fn(&J) -> Named<'_> + Sync,
-        decide: impl Fn(&Known<'_>, Now, &J) -> Reply<Option<Edit>> + Sync,
-    ) -> StoreResults<Vec<Reply<Transitioned>>> {
-        let mut works: Vec<Work> = parts.iter().map(|(_, jobs)| Work::new(jobs.len())).collect();
+        parts: Parts<Vec<R>>,
+    ) -> StoreResults<Vec<Reply<R::Answer>>> {
+        let mut works: Vec<Work<R::Answer>> =
+            parts.iter().map(|(_, jobs)| Work::new(jobs.len())).collect();
         loop {
             let mut asked = Vec::new();
             for (n, (bucket, jobs)) in parts.iter().enumerate() {
-                let picked = works[n].pick(|index| named(&jobs[index]).0);
+                let picked = works[n].pick(jobs);
                 if !picked.is_empty() {
                     asked.push((*bucket, (n, picked)));
                 }
@@ -46,8 +53,7 @@ impl RedisStore {
             if asked.is_empty() {
                 return works.into_iter().map(Work::finish).collect();
             }
-            let id = |n: usize, index: usize| named(&parts[n].1[index]).0;
-            let loads = self.load(&asked, id).await;
+            let loads = self.load(&asked, &parts).await;
             let mut loaded = Vec::with_capacity(asked.len());
             for ((bucket, (n, picked)), loads) in asked.into_iter().zip(loads) {
                 let (now, texts) = match loads {
@@ -59,7 +65,7 @@ impl RedisStore {
                 };
                 let mut jobs = Vec::with_capacity(picked.len());
                 for (index, texts) in picked.into_iter().zip(texts) {
-                    match Loaded::parse(named(&parts[n].1[index]), texts, now) {
+                    match Loaded::parse(&parts[n].1[index], texts, now) {
                         Ok(job) => jobs.push((index, job)),
                         Err(refusal) => works[n].settle(index, Err(refusal)),
                     }
@@ -71,8 +77,7 @@ impl RedisStore {
                 let mut edits = Vec::with_capacity(jobs.len());
                 for (index, job) in jobs {
                     let known = job.known(works[*n].may_move(*index));
-                    let decided = decide(&known, *now, &parts[*n].1[*index]);
-                    match swap_or_reply(job, &known, *now, decided) {
+                    match swap_or_reply(&parts[*n].1[*index], job, &known, *now) {
                         Ok((answer, swap)) => edits.push((*index, answer, swap)),
                         Err(reply) => works[*n].settle(*index, reply),
                     }
@@ -97,14 +102,9 @@ impl RedisStore {
         }
     }
 
-    /// Loads jobs, each by the index of its part and its own. Searches all topics for the
-    /// jobs that no set of their own topic has.
-    async fn load<'a>(
-        &self,
-        asked: &[(Bucket, (usize, Vec<usize>))],
-        id: impl Fn(usize, usize) -> &'a JobId + Sync,
-    ) -> StoreResults<Loads> {
-        let mut loads = self.load_from(asked, "", &id).await;
+    /// Loads jobs. Searches all topics for the jobs that no set of their own topic has.
+    async fn load<R: Request>(&self, asked: &Asked, parts: &Parts<Vec<R>>) -> StoreResults<Loads> {
+        let mut loads = self.load_by(asked, parts, "").await;
         for ((bucket, (n, picked)), loads) in asked.iter().zip(&mut loads) {
             let Ok((_, texts)) = loads else { continue };
             let astray: Vec<usize> = (0..texts.len()).filter(|&i| texts[i].is_astray()).collect();
@@ -112,9 +112,11 @@ impl RedisStore {
                 continue;
             }
             let again = astray.iter().map(|&i| picked[i]).collect();
-            let found = self.load_from(&[(*bucket, (*n, again))], "s", &id).await.pop();
+            let found = self.load_by(&[(*bucket, (*n, again))], parts, "s").await.pop();
             match found.unwrap_or_else(|| Err(StoreError::unreadable("no reply"))) {
                 Ok((_, found)) => {
+                    // Jobs for which the reply had no room are loaded again.
+                    texts.truncate(astray.get(found.len()).map_or(texts.len(), |&next| next));
                     astray.into_iter().zip(found).for_each(|(i, found)| texts[i] = found);
                 }
                 Err(error) => *loads = Err(error),
@@ -123,29 +125,35 @@ impl RedisStore {
         loads
     }
 
-    async fn load_from<'a>(
+    async fn load_by<R: Request>(
         &self,
-        asked: &[(Bucket, (usize, Vec<usize>))],
-        searches: &str,
-        id: impl Fn(usize, usize) -> &'a JobId + Sync,
+        asked: &Asked,
+        parts: &Parts<Vec<R>>,
+        letters: &str,
     ) -> StoreResults<Loads> {
+        let bodies = if R::Answer::HAS_BODY { "b" } else { "" };
         let fill = |cmd: &mut Cmd, _, (n, picked): &(usize, Vec<usize>)| {
-            cmd.arg(searches);
-            for index in picked {
-                cmd.arg(id(*n, *index).as_str());
+            cmd.arg([letters, bodies].concat());
+            for &index in picked {
+                cmd.arg(parts[*n].1[index].id().as_str());
             }
         };
         let read = |reply: &mut Values, (_, picked): &(usize, Vec<usize>)| {
             let now = Now::of_micros(reply.number()?);
-            let texts: StoreResult<Vec<_>> = picked.iter().map(|_| Texts::read(reply)).collect();
+            let count = if R::Answer::HAS_BODY { reply.left().max(1) } else { picked.len() };
+            let texts: StoreResult<Vec<_>> = (0..count).map(|_| Texts::read(reply)).collect();
             Ok((now, texts?))
         };
         let loads = self.each(&self.scripts.load, asked, fill, read).await;
         let buckets = asked.iter().map(|(bucket, _)| *bucket);
-        buckets
-            .zip(loads)
-            .map(|(bucket, load)| load.map_err(|e| self.not_loaded(bucket, e)))
-            .collect()
+        let read = |(bucket, load): (Bucket, StoreResult<Loads>)| match load {
+            Ok((now, texts)) => {
+                let believed = self.watch.bounded(bucket.index(), now).floor;
+                Ok((Now { believed, ..now }, texts))
+            }
+            Err(error) => Err(self.not_loaded(bucket, error)),
+        };
+        buckets.zip(loads).map(read).collect()
     }
 
     /// Returns the error of a load, which has changed nothing. The next calls wait for this one, so
@@ -163,13 +171,16 @@ impl RedisStore {
     }
 
     /// Writes edits; returns the code of each.
-    async fn swap(&self, swaps: &[(Bucket, (usize, Vec<Decided<'_>>))]) -> StoreResults<Vec<i64>> {
+    async fn swap<A: Sync>(
+        &self,
+        swaps: &[(Bucket, DecidedPart<'_, A>)],
+    ) -> StoreResults<Vec<i64>> {
         let grows = swaps.iter().flat_map(|(_, (_, edits))| edits).any(|(_, _, swap)| swap.grows());
-        let fill = |cmd: &mut Cmd, _, (_, edits): &(usize, Vec<Decided<'_>>)| {
+        let fill = |cmd: &mut Cmd, _, (_, edits): &DecidedPart<'_, A>| {
             cmd.arg(if grows { "new" } else { "" });
             edits.iter().for_each(|(_, _, swap)| swap.fill(cmd));
         };
-        let read = |reply: &mut Values, (_, edits): &(usize, Vec<Decided<'_>>)| {
+        let read = |reply: &mut Values, (_, edits): &DecidedPart<'_, A>| {
             edits.iter().map(|_| reply.int()).collect()
         };
         self.each(&self.scripts.swap, swaps, fill, read).await
@@ -182,20 +193,19 @@ impl RedisStore {
     }
 }
 
-/// Returns the answer and the swap of a decision; if nothing is to be written, the reply.
-fn swap_or_reply<'a>(
+/// Returns the answer to a request and its edit; if nothing is to be written, the reply.
+fn swap_or_reply<'a, R: Request>(
+    request: &R,
     job: &'a Loaded<'a>,
     known: &Known<'_>,
     now: Now,
-    decided: Reply<Option<Edit>>,
-) -> Result<(Transitioned, Swap<'a>), Reply<Transitioned>> {
-    let edit = match decided.map_err(Err)? {
-        Some(edit) => edit,
-        // Half a transition has left the job in no set.
-        None if job.texts.state.is_none() => known.made_ready(),
-        None => return Err(Ok(known.unchanged())),
-    };
-    let answer = edit.answer(known);
+) -> Result<(R::Answer, Swap<'a>), Reply<R::Answer>> {
+    let edit = request.decide(known, now).map_err(Err)?;
+    // A job that half a transition has left in no set becomes ready.
+    let is_written = edit.is_some() || job.texts.state.is_none();
+    let edit = edit.unwrap_or_else(|| known.made_ready());
+    let done = edit.answer(known);
     let swap = Swap::new(job, now, edit).ok_or(Err(Refusal::Damaged))?;
-    Ok((answer, swap))
+    let answer = R::Answer::new(&swap, done).map_err(Err)?;
+    if is_written { Ok((answer, swap)) } else { Err(Ok(answer)) }
 }

@@ -9,10 +9,13 @@ use redis::Cmd;
 
 use super::loaded::Loaded;
 use crate::{
-    job::{AttemptOutcome, PastAttempt, PolicyFields, State, Topic, UnixMillis, cut_error},
-    store::redis::{
-        codec::{Attempt, long_body, text_of_history},
-        score::score_text,
+    job::{AttemptOutcome, Job, PastAttempt, PolicyFields, State, Topic, UnixMillis, cut_error},
+    store::{
+        Transitioned,
+        redis::{
+            codec::{Attempt, Rules, long_body, parse_time, text_of_history},
+            score::score_text,
+        },
     },
 };
 
@@ -26,52 +29,41 @@ pub struct Swap<'a> {
     /// Empty if the pool record stays.
     header: String,
     body: Option<Bytes>,
+    rules: Rules,
     state: State,
     topic: Topic,
     /// When the job leaves its next state.
     at: UnixMillis,
     score: String,
+    /// The score if `at` has passed when it is written; empty if the clock does not decide that.
     ready_score: String,
     expires_at: String,
+    /// Whether the job grows by what its caller gives, so that a full Redis refuses the edit.
+    grows: bool,
 }
 
 impl<'a> Swap<'a> {
     /// Formats an edit of a job; `None` if the job lacks the record that the edit changes.
     pub fn new(job: &'a Loaded<'a>, now: Now, edit: Edit) -> Option<Self> {
-        let Edit { place, attempts, expires_at, body } = edit;
+        let Edit { place, attempts, policy, body } = edit;
         let is_forgotten = attempts == AttemptEdit::Forgotten;
+        let is_change = attempts == AttemptEdit::Unheld;
         let (mut attempt, history) = match attempts {
             AttemptEdit::Kept | AttemptEdit::Forgotten => (None, String::new()),
+            AttemptEdit::Unheld => {
+                let attempt = job.attempt.clone();
+                (attempt.map(|attempt| Attempt { reservation: None, ..attempt }), String::new())
+            }
             AttemptEdit::Ended(ended) => end(job, now, ended)?,
         };
         let mut rules = job.rules.clone();
+        let is_rewritten = body.is_some() || policy != PolicyFields::default();
         if let Some(body) = &body {
             rules.set_body(body);
         }
-        if expires_at.is_some() {
-            rules.policy.expires_at = expires_at;
-        }
-        let (state, at) = match place {
-            Place::Next { state, due_at } => {
-                attempt.iter_mut().for_each(|attempt| attempt.due_at = due_at);
-                (state, due_at)
-            }
-            Place::Dead { died_at } => {
-                attempt.iter_mut().for_each(|attempt| attempt.died_at = died_at);
-                (State::Dead, died_at.after(rules.policy.dead_retention))
-            }
-            Place::Moved { to, at } => {
-                if let Some(attempt) = &mut attempt {
-                    (attempt.attempt, attempt.is_snoozed) = (0, false);
-                    (attempt.due_at, attempt.died_at) = (at, UnixMillis::new(0));
-                }
-                let dead_from = Some(job.topic.clone());
-                rules.policy.set(PolicyFields { dead_from, ..PolicyFields::default() });
-                rules.topic = to;
-                (State::Ready, at)
-            }
-        };
-        let is_new = body.is_some() || expires_at.is_some() || rules.topic != job.rules.topic;
+        rules.policy.set(policy);
+        let (state, at) = follow(place, job, attempt.as_mut().filter(|_| !is_change), &mut rules);
+        let is_new = is_rewritten || rules.topic != job.rules.topic;
         let rules_text = if is_new { rules.text(job.id) } else { job.rules_text.clone() };
         let header = match &job.created {
             _ if !is_new => String::new(),
@@ -89,24 +81,65 @@ impl<'a> Swap<'a> {
             (None, true) => job.forgotten_attempt().to_owned(),
             (None, false) => String::new(),
         };
+        // A job that keeps its place keeps it whatever the clock shows.
+        let stays = job.texts.state == Some(state) && job.due_at == at;
+        let ready_score = match stays || now.believed < now.floor {
+            true => String::new(),
+            false => score_text(State::Ready, at, policy),
+        };
+        let is_longer =
+            header.len() + rules.length() > job.texts.header().len() + job.rules.length();
         Some(Self {
             job,
             attempt,
             history,
+            grows: if is_change { is_new && is_longer } else { body.is_some() },
             header,
             body,
             state,
             at,
             score: score_text(state, at, policy),
-            ready_score: score_text(State::Ready, at, policy),
-            topic: if rules.topic == job.rules.topic { job.topic.clone() } else { rules.topic },
+            ready_score,
+            topic: match rules.topic == job.rules.topic {
+                true => job.topic.clone(),
+                false => rules.topic.clone(),
+            },
+            rules,
             expires_at: expiry,
         })
     }
 
-    /// Returns whether the edit has a new body.
+    /// Returns whether a full Redis refuses the edit.
     pub fn grows(&self) -> bool {
-        self.body.is_some()
+        self.grows
+    }
+
+    /// Returns the job after the edit, which leaves it delayed or ready; `None` if its creation
+    /// time is damaged, or bodies were not loaded.
+    pub fn job(&self, done: Transitioned) -> Option<Job> {
+        let created_at = parse_time(self.job.created.as_ref()?)?;
+        let attempt = self.job.attempt.as_ref();
+        let (history, _) = self.job.history();
+        Some(history.into_job(Job {
+            id: self.job.id.clone(),
+            topic: done.topic,
+            body: self.job.body.clone()?,
+            state: done.state,
+            attempt: attempt.map_or(0, |attempt| attempt.attempt),
+            is_snoozed: attempt.is_some_and(|attempt| attempt.is_snoozed),
+            due_at: done.due_at,
+            created_at,
+            ttr: self.rules.policy.ttr,
+            policy: self.rules.policy.clone(),
+            reservation: None,
+            reserved_until: None,
+            died_at: None,
+            error: attempt.and_then(|attempt| attempt.error.clone()),
+            ending: None,
+            consumer: None,
+            started_at: None,
+            history: Vec::new(),
+        }))
     }
 
     /// Adds the arguments of one job.
@@ -123,6 +156,7 @@ impl<'a> Swap<'a> {
             &self.at.get().to_string(),
             &self.ready_score,
             &self.expires_at,
+            if self.grows { "+" } else { "" },
         ];
         cmd.arg(self.job.id.as_str()).arg(texts.attempt()).arg(texts.header());
         cmd.arg(words.join(" ")).arg(&self.attempt).arg(&self.history).arg(&self.header);
@@ -142,6 +176,35 @@ impl<'a> Swap<'a> {
     }
 }
 
+/// Moves a job to the place that an edit names; returns its state there, and when it leaves this.
+fn follow(
+    place: Place,
+    job: &Loaded<'_>,
+    attempt: Option<&mut Attempt>,
+    rules: &mut Rules,
+) -> (State, UnixMillis) {
+    match place {
+        Place::Next { state, due_at } => {
+            attempt.into_iter().for_each(|attempt| attempt.due_at = due_at);
+            (state, due_at)
+        }
+        Place::Dead { died_at } => {
+            attempt.into_iter().for_each(|attempt| attempt.died_at = died_at);
+            (State::Dead, died_at.after(rules.policy.dead_retention))
+        }
+        Place::Moved { to, at } => {
+            if let Some(attempt) = attempt {
+                (attempt.attempt, attempt.is_snoozed) = (0, false);
+                (attempt.due_at, attempt.died_at) = (at, UnixMillis::new(0));
+            }
+            let dead_from = Some(job.topic.clone());
+            rules.policy.set(PolicyFields { dead_from, ..PolicyFields::default() });
+            rules.topic = to;
+            (State::Ready, at)
+        }
+    }
+}
+
 /// Returns the attempt record of a job whose attempt ends now, and its history, which is empty if
 /// it stays; `None` if the job has no such record.
 fn end(job: &Loaded<'_>, now: Now, ended: Ended) -> Option<(Option<Attempt>, String)> {
@@ -155,7 +218,7 @@ fn end(job: &Loaded<'_>, now: Now, ended: Ended) -> Option<(Option<Attempt>, Str
         reservation: None,
         due_at: job.due_at,
         error: cause.map(str::to_owned).or(error),
-        ..*attempt
+        ..attempt.clone()
     };
     Some((Some(attempt), history))
 }

@@ -2,13 +2,17 @@
 
 use std::collections::HashSet;
 
+use super::request::{Answer, Request};
 use crate::{
-    job::{JobId, Refusal, State},
-    store::{Applied, Reply, StoreError, StoreResult, Transitioned},
+    job::Refusal,
+    store::{Applied, Reply, StoreError, StoreResult},
 };
 
 /// Maximum number of times that a job is loaded because it has changed.
 const ROUNDS: u8 = 3;
+
+/// Maximum number of bytes of new bodies that one call has before its last job.
+const MAX_CALL_BYTES: usize = 512 << 10;
 
 /// Codes of `swap.lua`.
 const CHANGED: i64 = 0;
@@ -18,35 +22,40 @@ const FULL: i64 = 3;
 const UNUSABLE: i64 = 4;
 
 /// A part of a call: the replies so far.
-pub struct Work {
-    jobs: Vec<Progress>,
+pub struct Work<A> {
+    jobs: Vec<Progress<A>>,
     /// Whether an edit was written, or may have been.
     is_applied: bool,
     error: Option<StoreError>,
 }
 
-#[derive(Clone)]
-struct Progress {
-    reply: Option<Reply<Transitioned>>,
+struct Progress<A> {
+    reply: Option<Reply<A>>,
     rounds: u8,
     may_move: bool,
 }
 
-impl Work {
+impl<A: Answer> Work<A> {
     pub fn new(jobs: usize) -> Self {
-        let open = Progress { reply: None, rounds: 0, may_move: true };
-        Self { jobs: vec![open; jobs], is_applied: false, error: None }
+        let open = || Progress { reply: None, rounds: 0, may_move: true };
+        let jobs = std::iter::repeat_with(open).take(jobs).collect();
+        Self { jobs, is_applied: false, error: None }
     }
 
-    /// Returns the indexes of the jobs without a reply. A repeated id waits until the job before it
-    /// has its reply.
-    pub fn pick<'a>(&self, id: impl Fn(usize) -> &'a JobId) -> Vec<usize> {
+    /// Returns the indexes of requests without a reply, up to the number that the bytes of one call
+    /// allow. A repeated id waits until the job before it has its reply.
+    pub fn pick<R: Request>(&self, requests: &[R]) -> Vec<usize> {
         if self.error.is_some() {
             return Vec::new();
         }
-        let mut seen = HashSet::new();
+        let (mut seen, mut bytes) = (HashSet::new(), 0);
         let open = (0..self.jobs.len()).filter(|&index| self.jobs[index].reply.is_none());
-        open.filter(|&index| self.jobs.len() == 1 || seen.insert(id(index))).collect()
+        let fits = open.take_while(|&index| {
+            let fits = bytes <= MAX_CALL_BYTES;
+            bytes += requests[index].body().map_or(0, |body| body.len());
+            fits
+        });
+        fits.filter(|&index| self.jobs.len() == 1 || seen.insert(requests[index].id())).collect()
     }
 
     /// Returns whether the topic of its policy may take a job.
@@ -54,16 +63,19 @@ impl Work {
         self.jobs[index].may_move
     }
 
-    pub fn settle(&mut self, index: usize, reply: Reply<Transitioned>) {
+    pub fn settle(&mut self, index: usize, reply: Reply<A>) {
         self.jobs[index].reply = Some(reply);
     }
 
     /// Follows the code of an edit.
-    pub fn follow(&mut self, index: usize, answer: Transitioned, code: i64) {
+    pub fn follow(&mut self, index: usize, mut answer: A, code: i64) {
         let job = &mut self.jobs[index];
         match code {
             DONE => job.reply = Some(Ok(answer)),
-            DONE_AND_READY => job.reply = Some(Ok(Transitioned { state: State::Ready, ..answer })),
+            DONE_AND_READY => {
+                answer.set_ready();
+                job.reply = Some(Ok(answer));
+            }
             FULL => job.reply = Some(Err(Refusal::NoRoom)),
             UNUSABLE => job.may_move = false,
             CHANGED if job.rounds + 1 < ROUNDS => job.rounds += 1,
@@ -81,7 +93,7 @@ impl Work {
         });
     }
 
-    pub fn finish(self) -> StoreResult<Vec<Reply<Transitioned>>> {
+    pub fn finish(self) -> StoreResult<Vec<Reply<A>>> {
         match self.error {
             Some(error) => Err(error),
             None => Ok(self.jobs.into_iter().filter_map(|job| job.reply).collect()),

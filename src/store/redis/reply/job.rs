@@ -1,16 +1,13 @@
 //! Replies with whole jobs.
 
 use bytes::Bytes;
-use redis::Value;
 
-use super::{Values, refusal, state_of};
+use super::{Values, state_of};
 use crate::{
-    job::{
-        Ending, History, Job, JobId, Millis, PoppedJob, Refusal, Reservation, State, UnixMillis,
-    },
+    job::{Ending, History, Job, JobId, Millis, PoppedJob, Reservation, State, UnixMillis},
     store::{
-        Damaged, Reply, StoreError,
-        redis::codec::{Attempt, FinishedFields, PoolRecord, parse_history, with_sound_error},
+        Damaged, StoreError,
+        redis::codec::{Attempt, FinishedFields, PoolRecord, parse_history},
     },
 };
 
@@ -61,39 +58,17 @@ impl Values {
         }
     }
 
-    /// Reads the outcome of one job of `reschedule.lua`.
-    pub fn rescheduled(&mut self, id: JobId) -> Result<Reply<Job>, StoreError> {
-        match self.next()? {
-            Value::Int(code) => refusal(code).map(Err),
-            // A job can be shown without its last error.
-            job => match Self::new(job)?.job_by(id.clone(), with_sound_error) {
-                Ok(job) => Ok(job.ok_or(Refusal::NotFound)),
-                // The script does not compute the checksum that shows this damage.
-                Err(StoreError::Damaged { cause }) => {
-                    tracing::error!(%id, %cause, "rescheduled a damaged job");
-                    Ok(Err(Refusal::ChangedDamaged))
-                }
-                Err(error) => Err(error),
-            },
-        }
-    }
-
     /// Reads the job of `get.lua`.
     ///
     /// # Errors
     /// `Damaged` if the record of this job is unreadable.
     pub fn job(&mut self, id: JobId) -> Result<Option<Job>, StoreError> {
-        self.job_by(id, |attempt| attempt)
-    }
-
-    /// Reads a job, with its attempt record as repaired by `sound`.
-    fn job_by(&mut self, id: JobId, sound: fn(&str) -> &str) -> Result<Option<Job>, StoreError> {
         if self.left() == 0 {
             return Ok(None);
         }
         let record = PoolRecord::parse(&id, self.bytes()?)?;
         let attempt = self.bytes()?;
-        let attempt = Attempt::parse(&id, sound(&String::from_utf8_lossy(&attempt)))?;
+        let attempt = Attempt::parse(&id, &String::from_utf8_lossy(&attempt))?;
         let history = parse_history(&id, &self.bytes()?);
         let state = match self.int()? {
             0 => return Err(StoreError::damaged("the job is in no set of a topic")),

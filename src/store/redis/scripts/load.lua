@@ -1,9 +1,10 @@
 -- Loads jobs for decisions (decisions/loaded.rs). A job is looked for in the topics that its records name, then, if the
 -- caller asks for it, in all topics.
--- ARGV  's' to search all topics, or ''; then ids
+-- ARGV  letters: 's' to search all topics, 'b' to load bodies; then ids
 -- Reply: the time in microseconds; for each job one text, which the caller reads faster than its parts: the header of the
---        pool record; a line with the job's state, its score, its topic ('' each if no set has the job) and the length of
---        its attempt record; that record and, if the job may have one, its history. Of a finished job only its record.
+--        pool record; a line with the job's state, its score, its topic ('' each if no set has the job) and the lengths of
+--        its attempt record and its history; both of these, and the body. Of a finished job only its record. Ends early
+--        once it has many bytes of bodies: the other jobs are to be loaded again.
 
 --- @include "shared/basics"
 
@@ -38,7 +39,11 @@ local function search(id)
   end
 end
 
+-- A reply ends early once it has this many bytes of bodies.
+local MAX_BODY_BYTES = 524288
+
 local function transition()
+  local searches, with_bodies, bytes = string.find(ARGV[2], 's'), string.find(ARGV[2], 'b'), 0
   local now = CALL[1] == '' and redis.call('TIME')
   local reply, ids = { now and now[1] * 1000000 + now[2] or CALL[1] * 1000 }, { unpack(ARGV, 3) }
   if #ids == 0 then return reply end
@@ -46,17 +51,24 @@ local function transition()
   for n, id in ipairs(ids) do
     local attempt, record = attempts[n] or '', records[n] or ''
     if string.byte(record) ~= 54 then -- '6', a finished job's
-      local header, history, topic, state, score = first_line(record), '', nil, nil, nil
-      if ARGV[2] == 's' then
+      local header, history, body, topic, state, score = first_line(record), nil, '', nil, nil, nil
+      if searches then
         topic, state, score = search(id)
       else
         topic, state, score = find(id, attempt, header)
       end
       if attempt ~= '' and not string.find(attempt, '^%d+ %d+s? ') then history = redis.pcall('HGET', TAG .. 'history', id) end
-      record = header .. '\n' .. (state or '') .. ' ' .. (score or '') .. ' ' .. (topic or '') .. ' ' .. #attempt .. '\n' ..
-        attempt .. (type(history) == 'string' and history or '')
+      if type(history) ~= 'string' then history = '' end
+      if with_bodies then
+        body = string.sub(record, #header + 2)
+        if body == '' then body = redis.call('HGET', BODIES, id) or '' end
+        bytes = bytes + #body
+      end
+      record = header .. '\n' .. (state or '') .. ' ' .. (score or '') .. ' ' .. (topic or '') .. ' ' .. #attempt .. ' ' ..
+        #history .. '\n' .. attempt .. history .. body
     end
     reply[n + 1] = record
+    if bytes > MAX_BODY_BYTES then break end
   end
   return reply
 end

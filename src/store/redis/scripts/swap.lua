@@ -1,19 +1,19 @@
 -- Writes the edits of jobs that are still what was loaded (decisions/swap.rs): their records are the same, byte for byte,
 -- and the job is in the same set with the same score.
--- ARGV  'new' if any edit of the call has a new body, else ''; for each job, whose id is not repeated:
+-- ARGV  'new' if any edit of the call needs room, else ''; for each job, whose id is not repeated:
 --       1 id; as loaded: 2 attempt record and 3 header of the pool record ('' if there was none)
 --       4 words, each '' if it does not apply: state, topic and score as loaded; state, topic and score of its next set, and
---         the time of its deadline there; its score if that time has passed, so that it is ready; the time at which it
---         expires, '-' if it no longer does
+--         the time of its deadline there; its score if that time has passed, so that it is ready ('' if it stays delayed
+--         even then); the time at which it expires, '-' if it no longer does; '+' if the edit needs room
 --       5 the new attempt record ('' keeps it, '-' erases it); 6 history ('' keeps it); 7 header ('' keeps the record); 8 'n'
 --         and the new body, 's' if it is in the record instead of a long one, 'l' if it is long; '' keeps the body
--- Reply for each job: 0 it has changed, 1 done, 2 done, and it is ready already, 3 no room for the body, 4 the topic to which
+-- Reply for each job: 0 it has changed, 1 done, 2 done, and it is ready already, 3 no room, 4 the topic to which
 --       it moves cannot take it
 
 --- @include "shared/basics"
 
 local STRIDE, CHANGED, DONE, READY, FULL, UNUSABLE = 8, 0, 1, 2, 3, 4
-local WORDS = '^(%S*) (%S*) (%S*) (%S+) (%S+) (%S+) (%S+) (%S+) (%S*)$'
+local WORDS = '^(%S*) (%S*) (%S*) (%S+) (%S+) (%S+) (%S+) (%S*) (%S*) (%S*)$'
 
 -- Whether Redis has no room, asked before the first write of the call: it then refuses even a command that changes
 -- nothing, if the command may need memory.
@@ -55,20 +55,20 @@ local function transition()
   for n, id in ipairs(ids) do
     local i = 3 + (n - 1) * STRIDE
     local attempt, record, old_header = attempts[n] or '', records[n] or '', ARGV[i + 2]
-    local old_state, old_topic, old_score, state, topic, score, time, ready_score, expires_at =
+    local old_state, old_topic, old_score, state, topic, score, time, ready_score, expires_at, grows =
       string.match(ARGV[i + 3], WORDS)
     local history, header, how = ARGV[i + 5], ARGV[i + 6], string.sub(ARGV[i + 7], 1, 1)
     local last = string.find(record, '\n', 1, true) or #record + 1
     if attempt ~= ARGV[i + 1] or string.sub(record, 1, last - 1) ~= old_header or
       not is_in_same_set(id, old_state, old_topic, old_score) then
       reply[n] = CHANGED
-    elseif is_full and how ~= '' then
+    elseif is_full and grows ~= '' then
       reply[n] = FULL
     elseif topic ~= old_topic and type(redis.pcall('ZCARD', key(state, topic))) ~= 'number' then
       reply[n] = UNUSABLE
     else
       reply[n] = DONE
-      if state == 'delayed' then
+      if state == 'delayed' and ready_score ~= '' then
         local now = CALL[1] == '' and redis.call('TIME')
         now = now and now[1] * 1000 + math.floor(now[2] / 1000) or tonumber(CALL[1])
         if tonumber(time) <= now then state, score, reply[n] = 'ready', ready_score, READY end

@@ -82,7 +82,7 @@ impl PolicyFields {
 impl Policy {
     /// Sets the given fields. A new list of waits also sets the limit of attempts, if the current
     /// limit equals the one that the previous list implied and no limit is given. A different limit
-    /// stays. The same as in `reschedule.lua`.
+    /// stays.
     pub fn set(&mut self, fields: PolicyFields) {
         let derived = self.backoff.as_ref().and_then(Backoff::attempts) == Some(self.max_attempts);
         let implied = fields.backoff.iter().flatten().find_map(Backoff::attempts);

@@ -4,7 +4,7 @@
 
 -- Refusals are negative. Mirrored in reply.rs.
 local NOT_FOUND, EXISTS, RESERVATION_LOST, NEVER_POPPED = -1, -2, -3, -4
-local RESERVED, DEAD, DUE_TOO_FAR, NOT_RESERVED, UNREADABLE = -5, -6, -7, -8, -9
+local RESERVED, DUE_TOO_FAR, UNREADABLE = -5, -7, -9
 local FINISHED, RESULT_NOT_KEPT, NO_ROOM = -10, -11, -12
 -- The reply is this number minus the code of the state that the job is in.
 local WRONG_STATE = -20

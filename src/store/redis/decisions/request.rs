@@ -1,0 +1,152 @@
+//! Requests that `delay-queue-core` decides, and what their callers are told.
+
+use bytes::Bytes;
+use delay_queue_core::{
+    Now,
+    decide::{self, Edit, Known},
+};
+
+use super::swap::Swap;
+use crate::{
+    job::{Change, Job, JobId, Refusal, State, Topics},
+    store::{Bury, Guarded, Readied, Release, Reply, Target, Transitioned},
+};
+
+/// A request to change one job.
+pub trait Request: Guarded + Sync {
+    /// What the caller is told if the change is made.
+    type Answer: Answer;
+
+    fn id(&self) -> &JobId;
+
+    /// Decides the request; without an edit, the job stays as it is.
+    ///
+    /// # Errors
+    /// Those of its decision.
+    fn decide(&self, job: &Known<'_>, now: Now) -> Reply<Option<Edit>>;
+
+    /// Returns the body that the request brings.
+    fn body(&self) -> Option<&Bytes> {
+        None
+    }
+}
+
+/// What a caller is told about an edit.
+pub trait Answer: Sized + Send + Sync {
+    /// Whether bodies must be loaded for it.
+    const HAS_BODY: bool = false;
+
+    /// # Errors
+    /// `Damaged` if the job lacks the record that the answer shows.
+    fn new(swap: &Swap<'_>, done: Transitioned) -> Reply<Self>;
+
+    /// Follows a due time that passed before the edit was written.
+    fn set_ready(&mut self);
+}
+
+impl Request for Release {
+    type Answer = Transitioned;
+
+    fn id(&self) -> &JobId {
+        &self.held.id
+    }
+
+    fn decide(&self, job: &Known<'_>, now: Now) -> Reply<Option<Edit>> {
+        decide::release(job, now, self)
+    }
+
+    fn body(&self) -> Option<&Bytes> {
+        self.body.as_ref()
+    }
+}
+
+impl Request for Bury {
+    type Answer = Transitioned;
+
+    fn id(&self) -> &JobId {
+        &self.held.id
+    }
+
+    fn decide(&self, job: &Known<'_>, now: Now) -> Reply<Option<Edit>> {
+        decide::bury(job, now, self)
+    }
+}
+
+/// The bury of a job whose record a pop found to be damaged.
+pub struct BuryDamaged(pub Bury);
+
+impl Guarded for BuryDamaged {
+    fn topics(&self) -> &Topics {
+        self.0.topics()
+    }
+}
+
+impl Request for BuryDamaged {
+    type Answer = Transitioned;
+
+    fn id(&self) -> &JobId {
+        self.0.id()
+    }
+
+    fn decide(&self, job: &Known<'_>, now: Now) -> Reply<Option<Edit>> {
+        decide::bury_damaged(job, now, &self.0)
+    }
+}
+
+impl Request for Target {
+    type Answer = Readied;
+
+    fn id(&self) -> &JobId {
+        &self.id
+    }
+
+    fn decide(&self, job: &Known<'_>, now: Now) -> Reply<Option<Edit>> {
+        decide::kick(job, now, self)
+    }
+}
+
+impl Request for (Target, Change) {
+    type Answer = Job;
+
+    fn id(&self) -> &JobId {
+        &self.0.id
+    }
+
+    fn decide(&self, job: &Known<'_>, now: Now) -> Reply<Option<Edit>> {
+        decide::change(job, now, &self.0, &self.1)
+    }
+
+    fn body(&self) -> Option<&Bytes> {
+        self.1.body.as_ref()
+    }
+}
+
+impl Answer for Transitioned {
+    fn new(_: &Swap<'_>, done: Transitioned) -> Reply<Self> {
+        Ok(done)
+    }
+
+    fn set_ready(&mut self) {
+        self.state = State::Ready;
+    }
+}
+
+impl Answer for Readied {
+    fn new(_: &Swap<'_>, done: Transitioned) -> Reply<Self> {
+        Ok(done.into())
+    }
+
+    fn set_ready(&mut self) {}
+}
+
+impl Answer for Job {
+    const HAS_BODY: bool = true;
+
+    fn new(swap: &Swap<'_>, done: Transitioned) -> Reply<Self> {
+        swap.job(done).ok_or(Refusal::Damaged)
+    }
+
+    fn set_ready(&mut self) {
+        self.state = State::Ready;
+    }
+}
