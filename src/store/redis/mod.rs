@@ -11,6 +11,7 @@ mod doctor;
 mod health;
 mod hints;
 mod keys;
+mod kicks;
 mod leases;
 mod location;
 mod loss;

@@ -14,9 +14,9 @@ use super::{
 use crate::{
     job::{Bucket, Job, NewJob, OnConflict, Policy, State, Topic, UnixMillis, retention_text},
     store::{
-        Call, Command, Delete, Finish, Guarded, JobPosition, JobTransitions, KickDead, Matched,
-        Outcome, Period, Placed, Purge, ReadyJobs, Reply, Selection, StoreError, StoreResult,
-        Target, Touch, Transition,
+        Call, Command, Delete, Finish, Guarded, JobPosition, JobTransitions, Matched, Outcome,
+        Period, Placed, Purge, Reply, Selection, StoreError, StoreResult, Target, Touch,
+        Transition,
     },
 };
 
@@ -58,22 +58,8 @@ impl JobTransitions for RedisStore {
                 };
                 self.make(call, &scripts.purge, fill, |reply, _| reply.number())
             }
-            Command::KickDead(call) => {
-                let fill = |cmd: &mut Cmd, _, kick: &KickDead| {
-                    cmd.arg(kick.topic.as_str()).arg(kick.limit);
-                };
-                let read = |reply: &mut Values, _: &KickDead| {
-                    Ok(ReadyJobs { count: reply.number()?, highest: reply.priority()? })
-                };
-                self.make(call, &scripts.kick_dead, fill, read)
-            }
-            Command::KickMatching(call) => {
-                let read = |reply: &mut Values, _: &Selection| {
-                    let done = ReadyJobs { count: reply.number()?, highest: reply.priority()? };
-                    Ok(Matched { done, next: reply.position()? })
-                };
-                self.make(call, &scripts.kick_matching, |cmd, _, step| selected(cmd, step), read)
-            }
+            Command::KickDead(call) => call.by(|parts| self.kick_dead(parts)),
+            Command::KickMatching(call) => call.by(|parts| self.kick_matching(parts)),
             Command::PurgeMatching(call) => {
                 let read = |reply: &mut Values, _: &Selection| {
                     Ok(Matched { done: reply.number()?, next: reply.position()? })

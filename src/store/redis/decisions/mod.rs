@@ -9,10 +9,10 @@ mod work;
 use delay_queue_core::decide::Known;
 use redis::Cmd;
 
-pub use self::request::BuryDamaged;
+pub use self::request::{BuryDamaged, Request};
 use self::{
     loaded::{Loaded, Texts},
-    request::{Answer, Request},
+    request::Answer,
     swap::Swap,
     work::Work,
 };

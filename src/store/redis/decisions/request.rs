@@ -1,4 +1,4 @@
-//! Requests that `delay-queue-core` decides, and what their callers are told.
+//! Requests that `delay-queue-core` decides, and their answers.
 
 use bytes::Bytes;
 use delay_queue_core::{
@@ -14,7 +14,7 @@ use crate::{
 
 /// A request to change one job.
 pub trait Request: Guarded + Sync {
-    /// What the caller is told if the change is made.
+    /// The answer to the caller if the change is made.
     type Answer: Answer;
 
     fn id(&self) -> &JobId;
@@ -31,7 +31,7 @@ pub trait Request: Guarded + Sync {
     }
 }
 
-/// What a caller is told about an edit.
+/// The answer about an edit.
 pub trait Answer: Sized + Send + Sync {
     /// Whether bodies must be loaded for it.
     const HAS_BODY: bool = false;

@@ -8,14 +8,10 @@ local function with_rules(id, record, rules)
   return '4 ' .. created .. ' ' .. text .. body, text
 end
 
--- The same with another policy.
-local function with_policy(id, record, rules, policy)
-  return with_rules(id, record, { crc = rules.crc, length = rules.length, policy = policy, topic = rules.topic })
-end
-
 -- Adds the time at which the job expires, counted from this due time, to the record of a put. Returns the record and
 -- that time.
 local function with_expiry(id, record, due)
   local rules = parse_rules(id, rules_text(record))
-  return (with_policy(id, record, rules, expire_from(rules.policy, due))), due + rules.expires_after
+  rules.policy = expire_from(rules.policy, due)
+  return (with_rules(id, record, rules)), due + rules.expires_after
 end
