@@ -17,7 +17,7 @@ pub fn export_lines(data: &[u8]) {
     let mut input = Unstructured::new(data);
     if let Ok(job) = fuzzing::job(&mut input) {
         assert_eq!(round_trip(&job), job);
-        let line = Line::Job(JobLine::of(&job).expect("a job of a store"));
+        let line = Line::Job(JobLine::new(&job).expect("a job of a store"));
         let read = read(&with_valid_sums(&[serde_json::to_vec(&line).expect("JSON")]));
         assert_eq!(read.expect("a valid export").0, [job]);
     }
@@ -28,7 +28,7 @@ pub fn export_lines(data: &[u8]) {
     }
     for schedule in schedules {
         let text = schedule.record.stored().expect("JSON").text;
-        let again = ScheduleLine::of(StoredSchedule { name: schedule.name.clone(), text });
+        let again = ScheduleLine::new(StoredSchedule { name: schedule.name.clone(), text });
         assert_eq!(again.as_ref(), Ok(&schedule));
         let text = serde_json::to_string(&schedule).expect("JSON");
         assert_eq!(serde_json::from_str::<ScheduleLine>(&text).expect("its own line"), schedule);
@@ -37,7 +37,7 @@ pub fn export_lines(data: &[u8]) {
 
 /// Writes a job as a line and reads it back.
 fn round_trip(job: &Job) -> Job {
-    let line = JobLine::of(job).expect("a job of a store");
+    let line = JobLine::new(job).expect("a job of a store");
     let text = serde_json::to_string(&line).expect("JSON");
     let line: JobLine<'_> = serde_json::from_str(&text).expect("its own line");
     line.job().expect("its own job")

@@ -74,7 +74,7 @@ pub fn file_records(data: &[u8]) {
             assert_eq!((arrival.state, arrival.at), (stored_state(job.state), job.at()));
         }
         let past = records.read_error_and_history(serial).expect("its history");
-        assert_eq!((past.error, past.history), (job.error.clone(), History::of(&job)));
+        assert_eq!((past.error, past.history), (job.error.clone(), History::from_job(&job)));
         for _ in 0..2 {
             if change_field(records, &mut input).is_err() {
                 break;
@@ -96,11 +96,11 @@ fn writes(serial: u64, job: &Job) -> Vec<Write> {
     let mut writes = vec![Write::Insert { serial, job: job.unpopped(), created_at, due_at }];
     if let Some(Ending { outcome, result, .. }) = job.ending.clone() {
         let (at, attempt, retention) = (job.at(), attempt(job), None);
-        let history = HistoryChange::restore(History::of(job));
+        let history = HistoryChange::restore(History::from_job(job));
         writes.push(Write::Finish { serial, at, attempt, outcome, result, retention, history });
     } else if has_row(job) {
         let (state, at, error) = (job.state, job.at(), ErrorText::Set(job.error.clone()));
-        let history = HistoryChange::restore(History::of(job));
+        let history = HistoryChange::restore(History::from_job(job));
         writes.push(Write::Attempt { serial, state, at, attempt: attempt(job), error, history });
     }
     writes

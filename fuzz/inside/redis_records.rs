@@ -32,8 +32,8 @@ pub fn redis_records(data: &[u8]) {
     let read = PoolRecord::parse(&job.id, text.clone()).expect("its own record");
     assert_eq!(new_job(&job.id, &read, new.schedule), new);
     assert_eq!(read.created_at, job.created_at);
-    assert_eq!(parse_history(&job.id, history_text(&job).as_bytes()), History::of(&job));
-    let attempt = Attempt::of(&job).map(|attempt| attempt.text(&rules(&new)));
+    assert_eq!(parse_history(&job.id, history_text(&job).as_bytes()), History::from_job(&job));
+    let attempt = Attempt::from_job(&job).map(|attempt| attempt.text(&rules(&new)));
     if let Some(text) = &attempt {
         let read = Attempt::parse(&job.id, text).expect("its own record").expect("popped");
         let found = (read.attempt, read.reservation, read.due_at, read.error.clone());
@@ -54,7 +54,7 @@ fn check_finished(input: &mut Unstructured<'_>, job: &Job, ending: &Ending) {
     let found = (fields.attempt, fields.due_at, fields.reservation, fields.outcome);
     assert_eq!(found, (job.attempt, job.due_at, job.reservation, ending.outcome));
     let beside = parse_history(&job.id, separate_history(job, ending).as_bytes());
-    assert_eq!(fields.history(ending.at).unwrap_or(beside), History::of(job));
+    assert_eq!(fields.history(ending.at).unwrap_or(beside), History::from_job(job));
     let result = Some(read.body).filter(|result| !result.is_empty());
     assert_eq!((read.created_at, result), (job.created_at, ending.result.clone()));
     assert_eq!((&read.policy, &read.topic), (&job.policy, &job.topic));

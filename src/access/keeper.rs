@@ -32,7 +32,7 @@ pub enum Exposure {
 
 impl Exposure {
     /// Returns the exposure of a server that listens on this address.
-    pub fn of(address: IpAddr) -> Self {
+    pub fn from_address(address: IpAddr) -> Self {
         if address.is_loopback() { Self::Local } else { Self::Network }
     }
 }

@@ -105,7 +105,7 @@ impl Scopes {
 
     /// Adds patterns to a scope.
     pub fn add(&mut self, scope: Scope, patterns: Vec<TopicPattern>) {
-        let topics = Topics::of(patterns);
+        let topics = Topics::new(patterns);
         let all = match self.0.remove(&scope) {
             None => topics,
             Some(old) => old.union(topics),

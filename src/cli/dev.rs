@@ -60,7 +60,7 @@ impl ThrowAway {
             Listen::Unix(_) => return false,
             listen => listen.addresses().unwrap_or_default(),
         };
-        addresses.iter().any(|address| Exposure::of(address.ip()) == Exposure::Network)
+        addresses.iter().any(|address| Exposure::from_address(address.ip()) == Exposure::Network)
     }
 
     /// Creates a token with every scope.

@@ -60,7 +60,7 @@ impl FromRequestParts<Call> for Caller {
     type Rejection = Infallible;
 
     async fn from_request_parts(_: &mut Parts, call: &Call) -> Result<Self, Infallible> {
-        Ok(Self::of(&call.identity))
+        Ok(Self::new(&call.identity))
     }
 }
 

@@ -98,7 +98,7 @@ impl Template {
     /// # Errors
     /// The stored body of a job is not JSON.
     pub fn batch(&self, jobs: &[PoppedJob], now: UnixMillis) -> serde_json::Result<Prepared> {
-        let jobs_written = jobs.iter().map(Item::of).collect::<Result<_, _>>()?;
+        let jobs_written = jobs.iter().map(Item::new).collect::<Result<_, _>>()?;
         let body = serde_json::to_vec(&Batch { jobs: jobs_written })?;
         Ok(self.sign(self.headers.clone(), &message_id(jobs), body.into(), now))
     }
@@ -115,7 +115,7 @@ impl Template {
 }
 
 impl<'a> Item<'a> {
-    fn of(job: &'a PoppedJob) -> serde_json::Result<Self> {
+    fn new(job: &'a PoppedJob) -> serde_json::Result<Self> {
         Ok(Self {
             id: &job.id,
             attempt: job.attempt,

@@ -152,10 +152,10 @@ impl Sender {
             match verdict {
                 Verdict::Accepted(result) => {
                     let result = result.filter(|_| !job.policy.finished_retention.is_zero());
-                    finished.push(Finish { held: JobRef::of(&job), result });
+                    finished.push(Finish { held: JobRef::from_popped(&job), result });
                 }
                 Verdict::Refused(error) => {
-                    buried.push(Bury { held: JobRef::of(&job), error: Some(cut(&error)) });
+                    buried.push(Bury { held: JobRef::from_popped(&job), error: Some(cut(&error)) });
                 }
                 Verdict::Later { after, error } => {
                     let delay = after.unwrap_or_else(|| gate.retry_delay(Instant::now()));
@@ -163,13 +163,13 @@ impl Sender {
                         delay: Some(delay),
                         error: Some(cut(&error)),
                         is_uncounted: true,
-                        ..Release::of(JobRef::of(&job))
+                        ..Release::new(JobRef::from_popped(&job))
                     });
                 }
                 Verdict::Failed(error) => released.push(Release {
                     delay: self.backoff(&job),
                     error: Some(cut(&error)),
-                    ..Release::of(JobRef::of(&job))
+                    ..Release::new(JobRef::from_popped(&job))
                 }),
             }
         }
@@ -186,7 +186,7 @@ impl Sender {
         let release = |job: &PoppedJob| Release {
             delay: Some(Millis::ZERO),
             is_uncounted: true,
-            ..Release::of(JobRef::of(job))
+            ..Release::new(JobRef::from_popped(job))
         };
         let released = jobs.iter().map(release).collect();
         let queue = &self.shared.queue;

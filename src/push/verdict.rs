@@ -72,15 +72,15 @@ impl Judged {
 
     /// Judges the answer to the request of one job.
     pub fn of_one(answer: Result<Answer, Failure>, now: UnixMillis) -> Self {
-        Self::of(answer, 1, now, |answer| vec![Verdict::Accepted(result(answer))])
+        Self::new(answer, 1, now, |answer| vec![Verdict::Accepted(result(answer))])
     }
 
     /// Judges the answer to the request of a batch.
     pub fn of_batch(answer: Result<Answer, Failure>, ids: &[&JobId], now: UnixMillis) -> Self {
-        Self::of(answer, ids.len(), now, |answer| by_job(answer, ids, now))
+        Self::new(answer, ids.len(), now, |answer| by_job(answer, ids, now))
     }
 
-    fn of(
+    fn new(
         answer: Result<Answer, Failure>,
         count: usize,
         now: UnixMillis,

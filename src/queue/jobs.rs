@@ -24,26 +24,26 @@ const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 impl Queue {
     /// Finishes jobs and returns their topics.
     pub async fn finish(&self, jobs: Vec<Finish>) -> Vec<Result<Topic, QueueError>> {
-        self.each(jobs, &self.transitions.finish).await
+        self.submit_each(jobs, &self.transitions.finish).await
     }
 
     /// Releases jobs.
     pub async fn release(&self, jobs: Vec<Release>) -> Vec<Result<Transitioned, QueueError>> {
         let errors = errors(&jobs, |job| (&job.held.id, job.error.as_deref()));
-        let done = self.each(jobs, &self.transitions.release).await;
+        let done = self.submit_each(jobs, &self.transitions.release).await;
         self.note_errors(errors, &done);
         done
     }
 
     /// Extends reservations and returns when they end.
     pub async fn touch(&self, jobs: Vec<Touch>) -> Vec<Result<UnixMillis, QueueError>> {
-        self.each(jobs, &self.transitions.touch).await
+        self.submit_each(jobs, &self.transitions.touch).await
     }
 
     /// Buries jobs.
     pub async fn bury(&self, jobs: Vec<Bury>) -> Vec<Result<Transitioned, QueueError>> {
         let errors = errors(&jobs, |job| (&job.held.id, job.error.as_deref()));
-        let done = self.each(jobs, &self.transitions.bury).await;
+        let done = self.submit_each(jobs, &self.transitions.bury).await;
         self.note_errors(errors, &done);
         done
     }
@@ -63,17 +63,17 @@ impl Queue {
 
     /// Kicks jobs and returns their topics and priorities.
     pub async fn kick(&self, jobs: Vec<Target>) -> Vec<Result<Readied, QueueError>> {
-        self.each(jobs, &self.transitions.kick).await
+        self.submit_each(jobs, &self.transitions.kick).await
     }
 
     /// Deletes jobs and returns their former states.
     pub async fn delete(&self, jobs: Vec<Delete>) -> Vec<Result<State, QueueError>> {
-        self.each(jobs, &self.transitions.delete).await
+        self.submit_each(jobs, &self.transitions.delete).await
     }
 
     /// Reschedules jobs and returns them with their changes.
     pub async fn reschedule(&self, jobs: Vec<(Target, Change)>) -> Vec<Result<Job, QueueError>> {
-        self.each(jobs, &self.transitions.reschedule).await
+        self.submit_each(jobs, &self.transitions.reschedule).await
     }
 
     /// Returns a job that its caller may access.
@@ -87,7 +87,7 @@ impl Queue {
     }
 
     /// Submits the jobs, except jobs that lack a required reservation.
-    pub(super) async fn each<I, O>(
+    pub(super) async fn submit_each<I, O>(
         &self,
         jobs: Vec<I>,
         dispatcher: &Dispatcher<I, Reply<O>>,

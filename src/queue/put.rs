@@ -44,10 +44,10 @@ impl Queue {
         };
         if !made.contains(&true) {
             let ids: Vec<JobId> = jobs.iter().map(|job| job.id.clone()).collect();
-            let replies = self.each(jobs, &self.transitions.put).await;
+            let replies = self.submit_each(jobs, &self.transitions.put).await;
             return ids.into_iter().zip(replies).map(|(id, reply)| Ok((id, reply?))).collect();
         }
-        let mut replies = self.each(jobs.clone(), &self.transitions.put).await;
+        let mut replies = self.submit_each(jobs.clone(), &self.transitions.put).await;
         let mut unavailable: BTreeSet<Bucket> = BTreeSet::new();
         for _ in 0..ID_ATTEMPTS {
             let again: Vec<usize> = (0..jobs.len())
@@ -75,7 +75,7 @@ impl Queue {
                 };
             }
             let puts = again.iter().map(|&index| jobs[index].clone()).collect();
-            let placed = self.each(puts, &self.transitions.put).await;
+            let placed = self.submit_each(puts, &self.transitions.put).await;
             again.into_iter().zip(placed).for_each(|(index, reply)| replies[index] = reply);
         }
         let ids = jobs.into_iter().map(|job| job.id);

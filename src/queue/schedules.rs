@@ -73,7 +73,7 @@ impl Queue {
 
     /// Puts the jobs of schedules and advances these schedules.
     pub async fn fire(&self, firings: Vec<Firing>) -> Vec<Result<Fired, QueueError>> {
-        self.each(firings, &self.transitions.fire).await
+        self.submit_each(firings, &self.transitions.fire).await
     }
 
     /// Returns the job of a put with an id, with all defaults filled in. On a cluster it is kept

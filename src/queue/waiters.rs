@@ -160,7 +160,7 @@ impl Waiters {
     /// priority of the last job that it popped, if any, because no remaining job has a higher one.
     /// If a hint later than number `since` has changed the mark, keeps the larger numbers. Wakes up
     /// to `count` waiting pops.
-    pub fn left(
+    pub fn note_left(
         &self,
         topic: &Topic,
         bucket: Bucket,
@@ -186,7 +186,7 @@ impl Waiters {
 
     pub fn unmark(&self, topic: &Topic, bucket: Bucket) {
         let since = self.last_marks(bucket, std::iter::once(topic));
-        since.into_iter().for_each(|since| self.left(topic, bucket, since, (0, None)));
+        since.into_iter().for_each(|since| self.note_left(topic, bucket, since, (0, None)));
     }
 
     /// Returns topics without a mark in `bucket`, for which a poll should look. If there are too

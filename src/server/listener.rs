@@ -97,7 +97,7 @@ impl Listener {
         match self {
             Self::Tcp(listener) => listener
                 .local_addr()
-                .map_or(Exposure::Network, |address| Exposure::of(address.ip())),
+                .map_or(Exposure::Network, |address| Exposure::from_address(address.ip())),
             Self::Unix(_) => Exposure::Local,
         }
     }

@@ -43,7 +43,7 @@ impl Counts {
     }
 
     /// Creates counts by calling `count` once per state.
-    pub fn each(mut count: impl FnMut(State) -> u64) -> Self {
+    pub fn from_fn(mut count: impl FnMut(State) -> u64) -> Self {
         let mut counts = Self::default();
         State::ALL.into_iter().for_each(|state| *counts.of_mut(state) = count(state));
         counts
@@ -51,7 +51,7 @@ impl Counts {
 
     /// Adds two counts.
     pub fn plus(self, other: Self) -> Self {
-        Self::each(|state| self.of(state) + other.of(state))
+        Self::from_fn(|state| self.of(state) + other.of(state))
     }
 }
 

@@ -61,7 +61,7 @@ impl Destination {
     ///
     /// # Errors
     /// The host has no address.
-    pub(crate) async fn of(site: Site) -> Result<Self, Failure> {
+    pub(crate) async fn resolve(site: Site) -> Result<Self, Failure> {
         let address = resolve(&site.url, &site.host).await?;
         let headers = format!("Host: {}\r\n{}", site.host, site.headers);
         Ok(Self { address, headers: headers.into(), tls: site.tls })

@@ -58,7 +58,7 @@ struct Run {
 pub fn run(load: Load, site: Site) -> Result<Finished, Failure> {
     on_one_thread(async {
         let url = site.url.clone();
-        let server = Destination::of(site).await?;
+        let server = Destination::resolve(site).await?;
         let run = Run::start::<Server>(load, &url, &server).await?;
         let measured = run.all_phases(&server).await;
         Ok(run.end::<Server>(&server, measured).await)

@@ -45,7 +45,7 @@ pub enum AddressClass {
 
 impl AddressClass {
     /// Returns the class of an address. An IPv4-mapped address has the class of its IPv4 address.
-    pub fn of(address: IpAddr) -> Self {
+    pub fn from_address(address: IpAddr) -> Self {
         match address.to_canonical() {
             IpAddr::V4(v4) => V4
                 .iter()
@@ -80,7 +80,7 @@ impl fmt::Display for AddressClass {
 
 /// Returns whether an address is reachable over the Internet and has no special purpose.
 pub fn is_public(address: IpAddr) -> bool {
-    AddressClass::of(address) == AddressClass::Public
+    AddressClass::from_address(address) == AddressClass::Public
 }
 
 const fn v4(a: u8, b: u8, c: u8, d: u8, prefix: u8) -> Ipv4Net {

@@ -52,7 +52,11 @@ impl Allowed {
         if is_public(address) || self.networks.iter().any(|network| network.contains(&address)) {
             return Ok(());
         }
-        Err(Refused::Address { host: host.to_owned(), address, class: AddressClass::of(address) })
+        Err(Refused::Address {
+            host: host.to_owned(),
+            address,
+            class: AddressClass::from_address(address),
+        })
     }
 }
 

@@ -168,7 +168,7 @@ impl Client {
                     return Ok((answer, connection));
                 }
                 Err(unanswered) if is_kept && !unanswered.has_read => *is_connected = false,
-                Err(unanswered) => return Err(Failure::of(&unanswered, target)),
+                Err(unanswered) => return Err(Failure::from_unanswered(&unanswered, target)),
             }
         }
     }

@@ -24,7 +24,7 @@ pub enum Failure {
 
 impl Failure {
     /// Classifies the end of a connection without an answer.
-    pub(crate) fn of(unanswered: &Unanswered, target: &Target) -> Self {
+    pub(crate) fn from_unanswered(unanswered: &Unanswered, target: &Target) -> Self {
         let reason = innermost(&unanswered.error);
         if unanswered.has_written {
             return Self::Lost(format!(

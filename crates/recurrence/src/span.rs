@@ -22,7 +22,7 @@ pub struct Span {
 
 impl Span {
     /// Returns the span that `instant` belongs to.
-    pub fn of(zone: &TimeZone, instant: i64) -> Self {
+    pub fn at(zone: &TimeZone, instant: i64) -> Self {
         let offset = offset_at(zone, instant);
         let mut changes = changes_until(zone, instant);
         let latest = changes.next();

@@ -22,7 +22,7 @@ impl WallClock {
     /// Returns the first instant after `after` and at or before `until`, in Unix seconds.
     pub fn next(&self, after: i64, until: i64) -> Option<i64> {
         let first = after + 1;
-        let mut span = Span::of(&self.zone, first);
+        let mut span = Span::at(&self.zone, first);
         let mut from = first + span.offset;
         if !self.is_interval {
             // Times that clocks skipped belong to the instant of the change.
@@ -36,14 +36,14 @@ impl WallClock {
             if span.end > until {
                 return None;
             }
-            span = Span::of(&self.zone, span.end);
+            span = Span::at(&self.zone, span.end);
             from = if self.is_interval { span.from + span.offset } else { span.shown };
         }
     }
 
     /// Returns the last instant at or before `to` and at or after `since`, in Unix seconds.
     pub fn last(&self, to: i64, since: i64) -> Option<i64> {
-        let mut span = Span::of(&self.zone, to);
+        let mut span = Span::at(&self.zone, to);
         let mut to = to + span.offset;
         if !self.is_interval {
             to = to.max(span.shown.saturating_sub(1));
@@ -64,7 +64,7 @@ impl WallClock {
                 return None;
             }
             let shown = span.shown;
-            span = Span::of(&self.zone, span.from - 1);
+            span = Span::at(&self.zone, span.from - 1);
             to = if self.is_interval { span.end - 1 + span.offset } else { shown - 1 };
         }
     }

@@ -111,7 +111,7 @@ impl Log {
             return Ok(None);
         }
         let word = |at: usize| u32_be(&header[at..]);
-        let order = Order::of(word(0));
+        let order = Order::from_magic(word(0));
         let computed = order.sum((0, 0), &header[..24]);
         let stored = (word(24), word(28));
         let known = word(0) & !1 == MAGIC && computed == stored;
@@ -223,7 +223,7 @@ enum Order {
 }
 
 impl Order {
-    fn of(magic: u32) -> Self {
+    fn from_magic(magic: u32) -> Self {
         match magic {
             magic if magic == MAGIC | 1 => Self::Big,
             MAGIC => Self::Little,

@@ -21,7 +21,7 @@ pub struct AttemptLine {
 }
 
 impl AttemptLine {
-    pub fn of(past: &PastAttempt) -> Self {
+    pub fn new(past: &PastAttempt) -> Self {
         Self {
             attempt: past.attempt,
             started_at: past.started_at.get(),

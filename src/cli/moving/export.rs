@@ -55,7 +55,7 @@ pub async fn run(arguments: &Export, settings: &Settings) -> StoreResult<()> {
         let no_servers = NoServers::wait(&*store).await;
         let no_servers = no_servers.map_err(|error| format!("failed to export: {error}"))?;
         let part = match file {
-            Some(file) => Part::of(file, arguments.force)?,
+            Some(file) => Part::open(file, arguments.force)?,
             None => Part::standard_output(),
         };
         let skip_damaged = arguments.skip_damaged;
@@ -132,7 +132,7 @@ impl Exporter<'_> {
             let range = JobRange { after, limit, ..JobRange::default() };
             let page = self.store.list(bucket, topic.clone(), state, range).await?;
             for job in &page.jobs {
-                match JobLine::of(job) {
+                match JobLine::new(job) {
                     Ok(line) => {
                         self.part.write(&Line::Job(line))?;
                         written.add(&job.topic, job.state);
@@ -216,7 +216,7 @@ impl Exporter<'_> {
             let page = self.store.schedules(page).await?;
             for stored in page.schedules {
                 let name = stored.name.clone();
-                match ScheduleLine::of(stored) {
+                match ScheduleLine::new(stored) {
                     Ok(line) => self.part.write(&Line::Schedule(Box::new(line)))?,
                     Err(reason) if self.skip_damaged => {
                         tracing::warn!(%name, reason, "a schedule is damaged");

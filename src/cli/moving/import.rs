@@ -52,7 +52,7 @@ pub async fn run(file: &Path, settings: &Settings) -> StoreResult<()> {
         true => "standard input".into(),
         false => file.display().to_string(),
     };
-    let content = Source::of(file).and_then(|source| Ok((check(&source)?, source)));
+    let content = Source::new(file).and_then(|source| Ok((check(&source)?, source)));
     let (content, source) = content
         .map_err(|error| format!("failed to import {shown}: {error}; nothing was written"))?;
     let store = open_store(settings).await?;
@@ -70,7 +70,7 @@ struct Source(File);
 
 impl Source {
     /// Opens the file; copies standard input to an unnamed temporary file.
-    fn of(file: &Path) -> StoreResult<Self> {
+    fn new(file: &Path) -> StoreResult<Self> {
         if !super::is_standard_stream(file) {
             return Ok(Self(File::open(file)?));
         }

@@ -70,7 +70,7 @@ fn is_zero(number: &u32) -> bool {
 
 impl<'a> JobLine<'a> {
     /// Creates the line of a job; returns an error if the job breaks a rule of stores.
-    pub fn of(job: &'a Job) -> Result<Self, String> {
+    pub fn new(job: &'a Job) -> Result<Self, String> {
         let text = |json: &'a Bytes| std::str::from_utf8(json).map(Cow::Borrowed);
         let ending = job.ending.as_ref();
         let body = Some(&job.body).filter(|_| ending.is_none());
@@ -93,7 +93,7 @@ impl<'a> JobLine<'a> {
             error: job.error.clone(),
             consumer: job.consumer.clone(),
             started_at: job.started_at.map(UnixMillis::get),
-            history: job.history.iter().map(AttemptLine::of).collect(),
+            history: job.history.iter().map(AttemptLine::new).collect(),
             finished_at: ending.map(|ending| ending.at.get()),
             outcome: ending.map(|ending| ending.outcome),
             result: result.map(text).transpose().map_err(|e| e.to_string())?,

@@ -28,7 +28,7 @@ enum Target {
 
 impl Part {
     /// Opens and locks FILE.part; empties it if `start_over`.
-    pub fn of(file: &Path, start_over: bool) -> StoreResult<Self> {
+    pub fn open(file: &Path, start_over: bool) -> StoreResult<Self> {
         let mut path = OsString::from(file);
         path.push(".part");
         let path = PathBuf::from(path);

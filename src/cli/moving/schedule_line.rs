@@ -20,7 +20,7 @@ pub struct ScheduleLine {
 
 impl ScheduleLine {
     /// Creates the line of a schedule; returns an error if this version cannot read the schedule.
-    pub fn of(stored: StoredSchedule) -> Result<Self, String> {
+    pub fn new(stored: StoredSchedule) -> Result<Self, String> {
         let fields: Map<String, Value> =
             serde_json::from_str(stored.json()?).map_err(|error| error.to_string())?;
         Self::read(stored.name, fields)

@@ -4,7 +4,7 @@ use axum::http::Method;
 use serde_json::{Value, json};
 
 use super::{
-    consumers::{buried, held, moved},
+    consumers::{buried, moved, touched},
     examples::{self, RESERVATION},
     jobs::{in_state, placed},
 };
@@ -123,7 +123,7 @@ fn release(schemas: &mut Schemas) -> Operation {
 fn touch(schemas: &mut Schemas) -> Operation {
     let names = ["/batch/touch", "touch_jobs", "Touch jobs"];
     let body = schemas.in_batch::<Touch>("Touch");
-    let one = held(schemas);
+    let one = touched(schemas);
     let done = with_status(schemas, "HeldResult", &one, &[200]);
     let job = json!({ "id": "call:1", "reservation": RESERVATION });
     let result =

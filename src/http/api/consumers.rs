@@ -126,7 +126,7 @@ fn of_held<T: JsonSchema>(
 }
 
 /// Returns the schema of the answer to a touch.
-pub fn held(schemas: &mut Schemas) -> Value {
+pub fn touched(schemas: &mut Schemas) -> Value {
     let (text, fields) = ("A job whose reservation was extended.", ["id", "reserved_until"]);
     schemas.some_of::<TransitionResponse>("HeldJob", text, &fields)
 }
@@ -152,7 +152,7 @@ fn touch(schemas: &mut Schemas) -> Operation {
     let text = "Extends the reservation: it ends one TTR from now. A reservation that has expired cannot be extended.";
     let answer = json!({ "id": "call:1", "reserved_until": "2030-01-31T12:05:00.000Z" });
     of_held::<Touch>(schemas, on(Method::POST, jobs::touch), names, text, json!({ "ttr": "5m" }))
-        .gives(200, "The reservation is extended.", &held(schemas), &answer)
+        .gives(200, "The reservation is extended.", &touched(schemas), &answer)
 }
 
 fn release(schemas: &mut Schemas) -> Operation {

@@ -81,7 +81,7 @@ impl Identity {
     /// Returns the topics whose jobs the caller may see with their contents.
     pub fn readable(&self) -> Topics {
         let Some(token) = &self.0.token else { return Topics::ALL };
-        token.scopes.of(Scope::Read).cloned().unwrap_or_else(|| Topics::of(Vec::new()))
+        token.scopes.of(Scope::Read).cloned().unwrap_or_else(|| Topics::new(Vec::new()))
     }
 
     /// Checks that the caller has a scope of the route for this topic.

@@ -91,7 +91,7 @@ impl RequestLog {
             id,
             peer,
             caller: OnceLock::new(),
-            kind: ActionKind::of(request.method(), request.uri().path()),
+            kind: ActionKind::from_request(request.method(), request.uri().path()),
             started,
             is_answered: false,
         }
@@ -228,7 +228,7 @@ enum ActionKind {
 }
 
 impl ActionKind {
-    fn of(method: &Method, path: &str) -> Self {
+    fn from_request(method: &Method, path: &str) -> Self {
         let path = path.strip_prefix("/v1").unwrap_or(path);
         let mut parts = path.split('/').skip(1);
         let [first, second, third] = [(); 3].map(|()| parts.next());

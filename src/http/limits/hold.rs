@@ -41,17 +41,17 @@ pub async fn hold(
     let may_refuse = is_read || is_counted;
     let mut share = memory.share();
     if !is_counted && share.grow(bytes).is_err() {
-        memory.held().make_room(None, bytes);
+        memory.answers().make_room(None, bytes);
         if may_refuse {
             return refuse_answer(response, Problem::overloaded()).await.into_response();
         }
         share.grow_beyond(bytes);
     }
-    let answer = Answer::new(bytes, Caller::of(identity), identity.peer().clone());
-    let held = match memory.held().add(answer, memory.limit() / CALLER_DIVISOR, may_refuse) {
+    let answer = Answer::new(bytes, Caller::new(identity), identity.peer().clone());
+    let held = match memory.answers().add(answer, memory.limit() / CALLER_DIVISOR, may_refuse) {
         Ok(key) => Hold { memory: memory.clone(), key, _share: share },
         Err(caller) => {
-            memory.held().make_room(Some(&caller), bytes);
+            memory.answers().make_room(Some(&caller), bytes);
             return refuse_answer(response, Problem::overloaded()).await.into_response();
         }
     };
@@ -61,6 +61,6 @@ pub async fn hold(
 
 impl Drop for Hold {
     fn drop(&mut self) {
-        self.memory.held().remove(self.key);
+        self.memory.answers().remove(self.key);
     }
 }

@@ -78,7 +78,7 @@ impl Memory {
         self.0.budget.limit()
     }
 
-    pub fn held(&self) -> &Held {
+    pub fn answers(&self) -> &Held {
         &self.0.held
     }
 
@@ -97,7 +97,7 @@ impl Memory {
     /// Does the same as [`Self::has_room`], but first closes connections of slow readers, if
     /// necessary, and waits for their memory.
     pub async fn free_room(&self) -> Result<(), Problem> {
-        if self.has_room().is_err() && self.held().make_room(None, self.limit() / 8) {
+        if self.has_room().is_err() && self.answers().make_room(None, self.limit() / 8) {
             for _ in 0..ROOM_CHECKS {
                 tokio::time::sleep(ROOM_PAUSE).await;
                 if self.has_room().is_ok() {

@@ -30,7 +30,7 @@ pub enum Caller {
 
 impl Caller {
     /// Returns the token of a caller, else its address.
-    pub fn of(identity: &Identity) -> Self {
+    pub fn new(identity: &Identity) -> Self {
         match (identity.name(), identity.address()) {
             (Some(name), _) => Self::Token(name.clone()),
             (None, Some(address)) => Self::Address(network(address.ip())),

@@ -107,7 +107,7 @@ type ActionInput = (State<App>, Identity, NoQuery, Content);
 
 pub async fn finish(input: ActionInput) -> Answer {
     let call = async |queue: Arc<Queue>, held| queue.finish(held).await;
-    each::<wire::Finish, _>(input, call, |id, _topic| {
+    act_on_each::<wire::Finish, _>(input, call, |id, _topic| {
         TransitionResponse::finished(id).with_status(StatusCode::NO_CONTENT)
     })
     .await
@@ -135,7 +135,7 @@ pub async fn release((State(app), identity, _, Content(content)): ActionInput) -
 
 pub async fn touch(input: ActionInput) -> Answer {
     let call = async |queue: Arc<Queue>, touches| queue.touch(touches).await;
-    each::<wire::Touch, _>(input, call, |id, until| {
+    act_on_each::<wire::Touch, _>(input, call, |id, until| {
         TransitionResponse::held_until(id, until).with_status(StatusCode::OK)
     })
     .await
@@ -143,7 +143,7 @@ pub async fn touch(input: ActionInput) -> Answer {
 
 pub async fn delete(input: ActionInput) -> Answer {
     let call = async |queue: Arc<Queue>, ids| queue.delete(ids).await;
-    each::<wire::Delete, _>(input, call, |id, was| {
+    act_on_each::<wire::Delete, _>(input, call, |id, was| {
         TransitionResponse::in_state(id, was).with_status(StatusCode::OK)
     })
     .await
@@ -151,7 +151,7 @@ pub async fn delete(input: ActionInput) -> Answer {
 
 pub async fn bury(input: ActionInput) -> Answer {
     let call = async |queue: Arc<Queue>, burials| queue.bury(burials).await;
-    each::<wire::Bury, _>(input, call, |id, moved| {
+    act_on_each::<wire::Bury, _>(input, call, |id, moved| {
         TransitionResponse::buried(id, &moved).with_status(StatusCode::OK)
     })
     .await
@@ -159,14 +159,14 @@ pub async fn bury(input: ActionInput) -> Answer {
 
 pub async fn kick(input: ActionInput) -> Answer {
     let call = async |queue: Arc<Queue>, targets| queue.kick(targets).await;
-    each::<IdOnly, _>(input, call, |id, _readied| {
+    act_on_each::<IdOnly, _>(input, call, |id, _readied| {
         TransitionResponse::in_state(id, JobState::Ready).with_status(StatusCode::OK)
     })
     .await
 }
 
 /// Runs a transition of each job; `key` verifies the reservations.
-async fn each<W: ActionRequest, O>(
+async fn act_on_each<W: ActionRequest, O>(
     (State(app), identity, _, Content(content)): ActionInput,
     call: impl AsyncFnOnce(Arc<Queue>, Vec<W::Job>) -> Vec<Result<O, QueueError>>,
     done: impl Fn(JobId, O) -> TransitionResponse,

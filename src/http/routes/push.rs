@@ -107,7 +107,7 @@ pub async fn test(
     identity.may(&topic)?;
     no_body(&content)?;
     let push = push_of(&app, &topic)?;
-    let _test = app.quotas.test(Caller::of(&identity))?;
+    let _test = app.quotas.test(Caller::new(&identity))?;
     let tested = app.pushes.test(&topic, &push).await.ok_or_else(|| {
         let detail = format!("{MAX_TESTS} test requests are under way; try again later");
         Problem::new(Code::TooManyRequests, detail)

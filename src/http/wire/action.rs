@@ -65,7 +65,7 @@ macro_rules! action {
                 rules: ActionRules<'_>,
             ) -> Result<$job, Problem> {
                 let valid: fn(JobRef, Limits, $(Option<$type>),*) -> Result<$job, Problem> = $valid;
-                let held = held(self.id, self.reservation, position, rules.key)?;
+                let held = job_ref(self.id, self.reservation, position, rules.key)?;
                 valid(held, rules.limits, $(self.$field),*)
             }
         }
@@ -165,13 +165,13 @@ impl ActionRequest for IdOnly {
         if let RequestPosition::Path(_, Some(_), _) = position {
             return Err(Problem::field("reservation", "is not a parameter of this route"));
         }
-        let held = held(self.id, None, position, rules.key)?;
+        let held = job_ref(self.id, None, position, rules.key)?;
         Ok(Target { id: held.id, topics: held.topics })
     }
 }
 
 /// Builds the reference to a job; refuses fields that are missing or given twice.
-fn held(
+fn job_ref(
     id: Option<JobId>,
     text: Option<String>,
     position: RequestPosition,

@@ -16,7 +16,7 @@ mod schedule;
 mod schedule_answer;
 mod topic;
 mod topic_answer;
-mod transition;
+mod transition_response;
 
 use serde::{Deserialize, Deserializer};
 
@@ -34,7 +34,7 @@ pub use self::{
     schedule_answer::{PreviewResponse, ScheduleResponse, SchedulesPage},
     topic::{PauseTopic, PutTopic},
     topic_answer::{DueCounts, Kicked, Paused, Purged, TopicResponse, TopicsPage},
-    transition::TransitionResponse,
+    transition_response::TransitionResponse,
 };
 
 /// Deserialises a field for which null is a value. For all other fields null means absent.

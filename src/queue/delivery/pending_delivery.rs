@@ -77,7 +77,8 @@ impl PendingDelivery {
         let Some(returner) = self.returner.clone().filter(|_| !self.jobs.is_empty()) else {
             return true;
         };
-        let outcomes = returner.unpop.submit(self.jobs.iter().map(JobRef::of).collect()).await;
+        let outcomes =
+            returner.unpop.submit(self.jobs.iter().map(JobRef::from_popped).collect()).await;
         let mut outcomes = outcomes.into_iter();
         self.jobs.retain(|_| !matches!(outcomes.next(), Some(Ok(_))));
         self.jobs.is_empty()
@@ -114,7 +115,7 @@ impl Returner {
         let (returner, stop, over) =
             (Arc::clone(self), self.stop.clone(), Instant::now() + job.ttr.into());
         let task = async move {
-            let held = JobRef::of(&job);
+            let held = JobRef::from_popped(&job);
             let mut pause = FIRST_PAUSE;
             loop {
                 let is_last = stop.is_cancelled() || Instant::now() >= over;

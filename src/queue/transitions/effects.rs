@@ -22,7 +22,7 @@ impl Context {
     }
 
     pub(super) fn released(&self, bucket: Bucket, _: &[()], replies: &[Reply<Transitioned>]) {
-        let topics = replies.iter().flatten().map(Transitioned::left);
+        let topics = replies.iter().flatten().map(Transitioned::topic_before);
         self.stats.count(topics, |since| since.released += 1);
         self.count_dead(replies);
         replies.iter().flatten().for_each(|job| self.moved(bucket, job));
@@ -44,7 +44,7 @@ impl Context {
 
     pub(super) fn rescheduled(&self, bucket: Bucket, _: &[()], replies: &[Reply<Job>]) {
         for job in replies.iter().flatten() {
-            self.moved(bucket, &Transitioned::of(job));
+            self.moved(bucket, &Transitioned::from_job(job));
             self.wake_at_expiry(bucket, job.policy.expires_at);
         }
     }

@@ -100,7 +100,7 @@ impl Context {
         for (same, popped) in pops.chunk_by(can_merge).zip(popped) {
             let last = popped.jobs.last().map(|job| job.policy.priority);
             let topic = &same[0].want.topic;
-            self.waiters.left(topic, bucket, marks[index], (popped.left, last));
+            self.waiters.note_left(topic, bucket, marks[index], (popped.left, last));
             if popped.dead > 0 {
                 self.stats.count([topic], |since| since.dead += popped.dead);
             }

@@ -25,10 +25,10 @@ fn a_claim_leaves_the_rest_to_other_pops() {
     assert_eq!(claimed(&waiters, &topic, 2), [(bucket, 2)]);
     assert_eq!(claimed(&waiters, &topic, 2), [(bucket, 1)]);
     assert!(claimed(&waiters, &topic, 2).is_empty());
-    waiters.left(&topic, bucket, since, (5, None));
+    waiters.note_left(&topic, bucket, since, (5, None));
     assert_eq!(claimed(&waiters, &topic, 9), [(bucket, 5)]);
     drop(places);
-    waiters.left(&topic, bucket, since, (0, None));
+    waiters.note_left(&topic, bucket, since, (0, None));
     assert!(waiters.lock().is_empty(), "nothing is kept of a topic without consumers");
 }
 
@@ -40,7 +40,7 @@ fn a_mark_that_was_set_during_a_pop_survives_it() {
     let since = waiters.last_marks(bucket, std::iter::once(&topic))[0];
     claimed(&waiters, &topic, 1);
     waiters.mark(&topic, bucket, jobs(1));
-    waiters.left(&topic, bucket, since, (0, None));
+    waiters.note_left(&topic, bucket, since, (0, None));
     assert_eq!(claimed(&waiters, &topic, 1), [(bucket, 1)]);
 }
 

@@ -308,7 +308,7 @@ impl WriterState {
         if self.in_doubt {
             self.stale = true;
             self.records.reopen(&self.dir.join("jobs.db"))?;
-            self.files = Files::of(&self.dir)?;
+            self.files = Files::new(&self.dir)?;
             self.in_doubt = false;
         }
         self.load()?;

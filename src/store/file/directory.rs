@@ -66,7 +66,7 @@ pub struct Files(Vec<(PathBuf, (u64, u64))>);
 
 impl Files {
     /// Returns the files of a store that was just opened.
-    pub fn of(dir: &Path) -> io::Result<Self> {
+    pub fn new(dir: &Path) -> io::Result<Self> {
         let name = |name| {
             let path = dir.join(name);
             identity(&path).map(|identity| (path, identity))

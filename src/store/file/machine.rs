@@ -13,7 +13,7 @@ mod moving;
 mod promote;
 mod restore;
 mod topics;
-mod transitions;
+mod verbs;
 mod write;
 
 use std::{mem, sync::Arc};
@@ -139,7 +139,7 @@ impl Machine {
             at: due_at,
             policy: Arc::new(job.policy.clone().decisive()),
             attempt: None,
-            size: Size::of(job.body.len()),
+            size: Size::from_bytes(job.body.len()),
         });
         writes.push(Write::Insert { serial, job, created_at: now.floor, due_at });
         Ok(Placed { how, state, due_at, moved_to: None })
@@ -242,7 +242,7 @@ impl Machine {
 
     /// Finds a job on which this reservation may act. The reservation of a finished job is only on
     /// disk.
-    fn held(&self, held: &JobRef) -> Reply<Slot> {
+    fn held_slot(&self, held: &JobRef) -> Reply<Slot> {
         let slot = self.reach(&held.id, &held.topics)?;
         if self.index.entry(slot).state == State::Finished {
             return Err(Refusal::Finished);

@@ -4,6 +4,7 @@
 //! thread owns both.
 
 mod ballast;
+mod commands;
 mod commit;
 mod counted;
 mod directory;
@@ -29,7 +30,6 @@ mod schedules;
 mod settings;
 mod settings_log;
 mod tokens;
-mod transitions;
 mod vacuum;
 mod writer;
 mod writer_state;

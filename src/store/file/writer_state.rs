@@ -98,7 +98,7 @@ impl WriterState {
             vacuum: Vacuum::new(),
             health: Arc::default(),
             dir: dir.to_owned(),
-            files: Files::of(dir)?,
+            files: Files::new(dir)?,
             compared: Instant::now(),
             writes: Vec::new(),
             pace: Pace::new(),
@@ -206,7 +206,7 @@ impl WriterState {
         let record = self.pending.read(&self.writes, serial, || self.records.read(serial))?;
         match parse_ending(&record.body) {
             Some(_) => {
-                Err(ReadError::of(serial, &"it is finished, and its row in `attempts` is lost"))
+                Err(ReadError::new(serial, &"it is finished, and its row in `attempts` is lost"))
             }
             None => Ok(record),
         }
@@ -217,7 +217,7 @@ impl WriterState {
         let record = self.pending.read(&self.writes, serial, || self.records.read(serial))?;
         let attempt = self.read_attempt(serial)?;
         let (outcome, result) = parse_ending(&record.body)
-            .ok_or_else(|| ReadError::of(serial, &"it is finished, and has a body"))?;
+            .ok_or_else(|| ReadError::new(serial, &"it is finished, and has a body"))?;
         let StoredFields { created_at, policy, .. } = record;
         Ok(StoredEnding { created_at, policy, attempt, outcome, result })
     }

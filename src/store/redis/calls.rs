@@ -30,7 +30,7 @@ impl RedisStore {
     /// Runs a script on each part: `fill` adds its arguments, and `read` parses its reply. On one
     /// Redis, one call serves all buckets. On a cluster, a script may access only one slot, so each
     /// bucket has its own call; all calls to one node go in one write.
-    pub async fn each<T: Sync, O>(
+    pub async fn run_each<T: Sync, O>(
         &self,
         transition: &Transition,
         parts: &[(Bucket, T)],
@@ -49,7 +49,7 @@ impl RedisStore {
         parts.iter().zip(replies).map(|((_, part), reply)| read(&mut reply?, part)).collect()
     }
 
-    /// Runs a script like [`each`](Self::each), for jobs that some callers may not access.
+    /// Runs a script like [`run_each`](Self::run_each), for jobs that some callers may not access.
     pub async fn each_guarded<J: Guarded + Sync, O>(
         &self,
         script: &Guardable,
@@ -62,7 +62,7 @@ impl RedisStore {
             script.fill(transition, cmd, jobs);
             fill(cmd, bucket, jobs);
         };
-        self.each(transition, parts, fill_all, read).await
+        self.run_each(transition, parts, fill_all, read).await
     }
 
     /// Calls a script once and returns the reply of each part. Refuses parts whose bucket lost its

@@ -6,7 +6,7 @@ use delay_queue_core::decide::{self, Edit, Known};
 use futures::future::join_all;
 use redis::Cmd;
 
-use super::{RedisStore, decisions::Request, reply::Values, transitions::selected};
+use super::{RedisStore, commands::selected, decisions::Request, reply::Values};
 use crate::{
     job::{Bucket, JobId, Refusal, State, Topic, Topics},
     store::{
@@ -49,7 +49,7 @@ impl RedisStore {
             cmd.arg(kick.topic.as_str()).arg(kick.limit);
         };
         let read = |reply: &mut Values, _: &KickDead| Ok((kicked(reply)?, ids(reply)?));
-        let done = self.each(&self.scripts.kick_dead, &parts, fill, read).await;
+        let done = self.run_each(&self.scripts.kick_dead, &parts, fill, read).await;
         let rest = parts.iter().zip(done).map(async |((bucket, kick), done)| {
             let (done, left) = done?;
             self.kick_left(*bucket, &kick.topic, left, done).await
@@ -66,7 +66,7 @@ impl RedisStore {
             Ok((matched, ids(reply)?))
         };
         let fill = |cmd: &mut Cmd, _, step: &Selection| selected(cmd, step);
-        let matched = self.each(&self.scripts.kick_matching, &parts, fill, read).await;
+        let matched = self.run_each(&self.scripts.kick_matching, &parts, fill, read).await;
         let rest = parts.iter().zip(matched).map(async |((bucket, step), matched)| {
             let (Matched { done, next }, left) = matched?;
             Ok(Matched { done: self.kick_left(*bucket, &step.topic, left, done).await?, next })
@@ -74,7 +74,7 @@ impl RedisStore {
         join_all(rest).await
     }
 
-    /// Kicks the dead jobs that a script has left; `done` are those that it has made ready.
+    /// Kicks the dead jobs that a script has left; `done` counts the jobs that it has made ready.
     async fn kick_left(
         &self,
         bucket: Bucket,

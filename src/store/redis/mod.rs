@@ -6,6 +6,7 @@
 
 mod calls;
 mod codec;
+mod commands;
 mod decisions;
 mod doctor;
 mod health;
@@ -29,7 +30,6 @@ mod shared;
 mod timers;
 mod tokens;
 mod topology;
-mod transitions;
 mod transport;
 mod url;
 

@@ -6,10 +6,10 @@ use redis::Cmd;
 use super::{
     RedisStore,
     calls::only,
+    commands::{each_job, each_reply},
     decisions::BuryDamaged,
     reply::Values,
-    scripts::{held, millis_text},
-    transitions::{each_job, each_reply},
+    scripts::{add_job_ref, millis_text},
 };
 use crate::{
     job::{Bucket, Nonce, PoppedJob, Topic, Topics},
@@ -35,7 +35,7 @@ impl RedisStore {
         let read = |reply: &mut Values, (nonce, wants): &(Nonce, Vec<PopRequest>)| {
             read(reply, *nonce, wants)
         };
-        let outcomes = self.each(&self.scripts.pop, &parts, fill, read).await;
+        let outcomes = self.run_each(&self.scripts.pop, &parts, fill, read).await;
         let (mut damaged, mut expired) = (Vec::new(), Vec::new());
         let outcomes = parts.iter().zip(outcomes).map(|(&(bucket, _), outcome)| {
             let (mut popped, unreadable) = outcome?;
@@ -88,8 +88,8 @@ impl RedisStore {
     /// Releases the reservations of a pop.
     pub async fn unpop(&self, parts: Parts<Vec<JobRef>>) -> StoreResults<Vec<Reply<Readied>>> {
         let script = &self.scripts.unpop;
-        let (fill, read) = (each_job(held), each_reply(Values::readied));
-        let outcomes = self.each(script, &parts, &fill, &read).await;
+        let (fill, read) = (each_job(add_job_ref), each_reply(Values::readied));
+        let outcomes = self.run_each(script, &parts, &fill, &read).await;
         let settled = parts.iter().zip(outcomes).map(async |(part, outcome)| match outcome {
             // Nothing was written, perhaps because earlier writes lack a confirmation. Tries again
             // without a confirmation.
@@ -114,7 +114,7 @@ fn count_buried(
     let Ok(popped) = &mut outcomes[index] else { return };
     for job in buried.iter().flatten().filter(|job| job.died) {
         let mut wants = parts[index].1.1.iter().zip(&mut *popped);
-        if let Some((_, popped)) = wants.find(|(want, _)| want.topic == *job.left()) {
+        if let Some((_, popped)) = wants.find(|(want, _)| want.topic == *job.topic_before()) {
             popped.dead += 1;
         }
     }

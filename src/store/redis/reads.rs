@@ -6,9 +6,9 @@ use redis::Cmd;
 
 use super::{
     RedisStore,
+    commands::{self, each_job, selected},
     preflight::requirements,
     reply::{Values, state_of},
-    transitions::{self, each_job, selected},
 };
 use crate::{
     job::{Bucket, Job, JobId, State, Topic, Topics, UnixMillis},
@@ -33,7 +33,7 @@ impl JobReads for RedisStore {
         let (id, parts) = (target.id.clone(), [(bucket, vec![target])]);
         let read = |reply: &mut Values, _: &Vec<Target>| reply.job(id.clone());
         let script = &self.scripts.get;
-        let found = self.each_guarded(script, &parts, each_job(transitions::target), read).await;
+        let found = self.each_guarded(script, &parts, each_job(commands::target), read).await;
         found.into_iter().next().unwrap_or(Ok(None))
     }
 
@@ -114,7 +114,7 @@ impl JobReads for RedisStore {
         };
         let read =
             |reply: &mut Values, ids: &Vec<JobId>| ids.iter().map(|_| state(reply)).collect();
-        self.each(&self.scripts.states, &parts, fill, read).await
+        self.run_each(&self.scripts.states, &parts, fill, read).await
     }
 
     async fn topics(
@@ -181,13 +181,14 @@ impl JobReads for RedisStore {
         let read = |reply: &mut Values, _: &()| {
             Ok(Usage { jobs: reply.number()?, bytes: reply.number()? })
         };
-        let each = self.each(&self.scripts.topic_usage, &self.every_bucket(), fill, read).await;
+        let each = self.run_each(&self.scripts.topic_usage, &self.every_bucket(), fill, read).await;
         each.into_iter().try_fold(Usage::default(), |sum, part| Ok(sum.plus(part?)))
     }
 
     async fn usage(&self) -> StoreResult<Usage> {
         let read = |reply: &mut Values, _: &()| reply.number();
-        let counts = self.each(&self.scripts.usage, &self.every_bucket(), |_, _, _| {}, read).await;
+        let counts =
+            self.run_each(&self.scripts.usage, &self.every_bucket(), |_, _, _| {}, read).await;
         let jobs = counts.into_iter().sum::<StoreResult<u64>>()?;
         let mut bytes = 0;
         for master in self.nodes.all() {

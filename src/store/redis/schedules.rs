@@ -6,11 +6,12 @@ use redis::{Cmd, Pipeline};
 use sha1_smol::Sha1;
 
 use super::{
-    RedisStore, keys,
+    RedisStore,
+    commands::{each_placed, each_reply, puts},
+    keys,
     reply::Values,
     scripts,
     timers::next,
-    transitions::{each_placed, each_reply, puts},
 };
 use crate::{
     job::{Bucket, NewJob, OnConflict, Refusal, ScheduleName, UnixMillis},
@@ -41,7 +42,7 @@ impl RedisStore {
             0 => Ok(firings.iter().map(|_| Ok(Fired::Stale(None))).collect()),
             _ => Ok(each_reply(Values::placed)(reply, firings)?.into_iter().map(fired).collect()),
         };
-        self.each(&self.scripts.fire, &parts, fill, read).await
+        self.run_each(&self.scripts.fire, &parts, fill, read).await
     }
 
     async fn fire_one_after_the_other(
@@ -51,7 +52,7 @@ impl RedisStore {
         let jobs: Vec<(Bucket, Vec<NewJob>)> =
             parts.iter().map(|(bucket, firings)| (*bucket, jobs_of(firings))).collect();
         let fill = |cmd: &mut Cmd, bucket, jobs: &Vec<NewJob>| puts(cmd, self, bucket, jobs);
-        let put = self.each(&self.scripts.put, &jobs, fill, each_placed()).await;
+        let put = self.run_each(&self.scripts.put, &jobs, fill, each_placed()).await;
         let advance = parts.into_iter().zip(put).map(async |((_, firings), placed)| {
             let placed: Vec<Reply<Placed>> = placed?;
             let firings = firings.into_iter().zip(&placed).filter(|(_, placed)| placed.is_ok());

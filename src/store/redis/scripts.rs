@@ -197,7 +197,7 @@ impl Transition {
 }
 
 /// Adds the arguments of one [`JobRef`].
-pub fn held(cmd: &mut Cmd, held: &JobRef) {
+pub fn add_job_ref(cmd: &mut Cmd, held: &JobRef) {
     cmd.arg(held.id.as_str()).arg(reservation_text(held.reservation));
 }
 

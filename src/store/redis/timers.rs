@@ -24,7 +24,7 @@ impl RedisStore {
         };
         let asked = Instant::now();
         let replies =
-            self.each(&self.scripts.promote, &parts, fill, |reply, _| promoted(reply)).await;
+            self.run_each(&self.scripts.promote, &parts, fill, |reply, _| promoted(reply)).await;
         let read = parts.iter().zip(replies).map(|(&(bucket, _), reply)| {
             let (promoted, clock) = reply?;
             self.add_clock_reading(bucket, clock, asked);

@@ -36,7 +36,7 @@ pub async fn a_batch_acts_on_jobs_that_have_changed_their_state(bench: Bench) {
                 replies.await.into_iter().map(|reply| reply.map(|_| None)).collect()
             }
             "release" => {
-                let release = |held| Release { delay: Some(HOUR), ..Release::of(held) };
+                let release = |held| Release { delay: Some(HOUR), ..Release::new(held) };
                 let replies = bench.call::<verb::Release>(bucket, held.map(release).collect());
                 replies.await.into_iter().map(|reply| reply.map(|job| Some(job.state))).collect()
             }

@@ -361,7 +361,7 @@ impl Bench {
     ) -> Reply<Transitioned> {
         let held = job_ref(id, hold);
         let error = Some("released".to_owned());
-        self.release_by(Release { delay, error, ..Release::of(held) }).await
+        self.release_by(Release { delay, error, ..Release::new(held) }).await
     }
 
     pub async fn release_by(&self, release: Release) -> Reply<Transitioned> {

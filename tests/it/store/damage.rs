@@ -132,7 +132,7 @@ impl Case {
                 bench.call::<verb::Finish>(bucket, by_id.collect()).await;
             }
             "release" => {
-                let release = |held| Release { error: error(), ..Release::of(held) };
+                let release = |held| Release { error: error(), ..Release::new(held) };
                 bench.call::<verb::Release>(bucket, held.map(release).collect()).await;
             }
             "touch" => {

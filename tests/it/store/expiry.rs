@@ -50,7 +50,7 @@ pub async fn a_job_whose_next_attempt_would_be_too_late_is_dead(bench: Bench) {
             let held = held(&bench.pop_one(TOPIC).await);
             bench.advance(SECOND);
             let (delay, error) = (Some(Millis::new(delay)), Some("busy".to_owned()));
-            let release = Release { delay, error, is_uncounted, ..Release::of(held) };
+            let release = Release { delay, error, is_uncounted, ..Release::new(held) };
             let moved = bench.release_by(release).await.expect("released");
             let state = if dies { State::Dead } else { State::Delayed };
             assert_eq!((moved.died, moved.state), (dies, state), "{moved:?}");

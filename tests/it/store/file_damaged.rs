@@ -104,7 +104,7 @@ async fn a_damaged_job_is_refused_while_its_batch_succeeds() {
     assert!(matches!(shown, Err(StoreError::Damaged { .. })), "{shown:?}");
     // A caller without access to the topic gets no job, damaged or not.
     let patterns = vec!["other.*".parse().expect("a pattern")];
-    let foreign = Target { id: id("broken"), topics: Topics::of(patterns) };
+    let foreign = Target { id: id("broken"), topics: Topics::new(patterns) };
     let hidden = bench.store.get(bench.bucket(&foreign.id), foreign.clone()).await;
     assert_eq!(hidden.expect("nothing"), None);
     let change = changing(|policy| policy.max_attempts = Some(9));

@@ -36,7 +36,7 @@ fn retried(name: &str) -> NewJob {
 
 async fn release_with(bench: &Bench, popped: &PoppedJob, error: &str) {
     let (delay, error) = (Some(Millis::ZERO), Some(error.to_owned()));
-    let release = Release { delay, error, ..Release::of(held(popped)) };
+    let release = Release { delay, error, ..Release::new(held(popped)) };
     bench.release_by(release).await.expect("released");
 }
 

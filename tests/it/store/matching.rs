@@ -47,7 +47,7 @@ async fn arrange(bench: &Bench) -> Vec<JobId> {
             "released" => {
                 let delay = (number % 2 == 1).then_some(HOUR);
                 let error = Some("released: no shop 7 (héllo)".to_owned());
-                let release = Release { error, delay, ..Release::of(held(&mine)) };
+                let release = Release { error, delay, ..Release::new(held(&mine)) };
                 bench.release_by(release).await.expect("released");
             }
             "buried" => {

@@ -41,7 +41,7 @@ async fn die(bench: &Bench, way: &str, name: &JobId) -> Option<PoppedJob> {
             assert_eq!(target, topic("dead"));
             jobs
         }
-        "release" => moved(bench.release_by(Release { error, ..Release::of(held) }).await),
+        "release" => moved(bench.release_by(Release { error, ..Release::new(held) }).await),
         _ => {
             let bury = vec![Bury { held, error }];
             moved(one(bench.call::<verb::Bury>(bench.bucket(name), bury).await))

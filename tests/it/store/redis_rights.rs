@@ -180,10 +180,10 @@ async fn a_refused_batch_has_changed_no_job() {
     deny_batch!(Finish, reserved, finishing);
     let error = || Some("an error".to_owned());
     let delay = Some(MINUTE);
-    deny_batch!(Release, reserved, |held| Release { delay, error: error(), ..Release::of(held) });
+    deny_batch!(Release, reserved, |held| Release { delay, error: error(), ..Release::new(held) });
     deny_batch!(Touch, reserved, |held| Touch { held, ttr: Some(HOUR) });
     deny_batch!(Bury, reserved, |held| Bury { held, error: error() });
-    deny_batch!(Release, reserved_at_last, |held| Release { error: error(), ..Release::of(held) });
+    deny_batch!(Release, reserved_at_last, |held| Release { error: error(), ..Release::new(held) });
     deny_batch!(Bury, reserved_at_last, |held| Bury { held, error: error() });
     deny_batch!(Unpop, reserved, |held| held);
     deny_batch!(Kick, kickable, |id| target(&id));

@@ -368,7 +368,7 @@ fn scripts() -> Vec<(String, String)> {
 async fn run_limited_step(tested: &mut StoreUnderTest, number: u64, step: &Step) {
     tested.advance_to_call(number);
     let bucket = tested.bench.bucket(&id("job:0"));
-    let topics = Topics::of(vec!["t*".parse().expect("a pattern")]);
+    let topics = Topics::new(vec!["t*".parse().expect("a pattern")]);
     match step {
         Step::Finish(..) => {
             let reservation = Some(tested.given[0].1);

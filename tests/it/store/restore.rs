@@ -97,7 +97,7 @@ async fn put_jobs_with_all_pasts(bench: &Bench) {
     bench.promote_after(SECOND).await;
     let popped = with(job("held", "other"), |policy| policy.dead_retention = HOUR);
     let (held, error) = (held(&bench.popped(popped).await), Some("é\n".to_owned()));
-    let release = Release { delay: Some(Millis::ZERO), error, ..Release::of(held) };
+    let release = Release { delay: Some(Millis::ZERO), error, ..Release::new(held) };
     bench.release_by(release).await.expect("released");
     let held = bench.pop_as("other", 1, Some(HOUR), Some("w/2")).await.remove(0);
     bench.advance(SECOND);

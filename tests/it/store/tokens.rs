@@ -118,7 +118,7 @@ pub async fn a_job_of_a_forbidden_topic_is_not_read(bench: Bench) {
     bench.put(job("b", "other")).await.expect("put");
     let read = async |name: &str, patterns: &[&str]| {
         let patterns = patterns.iter().map(|text| text.parse().expect("a pattern")).collect();
-        let target = Target { id: id(name), topics: Topics::of(patterns) };
+        let target = Target { id: id(name), topics: Topics::new(patterns) };
         let found = bench.store.get(bench.bucket(&target.id), target).await.expect("read");
         found.map(|job| job.topic.to_string())
     };

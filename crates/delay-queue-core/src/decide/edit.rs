@@ -92,12 +92,12 @@ pub struct Transitioned {
 
 impl Transitioned {
     /// Returns the topic that the job had before the transition.
-    pub fn left(&self) -> &Topic {
+    pub fn topic_before(&self) -> &Topic {
         self.dead_from.as_ref().unwrap_or(&self.topic)
     }
 
     /// Returns the place of a living job after a transition that did not make it dead.
-    pub fn of(job: &Job) -> Self {
+    pub fn from_job(job: &Job) -> Self {
         Self {
             topic: job.topic.clone(),
             state: job.state,

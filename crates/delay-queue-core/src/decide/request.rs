@@ -52,14 +52,14 @@ pub struct Bury {
 
 impl JobRef {
     /// Returns a popped job with its reservation, for a caller that may access every topic.
-    pub fn of(job: &PoppedJob) -> Self {
+    pub fn from_popped(job: &PoppedJob) -> Self {
         Self { id: job.id.clone(), reservation: Some(job.reservation), topics: Topics::ALL }
     }
 }
 
 impl Release {
     /// Returns a counted release without an error, after the delay of the job's backoff.
-    pub fn of(held: JobRef) -> Self {
+    pub fn new(held: JobRef) -> Self {
         Self { held, delay: None, error: None, is_uncounted: false, body: None }
     }
 }

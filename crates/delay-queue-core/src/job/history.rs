@@ -90,7 +90,7 @@ impl Running {
 
 impl History {
     /// Returns the history of a job from another store.
-    pub fn of(job: &Job) -> Self {
+    pub fn from_job(job: &Job) -> Self {
         let is_kept = job.consumer.is_some() || job.started_at.is_some();
         let reservation = job.reservation.filter(|_| is_kept && job.state == State::Reserved);
         let hold = |reservation| Hold {

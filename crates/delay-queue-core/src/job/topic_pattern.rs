@@ -93,7 +93,7 @@ impl Topics {
 
     /// Creates the set of topics that match any of these patterns. Without patterns, the set is
     /// empty.
-    pub fn of(mut patterns: Vec<TopicPattern>) -> Self {
+    pub fn new(mut patterns: Vec<TopicPattern>) -> Self {
         patterns.sort_unstable();
         patterns.dedup();
         let is_star = |pattern: &TopicPattern| pattern.as_str() == "*";
@@ -103,7 +103,7 @@ impl Topics {
     /// Returns the set that has the topics of both sets.
     pub fn union(self, other: Self) -> Self {
         match (self.patterns(), other.patterns()) {
-            (Some(one), Some(other)) => Self::of([one, other].concat()),
+            (Some(one), Some(other)) => Self::new([one, other].concat()),
             _ => Self::ALL,
         }
     }
@@ -139,7 +139,7 @@ impl Serialize for Topics {
 impl<'de> Deserialize<'de> for Topics {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let List(patterns) = List::<TopicPattern, MAX_PATTERNS>::deserialize(deserializer)?;
-        Ok(Self::of(patterns))
+        Ok(Self::new(patterns))
     }
 }
 
@@ -159,11 +159,11 @@ mod tests {
             ("bill*", &["bill", "billing", "bill.x"], &["bil", "Bill"]),
             ("*", &["a", "billing.x"], &[]),
         ] {
-            let topics = Topics::of(vec![pattern.parse().expect(pattern)]);
+            let topics = Topics::new(vec![pattern.parse().expect(pattern)]);
             assert!(yes.iter().all(|text| topics.allows(&topic(text))), "{pattern}");
             assert!(!no.iter().any(|text| topics.allows(&topic(text))), "{pattern}");
         }
-        assert!(!Topics::of(Vec::new()).allows(&topic("a")));
+        assert!(!Topics::new(Vec::new()).allows(&topic("a")));
     }
 
     #[test]

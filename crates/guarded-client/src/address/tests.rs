@@ -55,7 +55,7 @@ fn every_block_has_its_class_at_both_ends() {
     ] {
         for address in addresses.split(' ') {
             let ip = address.parse().expect(address);
-            assert_eq!(AddressClass::of(ip), class, "{address}");
+            assert_eq!(AddressClass::from_address(ip), class, "{address}");
             assert_eq!(is_public(ip), class == AddressClass::Public, "{address}");
         }
     }

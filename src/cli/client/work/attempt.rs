@@ -95,7 +95,7 @@ impl Worker<'_> {
         loop {
             sleep(interval).await;
             let mut pauses = self.away.pauses();
-            let fields = Fields { ttr: Some(job.ttr), ..Fields::of(job) };
+            let fields = Fields { ttr: Some(job.ttr), ..Fields::new(job) };
             let touch = || timeout(interval.min(TOUCH_TIMEOUT), self.send(job, "touch", &fields));
             while let Err(failure) = touch().await.unwrap_or_else(|_| Err(too_late())) {
                 if is_gone(&failure) {
@@ -108,7 +108,7 @@ impl Worker<'_> {
 
     /// Finishes, buries or releases a job, as the exit code of its command says.
     async fn report(&self, job: &Job, ended: Ended) {
-        let fields = Fields::of(job);
+        let fields = Fields::new(job);
         match ended.status.code() {
             Some(0) => {
                 let result = self.work.result.then(|| as_json(&ended.result)).flatten();
@@ -162,7 +162,7 @@ impl Worker<'_> {
     }
 
     pub async fn give_back(&self, job: &Job, delay: f64) {
-        let fields = Fields { delay: Some(delay), count_attempt: Some(false), ..Fields::of(job) };
+        let fields = Fields { delay: Some(delay), count_attempt: Some(false), ..Fields::new(job) };
         self.deliver(job, "release", fields).await;
     }
 
@@ -228,7 +228,7 @@ impl Drop for Running<'_> {
 }
 
 impl<'a> Fields<'a> {
-    pub fn of(job: &'a Job) -> Self {
+    pub fn new(job: &'a Job) -> Self {
         Self { reservation: &job.reservation, ..Self::default() }
     }
 }

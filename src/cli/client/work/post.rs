@@ -173,7 +173,7 @@ impl Worker<'_> {
 
     /// Ends the attempt by the verdict, as a push does.
     async fn settle(&self, endpoint: &Endpoint, job: &Job, verdict: Verdict) {
-        let fields = Fields::of(job);
+        let fields = Fields::new(job);
         if !matches!(verdict, Verdict::Later { .. }) {
             endpoint.delay.set(FIRST_DELAY);
         }

@@ -100,7 +100,7 @@ fn export_with(jobs: &[Job], buckets: u16, schedules: &[&str]) -> Vec<u8> {
     let buckets = Buckets::try_from(buckets).expect("a number of buckets");
     for bucket in buckets.all() {
         for job in jobs.iter().filter(|job| buckets.of(&job.id) == bucket) {
-            write(&mut sums, Line::Job(JobLine::of(job).expect("a job")));
+            write(&mut sums, Line::Job(JobLine::new(job).expect("a job")));
         }
         let section = sums.section();
         write(&mut sums, Line::Section(section));

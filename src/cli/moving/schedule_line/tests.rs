@@ -16,7 +16,7 @@ fn a_schedule_is_read_with_its_state() {
     let line: ScheduleLine = serde_json::from_str(SOUND).expect("a schedule");
     assert_eq!(line.record.next, Some("2026-01-31T09:00:00Z".parse().expect("a time")));
     let text = line.record.stored().expect("JSON").text;
-    assert_eq!(ScheduleLine::of(StoredSchedule { name: line.name.clone(), text }), Ok(line));
+    assert_eq!(ScheduleLine::new(StoredSchedule { name: line.name.clone(), text }), Ok(line));
 }
 
 #[test]

@@ -214,7 +214,7 @@ async fn a_finished_job_refuses_all_but_delete_and_replace() {
     bench.finish(vec![finish_of("a", reservation, None)]).await[0].as_ref().expect("finished");
     let (store, at) = (bench.store(), bucket());
     for held in [held("a", reservation), held("a", None), held("a", Some(Reservation::NONE))] {
-        let release = Release::of(held.clone());
+        let release = Release::new(held.clone());
         let refused = one(store.release(vec![(at, vec![release])]).await).map(drop);
         assert_eq!(refused, Err(Refusal::Finished));
         let touch = Touch { held: held.clone(), ttr: None };
@@ -249,7 +249,7 @@ async fn an_id_is_remembered_from_any_state() {
         bench.put(NewJob { policy: Policy::STANDARD, ..kept(id) }).await.expect("put");
         if id == "ready" {
             let held = held(id, Some(bench.pop().await[0]));
-            let release = Release { error: Some("once".to_owned()), ..Release::of(held) };
+            let release = Release { error: Some("once".to_owned()), ..Release::new(held) };
             one(store.release(vec![(bucket(), vec![release])]).await).expect("released");
             bench.pop().await;
             // The job keeps its second reservation after the TTR has expired.

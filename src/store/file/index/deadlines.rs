@@ -17,7 +17,7 @@ impl Class {
     const COUNT: usize = 3;
 
     /// Returns the class of a set; `None` for ready jobs, whose times are not deadlines.
-    fn of(state: State) -> Option<Self> {
+    fn from_state(state: State) -> Option<Self> {
         match state {
             State::Delayed | State::Reserved => Some(Self::Living),
             State::Ready => None,
@@ -39,7 +39,7 @@ impl Deadlines {
         before: Option<UnixMillis>,
         after: Option<UnixMillis>,
     ) {
-        let Some(class) = Class::of(state).filter(|_| before != after) else { return };
+        let Some(class) = Class::from_state(state).filter(|_| before != after) else { return };
         let deadlines = &mut self.0[class as usize];
         if let Some(at) = before {
             deadlines.remove(&(at, topic, state));

@@ -11,7 +11,7 @@ const BITS: u32 = 12;
 pub struct Size(u16);
 
 impl Size {
-    pub fn of(bytes: usize) -> Self {
+    pub fn from_bytes(bytes: usize) -> Self {
         let (mut steps, mut shift) = (bytes.div_ceil(STEP), 0);
         while steps >> BITS > 0 {
             (steps, shift) = (steps.div_ceil(2), shift + 1);
@@ -32,10 +32,10 @@ mod tests {
     #[test]
     fn a_size_is_rounded_up_and_costs_an_entry_nothing() {
         for (bytes, rounded) in [(0, 0), (1, 16), (16, 16), (17, 32), (65_520, 65_520)] {
-            assert_eq!(Size::of(bytes).bytes(), rounded);
+            assert_eq!(Size::from_bytes(bytes).bytes(), rounded);
         }
-        assert_eq!(Size::of(64 << 20).bytes(), 64 << 20);
-        assert_eq!(Size::of(usize::MAX).bytes(), (4095 << 15) * 16);
+        assert_eq!(Size::from_bytes(64 << 20).bytes(), 64 << 20);
+        assert_eq!(Size::from_bytes(usize::MAX).bytes(), (4095 << 15) * 16);
         assert_eq!(size_of::<Entry>(), 40);
         assert_eq!(size_of::<Option<Entry>>(), 40);
     }
@@ -44,7 +44,7 @@ mod tests {
     fn a_long_size_is_rounded_up_by_less_than_a_thousandth() {
         let mut last = 0;
         for bytes in (0..100 << 20).step_by(10_007) {
-            let rounded = Size::of(bytes).bytes();
+            let rounded = Size::from_bytes(bytes).bytes();
             let excess = rounded - bytes as u64;
             assert!(excess < 16 + bytes as u64 / 1000, "{bytes} became {rounded}");
             assert!(rounded >= last, "{bytes} became {rounded}, less than {last}");

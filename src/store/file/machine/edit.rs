@@ -98,7 +98,7 @@ impl Machine {
         policy.set(change.policy.clone());
         self.index.set_policy(slot, policy.decisive());
         if let Some(body) = &change.body {
-            self.index.resize(slot, Size::of(body.len()));
+            self.index.resize(slot, Size::from_bytes(body.len()));
         }
         writes.push(Write::Change { serial, change });
     }

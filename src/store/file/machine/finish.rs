@@ -28,7 +28,7 @@ impl Machine {
     /// Finishes a job. Refuses another finish of a finished job with `Finished`, whatever its
     /// reservation, because the job's reservation is only on disk.
     pub fn finish(&mut self, now: Now, finish: &Finish, writes: &mut Vec<Write>) -> Reply<Topic> {
-        let slot = self.held(&finish.held)?;
+        let slot = self.held_slot(&finish.held)?;
         let entry = self.index.entry(slot);
         let kept = !entry.kind.policy.finished_retention.is_zero();
         if finish.result.is_some() && !kept {
@@ -93,7 +93,7 @@ impl Machine {
         let attempt = Attempt { died_at: now.floor, expired: false, job_expired: false, ..attempt };
         let at = now.floor.after(retention.unwrap_or(policy.finished_retention));
         let serial = entry.serial;
-        let size = Size::of(result.as_ref().map_or(0, Bytes::len));
+        let size = Size::from_bytes(result.as_ref().map_or(0, Bytes::len));
         self.index.finish(slot, at, size);
         writes.push(Write::Finish { serial, at, attempt, outcome, result, retention, history });
     }

@@ -19,7 +19,7 @@ impl Machine {
         let state = next(living, Event::Restore(job.state))?.expect("a restore never ends a job");
         let (at, attempt) = (job.at(), attempt(&job));
         let result = job.ending.as_ref().and_then(|ending| ending.result.clone());
-        let size = Size::of(result.as_ref().map_or(job.body.len(), Bytes::len));
+        let size = Size::from_bytes(result.as_ref().map_or(job.body.len(), Bytes::len));
         self.index.insert(Arrival {
             id: job.id.clone(),
             topic: job.topic.clone(),
@@ -31,7 +31,7 @@ impl Machine {
             size,
         });
         let (created_at, due_at) = (job.created_at, job.due_at);
-        let history = HistoryChange::restore(History::of(&job));
+        let history = HistoryChange::restore(History::from_job(&job));
         writes.push(Write::Insert { serial, job: job.unpopped(), created_at, due_at });
         if state == State::Finished {
             let attempt = attempt.expect(ENDED);

@@ -47,7 +47,7 @@ impl Machine {
     }
 
     fn counts(&self, topic: &Topic) -> Counts {
-        Counts::each(|state| self.index.count(topic, state))
+        Counts::from_fn(|state| self.index.count(topic, state))
     }
 
     /// Returns jobs of one state in order, with a time of the set in this period.

@@ -135,7 +135,7 @@ impl<'r> Attempts<'r> {
         let mut statement = self.records.connection.prepare_cached(&sql)?;
         let mut rows = statement.query([from])?;
         while let Some(row) = rows.next()? {
-            self.chunk.push_back(match AttemptRow::of(row) {
+            self.chunk.push_back(match AttemptRow::from_row(row) {
                 Ok((row, checksum)) if row.checksum() == checksum => Found::Sound(row),
                 Ok((row, checksum)) => Found::Suspect(row.serial, Some((row, checksum))),
                 Err(_) => Found::Suspect(row.get(0)?, None),

@@ -75,7 +75,7 @@ impl Records {
     /// Reads a row of `attempts`; returns `None` if it is missing or its checksum is wrong.
     fn attempt_row(&self, serial: u64) -> rusqlite::Result<Option<AttemptRow>> {
         let sql = format!("SELECT {} FROM attempts WHERE serial = ?", AttemptRow::COLUMNS);
-        let row = self.connection.prepare_cached(&sql)?.query_row([serial], AttemptRow::of);
+        let row = self.connection.prepare_cached(&sql)?.query_row([serial], AttemptRow::from_row);
         let sound =
             |(row, checksum): (AttemptRow, i64)| (row.checksum() == checksum).then_some(row);
         Ok(row.optional()?.and_then(sound))
@@ -85,7 +85,7 @@ impl Records {
     fn body(&self, serial: u64) -> rusqlite::Result<Option<Bytes>> {
         let mut select = self.connection.prepare_cached(pool_table::SELECT)?;
         let read = |row: &Row<'_>| {
-            let (pool, _) = PoolRow::of(row)?;
+            let (pool, _) = PoolRow::from_row(row)?;
             let body = row.get_ref(PoolRow::NEXT_COLUMN)?.as_blob()?;
             let is_sound = i64::from(crc32fast::hash(body)) == pool.body_checksum;
             Ok(is_sound.then(|| Bytes::copy_from_slice(body)))

@@ -217,7 +217,7 @@ impl<T: FnMut(Arrival)> Load<'_, T> {
     fn row(&mut self, row: &Row<'_>) -> rusqlite::Result<()> {
         let serial: i64 = row.get(0)?;
         let number = serial.cast_unsigned();
-        let parsed = PoolRow::of(row);
+        let parsed = PoolRow::from_row(row);
         let sound = match &parsed {
             Ok((row, checksum)) => row.checksum(&mut self.buffer) == *checksum,
             Err(_) => false,
@@ -226,7 +226,7 @@ impl<T: FnMut(Arrival)> Load<'_, T> {
         if fate == Some(Fate::Gone) {
             return Ok(());
         }
-        let size = Size::of(row.get(PoolRow::NEXT_COLUMN).unwrap_or_default());
+        let size = Size::from_bytes(row.get(PoolRow::NEXT_COLUMN).unwrap_or_default());
         let created_at = parsed.as_ref().map_or(0, |(row, _)| row.created_at);
         let created_at = time(created_at).unwrap_or(UnixMillis::new(0));
         let arrival = parsed.ok().and_then(|(row, _)| arrival(&row, size, &mut self.last));
@@ -277,7 +277,7 @@ impl<T: FnMut(Arrival)> Load<'_, T> {
 
     fn damaged_row(&mut self, row: &Row<'_>, serial: i64, size: Size) -> rusqlite::Result<()> {
         self.strange = self.strange.max(serial);
-        match PoolRow::of(row).ok().and_then(|(row, _)| arrival(&row, size, &mut self.last)) {
+        match PoolRow::from_row(row).ok().and_then(|(row, _)| arrival(&row, size, &mut self.last)) {
             Some(arrival) if serial > 0 => {
                 tracing::error!(serial, id = %arrival.id, "quarantined a job with a damaged row");
                 self.damaged.insert(arrival.serial, Damage::Row);

@@ -44,7 +44,7 @@ struct Held {
 }
 
 impl Held {
-    fn of(state: State, at: UnixMillis, attempt: &Attempt) -> Option<Self> {
+    fn new(state: State, at: UnixMillis, attempt: &Attempt) -> Option<Self> {
         let Attempt { number, reservation, ttr, .. } = *attempt;
         let running = Running { reservation, until: at, ttr };
         (state == State::Reserved).then_some(Self { number, running })
@@ -155,7 +155,7 @@ impl ErrorAndHistory {
             }
             HistoryStep::Restore(history) => self.history = history.clone(),
         }
-        self.held = Held::of(state, at, attempt);
+        self.held = Held::new(state, at, attempt);
     }
 
     /// Adds the entry of an attempt whose TTR has expired.
@@ -220,9 +220,9 @@ impl Records {
     pub fn past(&self, serial: u64) -> rusqlite::Result<Result<ErrorAndHistory, ()>> {
         let mut statement = self.connection.prepare_cached(READ_ERROR_AND_HISTORY)?;
         let read = statement.query_row([serial], |row| {
-            let held = match AttemptRow::of(row) {
+            let held = match AttemptRow::from_row(row) {
                 Ok((row, checksum)) if row.checksum() == checksum => super::load::attempt(&row)
-                    .and_then(|(state, at, attempt)| Held::of(state, at, &attempt)),
+                    .and_then(|(state, at, attempt)| Held::new(state, at, &attempt)),
                 _ => None,
             };
             let text = match row.get_ref(9)? {

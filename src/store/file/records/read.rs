@@ -31,7 +31,7 @@ pub enum ReadError {
 }
 
 impl ReadError {
-    pub fn of(serial: u64, what: &dyn fmt::Display) -> Self {
+    pub fn new(serial: u64, what: &dyn fmt::Display) -> Self {
         Self::Damaged(format!("record {serial}: {what}"))
     }
 }
@@ -119,10 +119,10 @@ impl Records {
         read: impl FnOnce(&Self, u64) -> rusqlite::Result<T>,
     ) -> Result<T, ReadError> {
         if let Some(damage) = damage {
-            return Err(ReadError::of(serial, &damage.what()));
+            return Err(ReadError::new(serial, &damage.what()));
         }
         read(self, serial).map_err(|cause| match self.is_damage(&cause) {
-            true => ReadError::of(serial, &cause),
+            true => ReadError::new(serial, &cause),
             false => ReadError::Engine(cause),
         })
     }
@@ -130,7 +130,7 @@ impl Records {
     fn read_row(&self, serial: u64) -> rusqlite::Result<StoredFields> {
         let mut statement = self.connection.prepare_cached(pool_table::SELECT)?;
         statement.query_row([serial], |row: &Row<'_>| {
-            let (pool, checksum) = PoolRow::of(row)?;
+            let (pool, checksum) = PoolRow::from_row(row)?;
             let body = row.get_ref(PoolRow::NEXT_COLUMN)?.as_blob()?;
             if pool.checksum(&mut Vec::with_capacity(256)) != checksum {
                 return Err(damage("its row has changed since it was written"));

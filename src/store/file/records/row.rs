@@ -44,7 +44,7 @@ pub const SNOOZED: i64 = 1 << 32;
 
 impl<'a> PoolRow<'a> {
     /// Reads the columns of [`COLUMNS`](super::pool_table::COLUMNS): the row and its checksum.
-    pub fn of(row: &'a Row<'_>) -> rusqlite::Result<(Self, i64)> {
+    pub fn from_row(row: &'a Row<'_>) -> rusqlite::Result<(Self, i64)> {
         let number = |column| row.get::<_, i64>(column);
         let text = |column| row.get_ref(column)?.as_str().map_err(rusqlite::Error::from);
         let row = Self {
@@ -59,7 +59,7 @@ impl<'a> PoolRow<'a> {
         Ok((row, number(7)?))
     }
 
-    /// Number of the first column after the columns that [`of`](Self::of) reads.
+    /// Number of the first column after the columns that [`of`](Self::from_row) reads.
     pub const NEXT_COLUMN: usize = 8;
 
     /// Returns the checksum that the row must have; `buffer` saves an allocation per row.
@@ -78,7 +78,7 @@ impl<'a> PoolRow<'a> {
 
 impl AttemptRow {
     /// Reads the columns of [`COLUMNS`](Self::COLUMNS): the row and its checksum.
-    pub fn of(row: &Row<'_>) -> rusqlite::Result<(Self, i64)> {
+    pub fn from_row(row: &Row<'_>) -> rusqlite::Result<(Self, i64)> {
         let number = |column| row.get::<_, i64>(column);
         let row = Self {
             serial: number(0)?,

@@ -160,7 +160,7 @@ impl Records {
         let mut select = self.connection.prepare_cached(&select)?;
         let mut rows = select.query([serial])?;
         let old = rows.next()?.ok_or(rusqlite::Error::QueryReturnedNoRows)?;
-        let (old, checksum) = PoolRow::of(old)?;
+        let (old, checksum) = PoolRow::from_row(old)?;
         let mut buffer = Vec::with_capacity(256);
         if old.checksum(&mut buffer) != checksum {
             return Err(damage("a row has changed since it was written"));

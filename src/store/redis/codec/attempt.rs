@@ -85,11 +85,11 @@ impl Attempt {
 
     /// Returns the attempt of a job from another store; `None` before its first pop, unless it has
     /// expired or kept the error with which it died in another topic.
-    pub fn of(job: &Job) -> Option<Self> {
+    pub fn from_job(job: &Job) -> Option<Self> {
         let has_record = job.was_popped() || job.state == State::Dead || job.error.is_some();
         has_record.then(|| Self {
             attempt: job.attempt,
-            has_history: !History::of(job).is_empty(),
+            has_history: !History::from_job(job).is_empty(),
             is_snoozed: job.is_snoozed,
             reservation: job.reservation,
             due_at: job.due_at,
@@ -101,9 +101,9 @@ impl Attempt {
 
     /// Formats the attempt record of a job from another store; empty if it has none.
     pub fn text_of(job: &Job, put: &NewJob) -> String {
-        match Self::of(job) {
+        match Self::from_job(job) {
             Some(attempt) => attempt.text(&rules(put)),
-            None if History::of(job).is_empty() => String::new(),
+            None if History::from_job(job).is_empty() => String::new(),
             None => MARK.to_owned(),
         }
     }

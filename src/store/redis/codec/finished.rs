@@ -50,7 +50,7 @@ pub struct OnlyAttempt {
 
 impl OnlyAttempt {
     /// Returns the whole history of a finished job if it consists of one attempt; otherwise `None`.
-    fn of(job: &Job, ending: &Ending) -> Option<Self> {
+    fn new(job: &Job, ending: &Ending) -> Option<Self> {
         let [PastAttempt { attempt, started_at, ended_at, outcome, error: None, consumer }] =
             &job.history[..]
         else {
@@ -104,7 +104,7 @@ pub fn finished_record(job: &Job, ending: &Ending) -> Vec<u8> {
         result => format!("{}:{}", checksum(result), result.len()),
     };
     let (outcome, delay) = (outcome_code(ending.outcome), between(*created_at, *due_at));
-    let entry = OnlyAttempt::of(job, ending).map_or_else(String::new, |only| only.text(*due_at));
+    let entry = OnlyAttempt::new(job, ending).map_or_else(String::new, |only| only.text(*due_at));
     // Times have at most 47 bits.
     let mut header = created_at.get().to_be_bytes()[2..].to_vec();
     header.extend(job.reservation.map_or(0, Reservation::bits).to_be_bytes());
@@ -117,7 +117,7 @@ pub fn finished_record(job: &Job, ending: &Ending) -> Vec<u8> {
 /// Formats the history that is stored separately from the record of a finished job; empty if it has
 /// none.
 pub fn separate_history(job: &Job, ending: &Ending) -> String {
-    match OnlyAttempt::of(job, ending) {
+    match OnlyAttempt::new(job, ending) {
         Some(_) => String::new(),
         None => history_text(job),
     }

@@ -13,7 +13,7 @@ pub const MARK: &str = "h";
 
 /// Formats the history of a job from another store; empty if it has none.
 pub fn history_text(job: &Job) -> String {
-    let history = History::of(job);
+    let history = History::from_job(job);
     if history.is_empty() { String::new() } else { text_of_history(&job.id, &history) }
 }
 

@@ -144,7 +144,7 @@ impl RedisStore {
             let texts: StoreResult<Vec<_>> = (0..count).map(|_| Texts::read(reply)).collect();
             Ok((now, texts?))
         };
-        let loads = self.each(&self.scripts.load, asked, fill, read).await;
+        let loads = self.run_each(&self.scripts.load, asked, fill, read).await;
         let buckets = asked.iter().map(|(bucket, _)| *bucket);
         let read = |(bucket, load): (Bucket, StoreResult<Loads>)| match load {
             Ok((now, texts)) => {
@@ -183,7 +183,7 @@ impl RedisStore {
         let read = |reply: &mut Values, (_, edits): &DecidedPart<'_, A>| {
             edits.iter().map(|_| reply.int()).collect()
         };
-        self.each(&self.scripts.swap, swaps, fill, read).await
+        self.run_each(&self.scripts.swap, swaps, fill, read).await
     }
 
     /// Returns whether answers about a bucket wait for the confirmation that `store.ack` demands.

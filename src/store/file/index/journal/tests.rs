@@ -16,7 +16,9 @@ fn step(index: &mut Index, serial: u64, (job, what, at): (u64, u8, u64)) {
             let topic = format!("topic-{}", at % 3).parse().expect("a topic");
             index.change_topic(slot, topic, &policy(at), UnixMillis::new(at));
         }
-        (Some(slot), 1 | 3) => index.finish(slot, UnixMillis::new(at), Size::of(at as usize)),
+        (Some(slot), 1 | 3) => {
+            index.finish(slot, UnixMillis::new(at), Size::from_bytes(at as usize))
+        }
         (Some(slot), _) => {
             let attempt = Attempt {
                 number: u32::from(what),
@@ -26,7 +28,7 @@ fn step(index: &mut Index, serial: u64, (job, what, at): (u64, u8, u64)) {
             if index.entry(slot).state != State::Finished {
                 index.set_policy(slot, policy(at + 1));
             }
-            index.resize(slot, Size::of(at as usize));
+            index.resize(slot, Size::from_bytes(at as usize));
         }
         (None, _) => index.insert(Arrival {
             id,
@@ -36,7 +38,7 @@ fn step(index: &mut Index, serial: u64, (job, what, at): (u64, u8, u64)) {
             at: UnixMillis::new(at),
             policy: Arc::new(policy(at)),
             attempt: None,
-            size: Size::of(usize::from(what)),
+            size: Size::from_bytes(usize::from(what)),
         }),
     }
 }

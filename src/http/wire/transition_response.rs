@@ -40,18 +40,18 @@ pub struct TransitionResponse {
 }
 
 impl TransitionResponse {
-    fn of(id: JobId) -> Self {
+    fn new(id: JobId) -> Self {
         Self { id, topic: None, state: None, due_at: None, reserved_until: None, status: None }
     }
 
     pub fn placed(id: JobId, topic: Topic, placed: Placed) -> Self {
         let (state, due_at) = (Some(placed.state), Some(placed.due_at));
         let topic = placed.moved_to.unwrap_or(topic);
-        Self { topic: Some(topic), state, due_at, ..Self::of(id) }
+        Self { topic: Some(topic), state, due_at, ..Self::new(id) }
     }
 
     pub fn finished(id: JobId) -> Self {
-        Self::of(id)
+        Self::new(id)
     }
 
     pub fn moved(id: JobId, moved: &Transitioned) -> Self {
@@ -65,11 +65,11 @@ impl TransitionResponse {
     }
 
     pub fn held_until(id: JobId, until: UnixMillis) -> Self {
-        Self { reserved_until: Some(until), ..Self::of(id) }
+        Self { reserved_until: Some(until), ..Self::new(id) }
     }
 
     pub fn in_state(id: JobId, state: State) -> Self {
-        Self { state: Some(state), ..Self::of(id) }
+        Self { state: Some(state), ..Self::new(id) }
     }
 
     pub fn with_status(self, status: StatusCode) -> Self {

@@ -12,7 +12,7 @@ use crate::{
 
 impl Machine {
     pub fn unpop(&mut self, _: Now, held: JobRef, writes: &mut Vec<Write>) -> Reply<Readied> {
-        let slot = match self.held(&held) {
+        let slot = match self.held_slot(&held) {
             Err(Refusal::Finished) => return Err(Refusal::ReservationLost),
             found => found?,
         };
@@ -43,7 +43,7 @@ impl Machine {
     }
 
     pub fn touch(&mut self, now: Now, touch: Touch, writes: &mut Vec<Write>) -> Reply<UnixMillis> {
-        let slot = self.held(&touch.held)?;
+        let slot = self.held_slot(&touch.held)?;
         let entry = self.index.entry(slot);
         next(Some(entry.state), Event::Touch)?;
         if entry.at <= now.floor {

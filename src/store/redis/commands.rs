@@ -9,7 +9,7 @@ use super::{
     RedisStore,
     codec::{self, Attempt, checksummed, history_text, long_body, reservation_text, schedule_text},
     reply::{Values, state_code},
-    scripts::{Guardable, Transition as Script, held, millis_text},
+    scripts::{Guardable, Transition as Script, add_job_ref, millis_text},
 };
 use crate::{
     job::{Bucket, Job, NewJob, OnConflict, Policy, State, Topic, UnixMillis, retention_text},
@@ -79,7 +79,7 @@ impl RedisStore {
         fill: impl Fn(&mut Cmd, Bucket, &T::Part) + Send + Sync + 'a,
         read: impl Fn(&mut Values, &T::Part) -> StoreResult<T::Reply> + Send + 'a,
     ) -> BoxFuture<'a, Outcome> {
-        call.by(|parts| async move { self.each(script, &parts, fill, read).await })
+        call.by(|parts| async move { self.run_each(script, &parts, fill, read).await })
     }
 
     /// Runs a script like [`make`](Self::make), for jobs that some callers may not access.
@@ -182,7 +182,7 @@ fn finished(cmd: &mut Cmd, job: &Finish) {
 fn touches(cmd: &mut Cmd, store: &RedisStore, bucket: Bucket, jobs: &[Touch]) {
     let believed = store.believed(bucket);
     for job in jobs {
-        held(cmd, &job.held);
+        add_job_ref(cmd, &job.held);
         cmd.arg(millis_text(job.ttr)).arg(&believed);
     }
 }
