@@ -179,7 +179,6 @@ fn refusal(code: i64) -> Result<Refusal, StoreError> {
         -9 => Ok(Refusal::Damaged),
         -10 => Ok(Refusal::Finished),
         -11 => Ok(Refusal::ResultNotKept),
-        -12 => Ok(Refusal::NoRoom),
         ..-20 => state_of(-20 - code).map(Refusal::WrongState),
         other => Err(StoreError::unreadable(format!("refusal {other}"))),
     }

@@ -11,6 +11,7 @@
 --       it moves cannot take it
 
 --- @include "shared/basics"
+--- @include "shared/deadlines"
 
 local STRIDE, CHANGED, DONE, READY, FULL, UNUSABLE = 8, 0, 1, 2, 3, 4
 local WORDS = '^(%S*) (%S*) (%S*) (%S+) (%S+) (%S+) (%S+) (%S*) (%S*) (%S*)$'
@@ -29,11 +30,6 @@ local function is_in_same_set(id, state, topic, score)
     if redis.call('ZSCORE', key(any, topic), id) then return false end
   end
   return true
-end
-
--- The key that has the deadline of a set.
-local function deadlines_of(set)
-  return string.find(set, '^delayed:') and BUCKET or ENDS
 end
 
 local function write(command, place, values)

@@ -1,14 +1,11 @@
 -- Performs the gathered writes.
 
+--- @include "shared/deadlines"
+
 -- The hashes in the order in which they are written, each with its key. The hash of histories is not included, because its
 -- errors are ignored.
 local function hashes()
   return ipairs({ { 'attempt', ATTEMPTS }, { 'record', POOL }, { 'body', BODIES } })
-end
-
--- The key that has the deadline of a set.
-local function deadlines_of(set)
-  return string.find(set, '^delayed:') and BUCKET or ENDS
 end
 
 -- Fails before anything is written if one of the keys has another type.
