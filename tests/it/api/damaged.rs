@@ -56,24 +56,18 @@ async fn a_damaged_job_in_a_file_is_reported_as_damaged() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_failed_change_of_a_damaged_job_reports_whether_it_applied() {
+async fn a_damaged_job_refuses_a_change_before_it_is_applied() {
     let server = Server::on_redis().await;
     server.put(BODY).await;
     let due = async || server.topic("t").await["next_due_at"].clone();
-    let later = r#"{"delay":"2h"}"#;
-
-    // The store notices a body of another length before it writes anything.
-    damage(&server, "pool", "MARK", "MARKED");
-    let before = due().await;
-    assert_eq!(server.patch("broken", later).await.problem(500, "job_damaged")["applied"], "no");
-    assert_eq!(due().await, before);
-
-    // The store notices this damage only by the checksum, after it has written the change.
-    damage(&server, "pool", "MARKED", "MERK");
-    let refused = server.patch("broken", later).await;
-    assert_eq!(refused.problem(500, "job_damaged")["applied"], "unknown");
-    assert_ne!(due().await, before, "the change was not applied");
-
+    let (later, before) = (r#"{"delay":"2h"}"#, due().await);
+    // The body gets another length, and then another checksum.
+    for (sound, broken) in [("MARK", "MARKED"), ("MARKED", "MERK")] {
+        damage(&server, "pool", sound, broken);
+        let refused = server.patch("broken", later).await;
+        assert_eq!(refused.problem(500, "job_damaged")["applied"], "no");
+        assert_eq!(due().await, before);
+    }
     // A new body repairs the job.
     assert_eq!(server.patch("broken", r#"{"body":1}"#).await.ok(200)["body"], 1);
 }
