@@ -75,8 +75,8 @@ impl Queue {
         if state == State::Dead && !is_filtered {
             let jobs = self.kick_dead(topic, limit).await?;
             // The jobs are ready, even if what is left cannot be counted.
-            let left = async || Ok::<_, StoreError>(self.topic(topic).await?.counts.of(state) > 0);
-            return Ok(BulkDone { jobs, more: jobs == limit && left().await.unwrap_or(true) });
+            let left = self.topic(topic).await.map(|topic| topic.counts.of(state));
+            return Ok(BulkDone { jobs, more: left.map_or(jobs == limit, |left| left > 0) });
         }
         let mut walk = Walk::new(self, bulk, Change::Kick);
         let start = |bucket| Position { bucket, after: None };

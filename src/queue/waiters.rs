@@ -148,7 +148,8 @@ impl Waiters {
         claims
     }
 
-    /// Returns the numbers of the last hints for topics in a bucket, for [`left`](Self::left).
+    /// Returns the numbers of the last hints for topics in a bucket, for
+    /// [`note_left`](Self::note_left).
     pub fn last_marks<'a>(&self, bucket: Bucket, of: impl Iterator<Item = &'a Topic>) -> Vec<u64> {
         let topics = self.lock();
         let number =

@@ -45,16 +45,37 @@ impl Request for DeadJob {
 
 impl RedisStore {
     pub(super) async fn kick_dead(&self, parts: Parts<KickDead>) -> StoreResults<ReadyJobs> {
-        let fill = |cmd: &mut Cmd, _, kick: &KickDead| {
-            cmd.arg(kick.topic.as_str()).arg(kick.limit);
-        };
-        let read = |reply: &mut Values, _: &KickDead| Ok((kicked(reply)?, ids(reply)?));
-        let done = self.run_each(&self.scripts.kick_dead, &parts, fill, read).await;
-        let rest = parts.iter().zip(done).map(async |((bucket, kick), done)| {
+        let parts: Vec<_> =
+            parts.into_iter().map(|(bucket, kick)| (bucket, (kick, Vec::new()))).collect();
+        let done = self.kick_as_they_are(&parts).await;
+        let rest = parts.iter().zip(done).map(async |((bucket, (kick, _)), done)| {
             let (done, left) = done?;
-            self.kick_left(*bucket, &kick.topic, left, done).await
+            match self.kick_left(*bucket, &kick.topic, left, done).await {
+                // The next step meets the error again. The jobs that are ready must be known.
+                Err(error) if done.count > 0 => {
+                    tracing::warn!(%error, "left some dead jobs to the next step of a kick");
+                    Ok(done)
+                }
+                kicked => kicked,
+            }
         });
         join_all(rest).await
+    }
+
+    /// Makes jobs ready as they are: the ones that died first, or the named ones. Returns the ids
+    /// of the jobs left.
+    async fn kick_as_they_are(
+        &self,
+        parts: &Parts<(KickDead, Vec<JobId>)>,
+    ) -> StoreResults<(ReadyJobs, Vec<JobId>)> {
+        let fill = |cmd: &mut Cmd, _, (kick, named): &(KickDead, Vec<JobId>)| {
+            cmd.arg(kick.topic.as_str()).arg(kick.limit);
+            named.iter().for_each(|id| {
+                cmd.arg(id.as_str());
+            });
+        };
+        let read = |reply: &mut Values, _: &_| Ok((kicked(reply)?, ids(reply)?));
+        self.run_each(&self.scripts.kick_dead, parts, fill, read).await
     }
 
     pub(super) async fn kick_matching(
@@ -80,24 +101,38 @@ impl RedisStore {
         bucket: Bucket,
         topic: &Topic,
         left: Vec<JobId>,
-        done: ReadyJobs,
+        mut done: ReadyJobs,
     ) -> StoreResult<ReadyJobs> {
         if left.is_empty() {
             return Ok(done);
         }
-        let dead =
-            |id| DeadJob { target: Target { id, topics: Topics::ALL }, topic: topic.clone() };
-        let kicks = left.into_iter().map(dead).collect();
-        let kicked = self.decide(vec![(bucket, kicks)]).await.pop();
-        match kicked.unwrap_or_else(|| Err(StoreError::unreadable("no reply"))) {
-            Ok(kicked) => {
-                let ready = kicked.into_iter().flatten().map(|job| ReadyJobs::one(job.priority));
-                Ok(ready.fold(done, ReadyJobs::plus))
+        let dead = |id: &JobId| DeadJob {
+            target: Target { id: id.clone(), topics: Topics::ALL },
+            topic: topic.clone(),
+        };
+        let kicks = left.iter().map(dead).collect();
+        let kicked = of_rest(self.decide(vec![(bucket, kicks)]).await, done)?;
+        let mut unreadable = Vec::new();
+        for (id, kicked) in left.into_iter().zip(kicked) {
+            match kicked {
+                Ok(job) => done = done.plus(ReadyJobs::one(job.priority)),
+                Err(_) => unreadable.push(id),
             }
-            Err(error) if done.count > 0 => Err(error.of_part()),
-            Err(error) => Err(error),
         }
+        if !unreadable.is_empty() {
+            // The next pop of such a job finds the damage.
+            let kick = KickDead { topic: topic.clone(), limit: unreadable.len() };
+            let kicked = self.kick_as_they_are(&vec![(bucket, (kick, unreadable))]).await;
+            done = done.plus(of_rest(kicked, done)?.0);
+        }
+        Ok(done)
     }
+}
+
+/// Returns the only result of a call after which `done` jobs are ready.
+fn of_rest<T>(mut results: StoreResults<T>, done: ReadyJobs) -> StoreResult<T> {
+    let result = results.pop().unwrap_or_else(|| Err(StoreError::unreadable("no reply")));
+    result.map_err(|error| if done.count > 0 { error.of_part() } else { error })
 }
 
 fn kicked(reply: &mut Values) -> StoreResult<ReadyJobs> {

@@ -337,6 +337,29 @@ async fn a_reschedule_reports_a_damaged_job_and_does_not_change_it() {
     assert_eq!(bench.reschedule(&id("long"), change).await.map(|job| job.body), Ok("1".into()));
 }
 
+#[tokio::test]
+async fn a_kick_of_a_topic_does_not_stop_at_unreadable_jobs() {
+    let bench = Bench::one_bucket_redis().await;
+    for name in ["gone", "sound"] {
+        let policy = Policy { priority: Priority::MAX, ..Policy::STANDARD };
+        bench.put(NewJob { policy, ..job(name, "t") }).await.expect("put");
+        let held = held(&bench.pop_one("t").await);
+        let bury = vec![Bury { held, error: None }];
+        bench.call::<verb::Bury>(bench.bucket(&id(name)), bury).await;
+        bench.advance(SECOND);
+    }
+    for kind in ["pool", "attempts"] {
+        let hash = key(&bench, "gone", kind);
+        assert_eq!(command(&bench, &format!("HDEL {hash} gone")), ":1\r\n");
+    }
+    for kicked in [1, 1, 0] {
+        let kick = KickDead { topic: topic("t"), limit: 1 };
+        let done = bench.store.call_in::<verb::KickDead>(bench.bucket(&id("gone")), kick).await;
+        assert_eq!(done.expect("kicked").count, kicked);
+    }
+    assert_eq!(bench.pop("t", 2).await.len(), 1);
+}
+
 /// Opens a store in this Redis, and joins as a server that subscribes to hints.
 async fn join(redis: &Redis) -> (RedisStore, Subscription) {
     let options = Options { buckets: None, clock: Clock::Own, create: true };

@@ -59,7 +59,7 @@ impl<'a> PoolRow<'a> {
         Ok((row, number(7)?))
     }
 
-    /// Number of the first column after the columns that [`of`](Self::from_row) reads.
+    /// Number of the first column after the columns that [`from_row`](Self::from_row) reads.
     pub const NEXT_COLUMN: usize = 8;
 
     /// Returns the checksum that the row must have; `buffer` saves an allocation per row.

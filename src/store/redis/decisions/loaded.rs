@@ -101,7 +101,7 @@ pub struct Loaded<'a> {
     pub rules: Rules,
     /// The rules as its records have them.
     pub rules_text: String,
-    /// The body for an answer that shows it.
+    /// The body that the request brings, or the stored one for an answer that shows it.
     pub body: Option<Bytes>,
     /// Whether the rules in both records are damaged, or the body that an answer shows.
     is_damaged: bool,
@@ -122,7 +122,7 @@ impl<'a> Loaded<'a> {
         let (id, shows_body) = (request.id(), R::Answer::HAS_BODY);
         if is_finished(&texts.all) {
             let topic = topic_of_finished(&texts.all);
-            return Err(refusal_of_finished(topic.as_ref(), request.topics()));
+            return Err(refusal_of(Refusal::Finished, topic.as_ref(), request.topics()));
         }
         if texts.is_gone() || shows_body && texts.header().is_empty() {
             return Err(Refusal::NotFound);
@@ -143,7 +143,8 @@ impl<'a> Loaded<'a> {
         let own = found.as_ref().map(|(rules, _)| rules.topic.clone());
         let named =
             || parsed.as_ref().and_then(|(_, rules)| rules.rsplit(' ').next()?.parse().ok());
-        let topic = texts.topic.clone().or(own).or_else(named).ok_or(Refusal::Damaged)?;
+        let topic = texts.topic.clone().or(own).or_else(named);
+        let topic = topic.ok_or_else(|| refusal_of(Refusal::Damaged, None, request.topics()))?;
         let (rules, rules_text) = found.unwrap_or_else(|| {
             let rules = Rules::of_damaged(topic.clone());
             let text = rules.text(id);
@@ -216,9 +217,8 @@ impl<'a> Loaded<'a> {
     }
 }
 
-/// Returns why a finished job is not changed. For a caller who may not access its topic, it does
-/// not exist.
-fn refusal_of_finished(topic: Option<&Topic>, topics: &Topics) -> Refusal {
+/// Returns the refusal of a job; for a caller who may not access its topic, it does not exist.
+fn refusal_of(refusal: Refusal, topic: Option<&Topic>, topics: &Topics) -> Refusal {
     let is_open = topics.patterns().is_none() || topic.is_some_and(|topic| topics.allows(topic));
-    if is_open { Refusal::Finished } else { Refusal::NotFound }
+    if is_open { refusal } else { Refusal::NotFound }
 }

@@ -140,7 +140,8 @@ impl RedisStore {
         };
         let read = |reply: &mut Values, (_, picked): &(usize, Vec<usize>)| {
             let now = Now::of_micros(reply.number()?);
-            let count = if R::Answer::HAS_BODY { reply.left().max(1) } else { picked.len() };
+            // At least the first bucket of a call has a job in its reply.
+            let count = if R::Answer::HAS_BODY { reply.left() } else { picked.len() };
             let texts: StoreResult<Vec<_>> = (0..count).map(|_| Texts::read(reply)).collect();
             Ok((now, texts?))
         };

@@ -11,7 +11,7 @@ use crate::{
 /// Maximum number of times that a job is loaded because it has changed.
 const ROUNDS: u8 = 3;
 
-/// Maximum number of bytes of new bodies that one call has before its last job.
+/// Maximum number of bytes of new bodies that a part of a call has before its last job.
 const MAX_CALL_BYTES: usize = 512 << 10;
 
 /// Codes of `swap.lua`.
@@ -79,22 +79,22 @@ impl<A: Answer> Work<A> {
             FULL => job.reply = Some(Err(Refusal::NoRoom)),
             UNUSABLE => job.may_move = false,
             CHANGED if job.rounds + 1 < ROUNDS => job.rounds += 1,
-            CHANGED => return self.fail(StoreError::unavailable("others keep changing the job")),
-            code => return self.fail(StoreError::unreadable(format!("swap reply {code}"))),
+            CHANGED => self.fail(StoreError::unavailable("others keep changing the job")),
+            code => self.fail(StoreError::unreadable(format!("swap reply {code}"))),
         }
         self.is_applied |= matches!(code, DONE | DONE_AND_READY);
     }
 
-    /// Ends the part with an error. Earlier edits of it were written.
+    /// Ends the part with an error.
     pub fn fail(&mut self, error: StoreError) {
-        self.error = Some(match error.applied() {
-            Applied::No if self.is_applied => StoreError::unknown(error),
-            _ => error,
-        });
+        self.error.get_or_insert(error);
     }
 
     pub fn finish(self) -> StoreResult<Vec<Reply<A>>> {
         match self.error {
+            Some(error) if self.is_applied && error.applied() == Applied::No => {
+                Err(StoreError::unknown(error))
+            }
             Some(error) => Err(error),
             None => Ok(self.jobs.into_iter().filter_map(|job| job.reply).collect()),
         }

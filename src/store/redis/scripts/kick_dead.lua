@@ -1,6 +1,7 @@
 -- dead -> ready now, attempts from zero, for the jobs of a topic that died first. Leaves the jobs whose policies decide more
 -- than that: they have another priority, or expire (see shared/score.lua).
--- ARGV  2 topic, 3 limit
+-- ARGV  2 topic, 3 limit; then ids of jobs to make ready instead of the first ones, whatever their policies say, because
+--       their records are damaged
 -- Reply number of jobs made ready, their priority, and the ids of the jobs left
 
 --- @include "shared/prelude"
@@ -8,7 +9,14 @@
 local function transition()
   local topic, limit = ARGV[2], math.min(tonumber(ARGV[3]), 1000) -- unpack takes a few thousand values
   local set, ready = key('dead', topic), key('ready', topic)
-  local found = redis.call('ZRANGE', set, 0, limit - 1, 'WITHSCORES')
+  local found = {}
+  if ARGV[4] then
+    for n = 4, #ARGV do
+      if redis.call('ZSCORE', set, ARGV[n]) then found[#found + 1], found[#found + 2] = ARGV[n], '0' end
+    end
+  else
+    found = redis.call('ZRANGE', set, 0, limit - 1, 'WITHSCORES')
+  end
   local ids, members, marks, reply = {}, {}, {}, { 0, 0 }
   for n = 1, #found, 2 do
     local id, last = found[n], #members

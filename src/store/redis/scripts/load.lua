@@ -39,16 +39,18 @@ local function search(id)
   end
 end
 
--- A reply ends early once it has this many bytes of bodies.
+-- A call ends early once its replies have this many bytes of bodies.
 local MAX_BODY_BYTES = 524288
 
 local function transition()
-  local searches, with_bodies, bytes = string.find(ARGV[2], 's'), string.find(ARGV[2], 'b'), 0
+  local searches, with_bodies = string.find(ARGV[2], 's'), string.find(ARGV[2], 'b')
+  shared.bytes = shared.bytes or 0
   local now = CALL[1] == '' and redis.call('TIME')
   local reply, ids = { now and now[1] * 1000000 + now[2] or CALL[1] * 1000 }, { unpack(ARGV, 3) }
   if #ids == 0 then return reply end
   local attempts, records = redis.call('HMGET', ATTEMPTS, unpack(ids)), redis.call('HMGET', POOL, unpack(ids))
   for n, id in ipairs(ids) do
+    if shared.bytes > MAX_BODY_BYTES then break end
     local attempt, record = attempts[n] or '', records[n] or ''
     if string.byte(record) ~= 54 then -- '6', a finished job's
       local header, history, body, topic, state, score = first_line(record), nil, '', nil, nil, nil
@@ -62,13 +64,12 @@ local function transition()
       if with_bodies then
         body = string.sub(record, #header + 2)
         if body == '' then body = redis.call('HGET', BODIES, id) or '' end
-        bytes = bytes + #body
+        shared.bytes = shared.bytes + #body
       end
       record = header .. '\n' .. (state or '') .. ' ' .. (score or '') .. ' ' .. (topic or '') .. ' ' .. #attempt .. ' ' ..
         #history .. '\n' .. attempt .. history .. body
     end
     reply[n + 1] = record
-    if bytes > MAX_BODY_BYTES then break end
   end
   return reply
 end
