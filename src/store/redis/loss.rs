@@ -4,12 +4,14 @@
 //! visible to all others. The operator's program writes new incarnations first into the key of
 //! accepted ones, in the slot of the layout, then into the buckets. Servers resume a bucket when
 //! both are equal. Each write depends on a value that was read before. So if several operators run
-//! the program at once, or if it stops halfway, another run completes the work.
+//! the program at once, or if it stops halfway, another run completes the work. A server that finds
+//! the work of another one unfinished pauses before it tries again.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use futures::future::join_all;
 use redis::Pipeline;
+use tokio::time::sleep;
 
 use super::{RedisStore, keys, preflight::incarnation, scripts};
 use crate::{
@@ -18,7 +20,11 @@ use crate::{
 };
 
 /// Maximum number of rounds until the accepted incarnations equal those of the buckets.
-const TRIES: usize = 5;
+const TRIES: u32 = 10;
+
+/// Longest pause before the second round. Each pause is random, and longer with each round, so that
+/// of several servers that disturb each other, one completes a round alone.
+const PAUSE: Duration = Duration::from_millis(50);
 
 /// Bucket whose incarnation differs from the accepted one.
 struct Stale {
@@ -138,6 +144,8 @@ impl RedisStore {
     /// Gives these buckets new incarnations, unless their incarnations are accepted already.
     /// Returns the number of changed buckets.
     pub(super) async fn accept_loss_of(&self, buckets: &[Bucket]) -> StoreResult<u64> {
+        // The calls of one server do not disturb each other.
+        let _only = self.accepting.lock().await;
         let mut has_written = false;
         let accepted = self.try_to_accept_loss_of(buckets, &mut has_written).await;
         accepted.map_err(|error| if has_written { error.of_part() } else { error })
@@ -150,7 +158,8 @@ impl RedisStore {
     ) -> StoreResult<u64> {
         self.share_reservation_key().await?;
         let (new, mut changed) = (incarnation::new(), 0);
-        for _ in 0..TRIES {
+        for round in 0..TRIES {
+            sleep((PAUSE * round).mul_f64(rand::random())).await;
             let asked = Instant::now();
             let (layout, accepted) = self.read_accepted(buckets).await?;
             let found = join_all(buckets.iter().map(|&bucket| self.read_incarnation(bucket))).await;

@@ -1,8 +1,9 @@
 //! Store on Redis: each transition is one Lua script on the keys of one bucket.
 //!
-//! The rules of jobs are in the scripts, and this folder calls the scripts. All keys of a bucket
-//! have the same slot, so the same calls work on one Redis, with Sentinel and on a cluster. Only
-//! the search for the server that has a bucket differs (`topology/`).
+//! The scripts follow the rules of jobs themselves, or carry out what `delay-queue-core` decided
+//! on the loaded jobs (`decisions/`). All keys of a bucket have the same slot, so the same calls
+//! work on one Redis, with Sentinel and on a cluster. Only the search for the server that has a
+//! bucket differs (`topology/`).
 
 mod calls;
 mod codec;
@@ -36,6 +37,7 @@ mod url;
 use std::{collections::HashMap, sync::Arc};
 
 use async_trait::async_trait;
+use tokio::sync::Mutex;
 
 use self::{
     health::Health,
@@ -83,6 +85,8 @@ pub struct RedisStore {
     prefix: String,
     /// Accepts a loss of jobs without an operator.
     accept_data_loss: bool,
+    /// Held while this server accepts a loss.
+    accepting: Mutex<()>,
 }
 
 impl RedisStore {
@@ -110,6 +114,7 @@ impl RedisStore {
             watch: ClockWatch::new(buckets.get().into()),
             prefix: redis.prefix,
             accept_data_loss: redis.accept_data_loss,
+            accepting: Mutex::default(),
         })
     }
 }
