@@ -51,7 +51,7 @@ pub use clock_watch::{ClockJumps, STEADY_FOR};
 pub use condition::{Condition, DiskRoom};
 pub use delay_queue_core::{
     Now,
-    decide::{Bury, JobRef, Release, Reply, Target, Transitioned},
+    decide::{Bury, Delete, Finish, JobRef, Release, Reply, Target, Transitioned},
 };
 pub use error::{Applied, OpenError, StoreError};
 pub use filter::{JobFilter, MAX_EXAMINED, Matched, Period, Selection};
@@ -64,7 +64,7 @@ pub use replies::{
     Next, Peek, Placed, Popped, PromoteCounts, Promoted, PutOutcome, Readied, ReadyJobs, add_ready,
 };
 pub use report::{Report, ScheduleReader};
-pub use requests::{Delete, Finish, Guarded, KickDead, PopRequest, Promote, Purge, Touch};
+pub use requests::{Guarded, KickDead, PopRequest, Promote, Purge, Touch};
 pub use schedules::{
     DueSchedules, Fired, Firing, MAX_READ_BYTES, MAX_SCHEDULES, NOT_UTF_8, NewSchedule,
     ScheduleChange, ScheduleChanged, SchedulePage, ScheduleStore, SchedulesFound, StoredSchedule,

@@ -1,10 +1,8 @@
 //! Requests of transitions.
 
-use bytes::Bytes;
+use delay_queue_core::decide::{Bury, Delete, Finish, JobRef, Release, Target};
 
-use delay_queue_core::decide::{Bury, JobRef, Release, Target};
-
-use crate::job::{Change, Consumer, Millis, State, States, Topic, Topics};
+use crate::job::{Change, Consumer, Millis, State, Topic, Topics};
 
 /// Request of one consumer for jobs.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -19,31 +17,17 @@ pub struct PopRequest {
     pub consumer: Option<Consumer>,
 }
 
-/// A job to be deleted.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Delete {
-    /// The job.
-    pub job: Target,
-    /// The states in which it is deleted; by default every state.
-    pub states: Option<States>,
-    /// How long its id stays taken; by default not at all.
-    pub remember: Option<Millis>,
-}
-
-/// A job to be finished.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Finish {
-    /// Job and reservation.
-    pub held: JobRef,
-    /// JSON text to be kept with the job.
-    pub result: Option<Bytes>,
-}
-
 /// A request for a job whose topic the caller does not name.
 pub trait Guarded {
     /// Returns the topics that the caller may access. For this caller, jobs of other topics do not
     /// exist.
     fn topics(&self) -> &Topics;
+}
+
+impl<J: Guarded> Guarded for &J {
+    fn topics(&self) -> &Topics {
+        (**self).topics()
+    }
 }
 
 macro_rules! guarded {

@@ -10,7 +10,7 @@ use super::{
     finished::{delete, finish, put},
     health::Need,
     index::Class,
-    machine::{Machine, Write, remembered},
+    machine::{Machine, Write},
     matching,
     pop::pop,
     reads::reschedule,
@@ -229,7 +229,7 @@ fn need_of_changes(jobs: &[(Target, Change)]) -> Need {
 
 /// A job that was never popped needs a row for its attempt if its id is remembered.
 fn need_of_deletes(jobs: &[Delete]) -> Need {
-    let grows = jobs.iter().any(|job| remembered(job).is_some());
+    let grows = jobs.iter().any(|job| job.remembered().is_some());
     if grows { Need::Growing } else { Need::Writing }
 }
 

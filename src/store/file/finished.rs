@@ -5,14 +5,12 @@
 //! call is applied.
 
 use super::{
-    index::Attempt,
-    machine::remembered,
     records::{ReadError, StoredEnding},
     writer_state::WriterState,
 };
 use crate::{
-    job::{Bucket, JobId, NewJob, OnConflict, Outcome, Refusal, State, Topic},
-    store::{Delete, Finish, JobRef, Placed, Reply, StoreError, StoreResult},
+    job::{Bucket, JobId, NewJob, OnConflict, Refusal, State, Topic},
+    store::{Delete, Finish, Placed, Reply, StoreError, StoreResult},
 };
 
 pub fn put(
@@ -47,32 +45,21 @@ pub fn finish(
     jobs: Vec<Finish>,
 ) -> StoreResult<Vec<Reply<Topic>>> {
     writer.all_or_nothing(|writer| {
-        let each = jobs.into_iter();
-        each.map(|job| {
-            let now = writer.now();
-            let machine = &mut writer.machines[bucket.index()];
-            match machine.finish(now, &job, &mut writer.writes) {
-                Err(Refusal::Finished) => finish_again(writer, bucket, &job.held),
-                reply => Ok(reply),
-            }
-        })
-        .collect()
+        jobs.into_iter().map(|job| finish_one(writer, bucket, &job)).collect()
     })
 }
 
-/// Accepts another finish with the reservation that has finished the job. A client repeats the
-/// finish if the answer was lost.
-fn finish_again(
-    writer: &mut WriterState,
-    bucket: Bucket,
-    held: &JobRef,
-) -> StoreResult<Reply<Topic>> {
-    let Some(reservation) = held.reservation else { return Ok(Err(Refusal::Finished)) };
-    let topic = writer.machines[bucket.index()].get(&held.id).map(|(_, topic)| topic.clone());
-    let own = ending(writer, bucket, &held.id)?.ok().filter(|ending| {
-        ending.attempt.reservation == Some(reservation) && ending.outcome != Outcome::Deleted
-    });
-    Ok(topic.filter(|_| own.is_some()).ok_or(Refusal::Finished))
+fn finish_one(writer: &mut WriterState, bucket: Bucket, job: &Finish) -> StoreResult<Reply<Topic>> {
+    let now = writer.now();
+    let machine = &mut writer.machines[bucket.index()];
+    let reply = machine.finish(now, job, None, &mut writer.writes);
+    if reply != Err(Refusal::Finished) || job.held.reservation.is_none() {
+        return Ok(reply);
+    }
+    // A client repeats the finish if the answer was lost.
+    let Ok(ending) = ending(writer, bucket, &job.held.id)? else { return Ok(reply) };
+    let machine = &mut writer.machines[bucket.index()];
+    Ok(machine.finish(now, job, Some(ending), &mut writer.writes))
 }
 
 pub fn delete(
@@ -80,7 +67,7 @@ pub fn delete(
     bucket: Bucket,
     jobs: Vec<Delete>,
 ) -> StoreResult<Vec<Reply<State>>> {
-    let reads = jobs.iter().any(|job| remembered(job).is_some());
+    let reads = jobs.iter().any(|job| job.remembered().is_some());
     let each = |writer: &mut WriterState| {
         jobs.into_iter().map(|job| delete_one(writer, bucket, &job)).collect()
     };
@@ -88,22 +75,22 @@ pub fn delete(
 }
 
 fn delete_one(writer: &mut WriterState, bucket: Bucket, job: &Delete) -> StoreResult<Reply<State>> {
-    let last = match remembered(job) {
+    let ending = match job.remembered() {
         Some(_) => to_remember(writer, bucket, job)?,
         None => Ok(None),
     };
     let now = writer.now();
     let machine = &mut writer.machines[bucket.index()];
-    Ok(last.and_then(|last| machine.delete(now, (job, last), &mut writer.writes)))
+    Ok(ending.and_then(|ending| machine.delete(now, (job, ending), &mut writer.writes)))
 }
 
 /// Checks that a job whose id is to be remembered can be rewritten. A damaged job is refused and
-/// stays unchanged. Returns the last attempt if the job is finished.
+/// stays unchanged. Returns the ending if the job is finished.
 fn to_remember(
     writer: &mut WriterState,
     bucket: Bucket,
     job: &Delete,
-) -> StoreResult<Reply<Option<Attempt>>> {
+) -> StoreResult<Reply<Option<StoredEnding>>> {
     let found = writer.machines[bucket.index()].get(&job.job.id);
     let meant = found.filter(|(entry, topic)| {
         job.job.topics.allows(topic) && job.states.is_none_or(|states| states.has(entry.state))
@@ -111,7 +98,7 @@ fn to_remember(
     let Some((entry, _)) = meant else { return Ok(Ok(None)) }; // refused by the machine
     let (serial, state) = (entry.serial, entry.state);
     if state == State::Finished {
-        return Ok(ending(writer, bucket, &job.job.id)?.map(|ending| Some(ending.attempt)));
+        return Ok(ending(writer, bucket, &job.job.id)?.map(Some));
     }
     reply_of(writer.check_rewritable(serial)).map(|reply| reply.map(|()| None))
 }

@@ -31,7 +31,6 @@ use super::index::{Arrival, Attempt, Entry, Index, Size, Slot};
 pub use delay_queue_core::decide::JOB_EXPIRED;
 
 pub use self::{
-    finish::remembered,
     history::{HistoryChange, HistoryStep},
     write::{ErrorText, Fate, Write},
 };

@@ -45,7 +45,10 @@ use bytes::Bytes;
 
 pub use self::{
     attempt::Attempt,
-    finished::{FinishedFields, finished_record, is_finished, separate_history, topic_of_finished},
+    finished::{
+        FinishedFields, FinishedHeader, finished_header, finished_record, is_finished,
+        separate_history, topic_of_finished,
+    },
     history::{MARK, history_text, parse_history, text_of_history},
 };
 #[cfg(any(test, fuzzing))]
@@ -85,11 +88,6 @@ pub fn record(job: &NewJob, created_at: UnixMillis) -> Vec<u8> {
     record
 }
 
-/// Formats a result or a new body for scripts, with its checksum.
-pub fn checksummed(json: &Bytes) -> Vec<u8> {
-    [checksum(json).as_bytes(), b" ", json].concat()
-}
-
 /// Returns the body if it is too long for the record.
 pub fn long_body(body: &Bytes) -> Option<&Bytes> {
     (body.len() > MAX_INLINE_BODY).then_some(body)
@@ -124,7 +122,7 @@ fn push_rules(
 }
 
 /// Formats a time with its check.
-fn time_text(time: UnixMillis) -> String {
+pub fn time_text(time: UnixMillis) -> String {
     let (millis, check) = (time.get(), time.get() % TIME_CHECK);
     match millis >> (4 * TIME_DIGITS) {
         0 => text_of([&digits::<TIME_DIGITS>(millis)[..], &digits::<4>(check)].concat()),
@@ -295,6 +293,13 @@ impl Rules {
     pub fn of_damaged(topic: Topic) -> Self {
         let policy = Policy { max_attempts: 1, ..Policy::STANDARD };
         Self { crc: "00000000".to_owned(), length: 0, policy, topic }
+    }
+
+    /// Returns the rules of a finished job, whose body is its result.
+    pub fn of_finished(header: FinishedHeader) -> Self {
+        let FinishedHeader { kept, policy, topic, .. } = header;
+        let (crc, length) = kept.unwrap_or_default();
+        Self { crc, length, policy, topic }
     }
 
     /// Formats the rules of the job `id`.

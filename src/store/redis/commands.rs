@@ -7,16 +7,15 @@ use redis::Cmd;
 
 use super::{
     RedisStore,
-    codec::{self, Attempt, checksummed, history_text, long_body, reservation_text, schedule_text},
-    reply::{Values, state_code},
+    codec::{self, Attempt, history_text, long_body, schedule_text},
+    reply::Values,
     scripts::{Guardable, Transition as Script, add_job_ref, millis_text},
 };
 use crate::{
-    job::{Bucket, Job, NewJob, OnConflict, Policy, State, Topic, UnixMillis, retention_text},
+    job::{Bucket, Job, NewJob, OnConflict, Policy, Topic, UnixMillis},
     store::{
-        Call, Command, Delete, Finish, Guarded, JobPosition, JobTransitions, Matched, Outcome,
-        Period, Placed, Purge, Reply, Selection, StoreError, StoreResult, Target, Touch,
-        Transition,
+        Call, Command, Guarded, JobPosition, JobTransitions, Matched, Outcome, Period, Placed,
+        Purge, Reply, Selection, StoreError, StoreResult, Target, Touch, Transition,
     },
 };
 
@@ -34,9 +33,7 @@ impl JobTransitions for RedisStore {
             }
             Command::Pop(call) => call.by(|parts| self.pop(parts)),
             Command::Unpop(call) => call.by(|parts| self.unpop(parts)),
-            Command::Finish(call) => {
-                self.make_guarded(call, &scripts.finish, each_job(finished), each_reply(topic))
-            }
+            Command::Finish(call) => call.by(|parts| self.finish(parts)),
             Command::Release(call) => call.by(|parts| self.decide(parts)),
             Command::Touch(call) => {
                 let fill = |cmd: &mut Cmd, bucket, jobs: &Vec<_>| touches(cmd, self, bucket, jobs);
@@ -44,12 +41,7 @@ impl JobTransitions for RedisStore {
             }
             Command::Bury(call) => call.by(|parts| self.decide(parts)),
             Command::Kick(call) => call.by(|parts| self.decide(parts)),
-            Command::Delete(call) => self.make_guarded(
-                call,
-                &scripts.delete,
-                each_job(deleted),
-                each_reply(Values::deleted),
-            ),
+            Command::Delete(call) => call.by(|parts| self.delete(parts)),
             Command::Reschedule(call) => call.by(|parts| self.decide(parts)),
             Command::Promote(call) => call.by(|parts| self.promote(parts)),
             Command::Purge(call) => {
@@ -170,36 +162,12 @@ fn restored(cmd: &mut Cmd, job: &Job) {
     cmd.arg(Attempt::text_of(job, &put)).arg(history_text(job));
 }
 
-fn finished(cmd: &mut Cmd, job: &Finish) {
-    let mut given = reservation_text(job.held.reservation).into_bytes();
-    if let Some(result) = &job.result {
-        given.push(b' ');
-        given.extend(checksummed(result));
-    }
-    cmd.arg(job.held.id.as_str()).arg(given);
-}
-
 fn touches(cmd: &mut Cmd, store: &RedisStore, bucket: Bucket, jobs: &[Touch]) {
     let believed = store.believed(bucket);
     for job in jobs {
         add_job_ref(cmd, &job.held);
         cmd.arg(millis_text(job.ttr)).arg(&believed);
     }
-}
-
-fn deleted(cmd: &mut Cmd, delete: &Delete) {
-    let mut given = match delete.states {
-        None => "*".to_owned(),
-        Some(states) => {
-            let named = State::ALL.into_iter().filter(|state| states.has(*state));
-            named.map(|state| state_code(state).to_string()).collect()
-        }
-    };
-    if let Some(retention) = delete.remember.filter(|retention| !retention.is_zero()) {
-        given.push(':');
-        given.push_str(&retention_text(retention));
-    }
-    cmd.arg(delete.job.id.as_str()).arg(given);
 }
 
 /// Adds the arguments of `shared/matching.lua`.

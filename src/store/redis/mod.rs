@@ -10,6 +10,7 @@ mod codec;
 mod commands;
 mod decisions;
 mod doctor;
+mod ends;
 mod health;
 mod hints;
 mod keys;

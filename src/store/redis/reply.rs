@@ -52,6 +52,12 @@ impl Values {
         }
     }
 
+    /// Reads a list, if the next value is one.
+    pub fn list(&mut self) -> Option<Self> {
+        let is_list = matches!(self.0.as_slice().first(), Some(Value::Array(_)));
+        is_list.then(|| self.next().ok()).flatten().and_then(|list| Self::new(list).ok())
+    }
+
     /// Reads a number, and the values behind it if it is the first of a list.
     pub fn number_and_more(&mut self) -> Result<(u64, Option<Self>), StoreError> {
         match self.next()? {

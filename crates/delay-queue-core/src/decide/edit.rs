@@ -3,9 +3,9 @@
 use bytes::Bytes;
 
 use super::Known;
-use crate::job::{AttemptOutcome, Job, PolicyFields, Priority, State, Topic, UnixMillis};
+use crate::job::{AttemptOutcome, Job, Outcome, PolicyFields, Priority, State, Topic, UnixMillis};
 
-/// The change of a job that stays.
+/// The change of a job.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Edit {
     /// Where the job is afterwards.
@@ -69,14 +69,25 @@ pub enum Place {
         /// When it died and is due.
         at: UnixMillis,
     },
+    /// Finished now: without its body, it has its id until the end of its retention.
+    Finished {
+        /// How it ended.
+        outcome: Outcome,
+        /// JSON text that the consumer gave.
+        result: Option<Bytes>,
+        /// The end of its retention.
+        until: UnixMillis,
+    },
+    /// No longer in the store.
+    Gone,
 }
 
-/// A living job after a transition.
+/// A job after a transition.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Transitioned {
     /// Topic of the job.
     pub topic: Topic,
-    /// State after the transition.
+    /// State after the transition; of a job that is gone, the state before.
     pub state: State,
     /// Due time after the transition.
     pub due_at: UnixMillis,
@@ -117,6 +128,8 @@ impl Edit {
             Place::Next { state, due_at } => (job.topic, *state, *due_at),
             Place::Dead { .. } => (job.topic, State::Dead, job.due_at),
             Place::Moved { to, at } => (to, State::Ready, *at),
+            Place::Finished { .. } => (job.topic, State::Finished, job.due_at),
+            Place::Gone => (job.topic, job.state, job.due_at),
         };
         let expires_at = match self.policy.expires_after {
             Some(None) => None,

@@ -2,7 +2,8 @@
 
 use super::{AttemptEdit, Edit, JobRef, Place, Reply};
 use crate::job::{
-    JobId, Millis, Policy, PolicyFields, Refusal, Reservation, State, Topic, Topics, UnixMillis,
+    JobId, Millis, Outcome, Policy, PolicyFields, Refusal, Reservation, State, Topic, Topics,
+    UnixMillis,
 };
 
 /// The facts of a job that decisions use. Its body, its error and its history stay in the store.
@@ -12,9 +13,10 @@ pub struct Known<'a> {
     pub id: &'a JobId,
     /// The topic that has the job.
     pub topic: &'a Topic,
-    /// The state. A job that a store finds in no set, as after half a transition, counts as ready.
+    /// The state. A job that a store finds in no set, as after half a transition, counts as ready,
+    /// unless it is finished.
     pub state: State,
-    /// The due time, in any state but `Finished`.
+    /// The due time; of a finished job, only if `outcome` is known.
     pub due_at: UnixMillis,
     /// The policy; if it cannot be read, [`Policy::STANDARD`].
     pub policy: &'a Policy,
@@ -22,8 +24,14 @@ pub struct Known<'a> {
     pub expires_at: Option<UnixMillis>,
     /// The attempts; `None` for a job that was never popped and did not expire.
     pub attempts: Option<Attempts>,
+    /// How a finished job ended; `None` if the store has not read this, or cannot read it.
+    pub outcome: Option<Outcome>,
     /// Whether the store can move the job to the topic of its policy.
     pub may_move: bool,
+    /// Whether the store has room for a result, without which a job can be finished too.
+    pub has_room: bool,
+    /// Whether the job has the record of its put, which every move and every ending rewrites.
+    pub has_record: bool,
     /// Whether its record cannot be read. Such a job gets no further attempt, and stays in its
     /// topic.
     pub is_damaged: bool,
@@ -72,9 +80,14 @@ impl Known<'_> {
         self.attempts.ok_or(Refusal::NeverPopped)
     }
 
+    /// Returns whether its records can be read and rewritten.
+    pub(super) fn is_sound(&self) -> bool {
+        self.has_record && !self.is_damaged
+    }
+
     /// Returns the topic to which the job moves when it dies.
     pub(super) fn moves_to(&self) -> Option<&Topic> {
-        self.policy.dead_to(self.topic).filter(|_| self.may_move && !self.is_damaged)
+        self.policy.dead_to(self.topic).filter(|_| self.may_move && self.is_sound())
     }
 
     /// Returns the place of a job that dies now. A dead one stays as it is.

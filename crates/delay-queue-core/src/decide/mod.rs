@@ -6,7 +6,9 @@
 
 mod bury;
 mod change;
+mod delete;
 mod edit;
+mod finish;
 mod kick;
 mod known;
 mod release;
@@ -14,11 +16,13 @@ mod request;
 
 pub use bury::{bury, bury_damaged};
 pub use change::change;
+pub use delete::delete;
 pub use edit::{AttemptEdit, Edit, Ended, Place, Transitioned};
+pub use finish::finish;
 pub use kick::kick;
 pub use known::{Attempts, Known};
 pub use release::release;
-pub use request::{Bury, JobRef, Release, Target};
+pub use request::{Bury, Delete, Finish, JobRef, Release, Target};
 
 /// Result of one job of a batch: the reply, or the reason why nothing changed.
 pub type Reply<T> = Result<T, crate::job::Refusal>;

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-use crate::job::{JobId, Millis, PoppedJob, Reservation, Topics};
+use crate::job::{JobId, Millis, PoppedJob, Reservation, States, Topics};
 
 /// A job on which a caller acts by its id alone.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,6 +23,15 @@ pub struct JobRef {
     pub reservation: Option<Reservation>,
     /// Topics that the caller may access.
     pub topics: Topics,
+}
+
+/// A job to be finished.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Finish {
+    /// Job and reservation.
+    pub held: JobRef,
+    /// JSON text to be kept with the job.
+    pub result: Option<Bytes>,
 }
 
 /// A job to be released.
@@ -48,6 +57,24 @@ pub struct Bury {
     pub held: JobRef,
     /// Error text: why the job is buried.
     pub error: Option<String>,
+}
+
+/// A job to be deleted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Delete {
+    /// The job.
+    pub job: Target,
+    /// The states in which it is deleted; by default every state.
+    pub states: Option<States>,
+    /// How long its id stays taken; by default not at all.
+    pub remember: Option<Millis>,
+}
+
+impl Delete {
+    /// Returns how long the id stays taken; `None` if it becomes free at once.
+    pub fn remembered(&self) -> Option<Millis> {
+        self.remember.filter(|time| !time.is_zero())
+    }
 }
 
 impl JobRef {

@@ -11,12 +11,12 @@ use rusqlite::Connection;
 use super::*;
 use crate::{
     job::{
-        Buckets, Ending, Job, Living, Millis, Nonce, Policy, Reservation, Schedule, Topics,
-        UnixMillis,
+        Buckets, Ending, Job, Living, Millis, Nonce, Outcome, Policy, Reservation, Schedule,
+        Topics, UnixMillis,
     },
     store::{
-        Bury, Clock, JobRange, JobReads, Options, PopRequest, PutOutcome, Release, Store, Target,
-        Touch,
+        Bury, Clock, JobRange, JobReads, JobRef, Options, PopRequest, PutOutcome, Release, Store,
+        Target, Touch,
         file::{FileStore, salvage_into},
     },
 };

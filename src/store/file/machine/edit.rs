@@ -2,12 +2,15 @@
 
 use delay_queue_core::decide::{AttemptEdit, Attempts, Edit, Ended, Known, Place};
 
-use super::{ErrorText, HistoryChange, Machine, Write, due_at_of};
+use super::{ErrorText, HistoryChange, Machine, Write, due_at_of, finish::Finished};
 use crate::{
     job::{Change, JobId, Refusal, State, Topics, UnixMillis},
     store::{
         Now, ReadyJobs, Reply, Target, Transitioned,
-        file::index::{Size, Slot},
+        file::{
+            index::{Attempt, Size, Slot},
+            records::StoredEnding,
+        },
     },
 };
 
@@ -20,12 +23,29 @@ impl Machine {
         writes: &mut Vec<Write>,
         decide: impl FnOnce(&Known<'_>) -> Reply<Option<Edit>>,
     ) -> Reply<Transitioned> {
+        self.decide_ended(id, None, now, writes, decide)
+    }
+
+    /// Decides like [`decide`](Self::decide) on a job that may be finished. `ending` is that of a
+    /// finished job, if the caller has read it from disk.
+    pub(super) fn decide_ended(
+        &mut self,
+        id: &JobId,
+        ending: Option<StoredEnding>,
+        now: Now,
+        writes: &mut Vec<Write>,
+        decide: impl FnOnce(&Known<'_>) -> Reply<Option<Edit>>,
+    ) -> Reply<Transitioned> {
         let slot = self.index.find(id).ok_or(Refusal::NotFound)?;
-        let job = self.known(slot, id);
+        let mut job = self.known(slot, id);
+        if let Some(StoredEnding { attempt, outcome, .. }) = &ending {
+            job.attempts = Some(attempts_of(attempt));
+            (job.due_at, job.outcome) = (attempt.due_at, Some(*outcome));
+        }
         let edit = decide(&job)?;
         let Some(edit) = edit else { return Ok(job.made_ready().answer(&job)) };
         let answer = edit.answer(&job);
-        self.apply(slot, edit, now, writes);
+        self.apply(slot, edit, ending, now, writes);
         Ok(answer)
     }
 
@@ -44,12 +64,6 @@ impl Machine {
     /// Returns what decisions need to know of a job.
     fn known<'a>(&'a self, slot: Slot, id: &'a JobId) -> Known<'a> {
         let entry = self.index.entry(slot);
-        let attempts = entry.attempt.as_deref().map(|attempt| Attempts {
-            number: attempt.number,
-            is_snoozed: attempt.is_snoozed,
-            reservation: attempt.reservation,
-            died_at: attempt.died_at,
-        });
         Known {
             id,
             topic: self.index.topic(slot),
@@ -57,15 +71,34 @@ impl Machine {
             due_at: due_at_of(entry),
             policy: &entry.kind.policy,
             expires_at: self.index.expires_at(slot),
-            attempts,
+            attempts: entry.attempt.as_deref().map(attempts_of),
+            outcome: None,
             may_move: true,
+            has_room: true,
+            has_record: true,
             is_damaged: false,
         }
     }
 
-    fn apply(&mut self, slot: Slot, edit: Edit, now: Now, writes: &mut Vec<Write>) {
+    fn apply(
+        &mut self,
+        slot: Slot,
+        edit: Edit,
+        ending: Option<StoredEnding>,
+        now: Now,
+        writes: &mut Vec<Write>,
+    ) {
         let Edit { place, attempts, policy, body } = edit;
         match (attempts, place) {
+            (attempts, Place::Finished { outcome, result, until }) => {
+                let ended = match attempts {
+                    AttemptEdit::Ended(ended) => Some(ended.outcome),
+                    _ => None,
+                };
+                let finished = Finished { outcome, result, until, ended, last: ending };
+                return self.keep(slot, now, finished, policy.finished_retention, writes);
+            }
+            (_, Place::Gone) => return self.end(slot, writes),
             (AttemptEdit::Kept, Place::Next { state, due_at }) => {
                 self.schedule(slot, state, due_at, writes);
             }
@@ -123,6 +156,9 @@ impl Machine {
                 self.attempt_mut(slot).due_at = due_at;
                 self.die(slot, died_at);
             }
+            Place::Finished { .. } | Place::Gone => {
+                unreachable!("such a job is never popped again")
+            }
         }
         let expired = self.drop_hold(slot);
         let attempt = self.attempt_mut(slot);
@@ -160,5 +196,14 @@ impl Machine {
         self.index.place(slot, state, due_at);
         let history = HistoryChange { expired, ..HistoryChange::default() };
         self.write_attempt(slot, ErrorText::Set(None), history, writes);
+    }
+}
+
+fn attempts_of(attempt: &Attempt) -> Attempts {
+    Attempts {
+        number: attempt.number,
+        is_snoozed: attempt.is_snoozed,
+        reservation: attempt.reservation,
+        died_at: attempt.died_at,
     }
 }

@@ -97,6 +97,13 @@ impl FinishedFields {
 
 /// Formats the whole record of a finished job.
 pub fn finished_record(job: &Job, ending: &Ending) -> Vec<u8> {
+    let result = ending.result.as_deref().unwrap_or_default();
+    let inline = if result.len() <= MAX_INLINE_BODY { result } else { &[] };
+    [&finished_header(job, ending)[..], b"\n", inline].concat()
+}
+
+/// Formats the header of the record of a finished job, which the line feed and the result follow.
+pub fn finished_header(job: &Job, ending: &Ending) -> Vec<u8> {
     let Job { id, policy, topic, attempt, created_at, due_at, .. } = job;
     let result = ending.result.as_deref().unwrap_or_default();
     let kept = match result {
@@ -110,8 +117,7 @@ pub fn finished_record(job: &Job, ending: &Ending) -> Vec<u8> {
     header.extend(job.reservation.map_or(0, Reservation::bits).to_be_bytes());
     header.extend(format!("{kept} {policy} {topic} {outcome}{attempt} {delay} {entry}").bytes());
     let sum = sum_of(&[id.as_str().as_bytes(), b" ", &header]).to_be_bytes();
-    let inline = if result.len() <= MAX_INLINE_BODY { result } else { &[] };
-    [&[VERSION], &sum[..], &header, b"\n", inline].concat()
+    [&[VERSION], &sum[..], &header].concat()
 }
 
 /// Formats the history that is stored separately from the record of a finished job; empty if it has
@@ -146,32 +152,40 @@ pub fn topic_of_finished(record: &[u8]) -> Option<Topic> {
 /// # Errors
 /// The record is damaged.
 pub fn parse_finished(id: &JobId, record: Vec<u8>) -> Result<PoolRecord, StoreError> {
-    let end = record.iter().skip(TEXT).position(|&byte| byte == b'\n').map(|end| TEXT + end);
-    let end = end.ok_or_else(|| damaged("header"))?;
-    let sum = sum_of(&[id.as_str().as_bytes(), b" ", &record[TIME..end]]).to_be_bytes();
-    let header = (record[1..TIME] == sum).then(|| Header::parse(&record[..end])).flatten();
-    let Header { created_at, kept, policy, topic, fields } =
+    let end = header_length(&record).ok_or_else(|| damaged("header"))?;
+    let header = FinishedHeader::parse(id, &record[..end]);
+    let FinishedHeader { created_at, kept, policy, topic, fields } =
         header.ok_or_else(|| damaged("header"))?;
     let body = parse_checked_body(record, end + 1, kept, "result")?;
     Ok(PoolRecord { created_at, policy, topic, body, finished: Some(fields) })
 }
 
-/// The parsed header of a record.
-struct Header {
-    created_at: UnixMillis,
-    /// CRC-32 and length of the result.
-    kept: Option<(String, usize)>,
-    policy: Policy,
-    topic: Topic,
-    fields: FinishedFields,
+/// Returns the length of the header of a finished job's record; `None` if no line feed ends it.
+pub fn header_length(record: &[u8]) -> Option<usize> {
+    record.iter().skip(TEXT).position(|&byte| byte == b'\n').map(|end| TEXT + end)
 }
 
-impl Header {
-    /// Parses a header whose sum was verified.
-    fn parse(header: &[u8]) -> Option<Self> {
+/// The parsed header of a finished job's record.
+pub struct FinishedHeader {
+    pub created_at: UnixMillis,
+    /// CRC-32 and length of the result.
+    pub kept: Option<(String, usize)>,
+    pub policy: Policy,
+    pub topic: Topic,
+    pub fields: FinishedFields,
+}
+
+impl FinishedHeader {
+    /// Parses the header of the job `id` and verifies its sum; returns `None` if it is damaged.
+    pub fn parse(id: &JobId, header: &[u8]) -> Option<Self> {
+        let sum = sum_of(&[id.as_str().as_bytes(), b" ", header.get(TIME..)?]).to_be_bytes();
+        (header[1..TIME] == sum).then(|| Self::parse_verified(header)).flatten()
+    }
+
+    fn parse_verified(header: &[u8]) -> Option<Self> {
         let number = |bytes: &[u8]| bytes.iter().fold(0, |sum, byte| sum << 8 | u64::from(*byte));
-        let created_at = UnixMillis::new(number(&header[TIME..RESERVATION]));
-        let reservation = number(&header[RESERVATION..TEXT]);
+        let created_at = UnixMillis::new(number(header.get(TIME..RESERVATION)?));
+        let reservation = number(header.get(RESERVATION..TEXT)?);
         let mut words = str::from_utf8(&header[TEXT..]).ok()?.split(' ');
         let mut word = || words.next();
         let (kept, policy, topic, count) = (word()?, word()?, word()?, word()?);

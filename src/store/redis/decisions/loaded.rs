@@ -1,16 +1,17 @@
-//! Jobs as `load.lua` returns them, for the decisions of `delay-queue-core`.
+//! Jobs as `shared/loaded.lua` returns them, for the decisions of `delay-queue-core`.
 
 use bytes::Bytes;
 use delay_queue_core::decide::{Attempts, Known};
 
 use super::request::{Answer, Request};
 use crate::{
-    job::{History, JobId, Refusal, Running, State, Topic, Topics, UnixMillis},
+    job::{History, Job, JobId, Refusal, Running, State, Topic, Topics, UnixMillis},
     store::{
         Now, Reply, StoreError,
         redis::{
             codec::{
-                Attempt, MARK, PoolRecord, Rules, is_finished, parse_history, topic_of_finished,
+                Attempt, FinishedFields, FinishedHeader, MARK, PoolRecord, Rules, is_finished,
+                parse_history, parse_time, time_text, topic_of_finished,
             },
             reply::Values,
             score::time_of,
@@ -18,17 +19,16 @@ use crate::{
     },
 };
 
-/// Argument of `swap.lua` instead of a new attempt record: the old one goes.
-const ERASED: &str = "-";
+/// Argument of `swap.lua` instead of a new record or state: the old one goes.
+pub const ERASED: &str = "-";
 
-/// The records of a job, byte for byte, as `load.lua` puts them into one text. A swap compares them
-/// with what is stored.
+/// The records of a job, byte for byte, as `shared/loaded.lua` puts them into one text. A swap
+/// compares them with what is stored.
 #[derive(Debug)]
 pub struct Texts {
-    /// Header of the pool record, a line that is parsed, attempt record, history and body; or the
-    /// record of a finished job.
+    /// A line that is parsed, the header of the pool record, attempt record, history and body.
     all: Vec<u8>,
-    /// Length of the header, and the beginnings of the attempt record, the history and the body.
+    /// The beginnings of the parts behind the line.
     parts: [usize; 4],
     /// The set that has the job; `None` if none has it.
     pub state: Option<State>,
@@ -38,33 +38,29 @@ pub struct Texts {
 
 impl Texts {
     pub fn read(reply: &mut Values) -> Result<Self, StoreError> {
-        let all = reply.bytes()?;
-        if is_finished(&all) {
-            let parts = [all.len(); 4];
-            return Ok(Self { all, parts, state: None, score: String::new(), topic: None });
-        }
-        Self::parse(all).ok_or_else(|| StoreError::unreadable("a job in another form"))
+        Self::parse(reply.bytes()?).ok_or_else(|| StoreError::unreadable("a job in another form"))
     }
 
     fn parse(all: Vec<u8>) -> Option<Self> {
-        let header = memchr::memchr(b'\n', &all)?;
-        let line = header + 1 + memchr::memchr(b'\n', &all[header + 1..])?;
-        let mut words = str::from_utf8(&all[header + 1..line]).ok()?.split(' ');
+        let line = memchr::memchr(b'\n', &all)?;
+        let mut words = str::from_utf8(&all[..line]).ok()?.split(' ');
         let (state, score, topic) = (words.next()?, words.next()?, words.next()?);
         let mut length = || words.next()?.parse::<usize>().ok();
-        let (attempt, history) = (length()?, length()?);
+        let (header, attempt, history) = (length()?, length()?, length()?);
         let state = match state {
             "" => None,
             name => Some(State::ALL.into_iter().find(|state| state.name() == name)?),
         };
         let (score, topic) = (score.to_owned(), topic.parse().ok());
-        let parts = [header, line + 1, line + 1 + attempt, line + 1 + attempt + history];
+        let first = line + 1;
+        let parts =
+            [first, first + header, first + header + attempt, first + header + attempt + history];
         (parts[3] <= all.len()).then_some(Self { all, parts, state, score, topic })
     }
 
     /// Returns the header of the pool record; empty if there is none.
     pub fn header(&self) -> &[u8] {
-        &self.all[..self.parts[0]]
+        &self.all[self.parts[0]..self.parts[1]]
     }
 
     /// Returns the attempt record; empty if there is none.
@@ -72,7 +68,7 @@ impl Texts {
         &self.all[self.parts[1]..self.parts[2]]
     }
 
-    fn history(&self) -> &[u8] {
+    pub fn history(&self) -> &[u8] {
         &self.all[self.parts[2]..self.parts[3]]
     }
 
@@ -87,16 +83,17 @@ impl Texts {
 
     /// Returns whether there is a job that no set of the topics in its records has.
     pub fn is_astray(&self) -> bool {
-        self.state.is_none() && !self.is_gone() && !is_finished(&self.all)
+        self.state.is_none() && !self.is_gone()
     }
 }
 
-/// A job that is not finished, and was loaded.
+/// A job that was loaded.
 #[derive(Debug)]
 pub struct Loaded<'a> {
     pub id: &'a JobId,
     pub texts: Texts,
-    /// Attempt record; `None` if there is none, or it is damaged.
+    /// Attempt record, or the attempt in the record of a finished job; `None` if there is none, or
+    /// it is damaged.
     pub attempt: Option<Attempt>,
     pub rules: Rules,
     /// The rules as its records have them.
@@ -111,21 +108,23 @@ pub struct Loaded<'a> {
     at: UnixMillis,
     /// The creation time in the pool record, as text; `None` if there is no such record.
     pub created: Option<String>,
+    /// How the job ended, if it is finished and its record is sound.
+    fields: Option<FinishedFields>,
 }
 
 impl<'a> Loaded<'a> {
     /// Parses the texts of a job that a caller names.
     ///
     /// # Errors
-    /// `NotFound` and `Finished`. Other refusals are left to the decision.
+    /// `NotFound`, and `Damaged` if nothing names its topic. Other refusals are left to the
+    /// decision.
     pub fn parse<R: Request>(request: &'a R, texts: Texts, now: Now) -> Reply<Self> {
         let (id, shows_body) = (request.id(), R::Answer::HAS_BODY);
-        if is_finished(&texts.all) {
-            let topic = topic_of_finished(&texts.all);
-            return Err(refusal_of(Refusal::Finished, topic.as_ref(), request.topics()));
-        }
         if texts.is_gone() || shows_body && texts.header().is_empty() {
             return Err(Refusal::NotFound);
+        }
+        if is_finished(texts.header()) {
+            return Self::of_finished(id, texts, request.topics(), now);
         }
         // A new body takes the place of one that is damaged.
         let stored = || PoolRecord::parse(id, texts.record()).map(|record| record.body).ok();
@@ -169,12 +168,47 @@ impl<'a> Loaded<'a> {
             due_at,
             at,
             created,
+            fields: None,
         })
     }
 
-    /// Returns what decisions need to know; `may_move` is false after the topic of its policy could
-    /// not take the job.
-    pub fn known(&self, may_move: bool) -> Known<'_> {
+    fn of_finished(id: &'a JobId, texts: Texts, topics: &Topics, now: Now) -> Reply<Self> {
+        let header = FinishedHeader::parse(id, texts.header());
+        let topic = texts.topic.clone().or_else(|| topic_of_finished(texts.header()));
+        let topic = topic.ok_or_else(|| refusal_of(Refusal::Damaged, None, topics))?;
+        let created = header.as_ref().map(|header| time_text(header.created_at));
+        let fields = header.as_ref().map(|header| header.fields.clone());
+        let rules = header.map_or_else(|| Rules::of_damaged(topic.clone()), Rules::of_finished);
+        let attempt = fields.as_ref().map(|fields| Attempt {
+            attempt: fields.attempt,
+            has_history: !texts.history().is_empty(),
+            is_snoozed: false,
+            reservation: fields.reservation,
+            due_at: fields.due_at,
+            died_at: UnixMillis::new(0),
+            ttr: rules.policy.ttr,
+            error: None,
+        });
+        let at = texts.score.parse().ok().and_then(|score| time_of(State::Finished, score));
+        Ok(Self {
+            id,
+            attempt,
+            rules_text: rules.text(id),
+            rules,
+            body: None,
+            is_damaged: false,
+            topic,
+            due_at: fields.as_ref().map_or(now.floor, |fields| fields.due_at),
+            at: at.unwrap_or(now.floor),
+            created,
+            fields,
+            texts,
+        })
+    }
+
+    /// Returns what decisions need to know. `may_move` is false after the topic of its policy could
+    /// not take the job, `has_room` after Redis was full.
+    pub fn known(&self, may_move: bool, has_room: bool) -> Known<'_> {
         let attempts = self.attempt.as_ref().map(|attempt| Attempts {
             number: attempt.attempt,
             is_snoozed: attempt.is_snoozed,
@@ -184,12 +218,18 @@ impl<'a> Loaded<'a> {
         Known {
             id: self.id,
             topic: &self.topic,
-            state: self.texts.state.unwrap_or(State::Ready),
+            state: match self.texts.state {
+                _ if is_finished(self.texts.header()) => State::Finished,
+                state => state.unwrap_or(State::Ready),
+            },
             due_at: self.due_at,
             policy: &self.rules.policy,
             expires_at: self.rules.policy.expires_at,
             attempts,
-            may_move: may_move && self.created.is_some(),
+            outcome: self.fields.as_ref().map(|fields| fields.outcome),
+            may_move,
+            has_room,
+            has_record: self.created.is_some(),
             is_damaged: self.is_damaged,
         }
     }
@@ -206,7 +246,10 @@ impl<'a> Loaded<'a> {
 
     /// Returns the history, and the running attempt if a consumer holds the job.
     pub fn history(&self) -> (History, Option<Running>) {
-        let history = parse_history(self.id, self.texts.history());
+        let policy = &self.rules.policy;
+        let ended = UnixMillis::new(self.at.get().saturating_sub(policy.finished_retention.get()));
+        let only = self.fields.as_ref().and_then(|fields| fields.history(ended));
+        let history = only.unwrap_or_else(|| parse_history(self.id, self.texts.history()));
         let running = self.attempt.as_ref().filter(|_| self.texts.state == Some(State::Reserved));
         let of = |attempt: &Attempt| Running {
             reservation: attempt.reservation,
@@ -214,6 +257,32 @@ impl<'a> Loaded<'a> {
             ttr: attempt.ttr,
         };
         (history, running.map(of))
+    }
+
+    /// Returns the job in a state in which no consumer holds it, with this history; `None` if its
+    /// creation time is damaged.
+    pub fn job(&self, state: State, history: History) -> Option<Job> {
+        let attempt = self.attempt.as_ref();
+        Some(history.into_job(Job {
+            id: self.id.clone(),
+            topic: self.topic.clone(),
+            body: self.body.clone().unwrap_or_default(),
+            state,
+            attempt: attempt.map_or(0, |attempt| attempt.attempt),
+            is_snoozed: attempt.is_some_and(|attempt| attempt.is_snoozed),
+            due_at: self.due_at,
+            created_at: parse_time(self.created.as_ref()?)?,
+            ttr: self.rules.policy.ttr,
+            policy: self.rules.policy.clone(),
+            reservation: attempt.and_then(|attempt| attempt.reservation),
+            reserved_until: None,
+            died_at: None,
+            error: attempt.and_then(|attempt| attempt.error.clone()),
+            ending: None,
+            consumer: None,
+            started_at: None,
+            history: Vec::new(),
+        }))
     }
 }
 

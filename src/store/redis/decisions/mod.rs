@@ -9,21 +9,19 @@ mod work;
 use delay_queue_core::decide::Known;
 use redis::Cmd;
 
-pub use self::request::{BuryDamaged, Request};
-use self::{
-    loaded::{Loaded, Texts},
-    request::Answer,
-    swap::Swap,
-    work::Work,
+use self::{loaded::Loaded, request::Answer, swap::Swap, work::Work};
+pub use self::{
+    loaded::Texts,
+    request::{BuryDamaged, Request},
 };
 use super::{RedisStore, reply::Values};
 use crate::{
-    job::{Bucket, Refusal},
+    job::{Bucket, Refusal, State},
     store::{Applied, Now, Parts, Reply, StoreError, StoreResult, StoreResults},
 };
 
 /// The jobs of one bucket as they were loaded, and the time then.
-type Loads = (Now, Vec<Texts>);
+pub type Loads = (Now, Vec<Texts>);
 
 /// Index of a job in its part, the answer to its caller, and its edit.
 type Decided<'a, A> = (usize, A, Swap<'a>);
@@ -40,6 +38,15 @@ impl RedisStore {
         &self,
         parts: Parts<Vec<R>>,
     ) -> StoreResults<Vec<Reply<R::Answer>>> {
+        self.decide_on(parts, None).await
+    }
+
+    /// Makes transitions like [`decide`](Self::decide), of jobs that another script has loaded.
+    pub(super) async fn decide_on<R: Request>(
+        &self,
+        parts: Parts<Vec<R>>,
+        mut loads: Option<Vec<Loads>>,
+    ) -> StoreResults<Vec<Reply<R::Answer>>> {
         let mut works: Vec<Work<R::Answer>> =
             parts.iter().map(|(_, jobs)| Work::new(jobs.len())).collect();
         loop {
@@ -53,7 +60,11 @@ impl RedisStore {
             if asked.is_empty() {
                 return works.into_iter().map(Work::finish).collect();
             }
-            let loads = self.load(&asked, &parts).await;
+            let loads = match loads.take() {
+                Some(loads) => picked_of(loads, &asked),
+                None => self.load_by(&asked, &parts, "").await,
+            };
+            let loads = self.search_astray(loads, &asked, &parts).await;
             let mut loaded = Vec::with_capacity(asked.len());
             for ((bucket, (n, picked)), loads) in asked.into_iter().zip(loads) {
                 let (now, texts) = match loads {
@@ -76,7 +87,7 @@ impl RedisStore {
             for (bucket, n, now, jobs) in &loaded {
                 let mut edits = Vec::with_capacity(jobs.len());
                 for (index, job) in jobs {
-                    let known = job.known(works[*n].may_move(*index));
+                    let known = job.known(works[*n].may_move(*index), works[*n].has_room(*index));
                     match swap_or_reply(&parts[*n].1[*index], job, &known, *now) {
                         Ok((answer, swap)) => edits.push((*index, answer, swap)),
                         Err(reply) => works[*n].settle(*index, reply),
@@ -102,9 +113,13 @@ impl RedisStore {
         }
     }
 
-    /// Loads jobs. Searches all topics for the jobs that no set of their own topic has.
-    async fn load<R: Request>(&self, asked: &Asked, parts: &Parts<Vec<R>>) -> StoreResults<Loads> {
-        let mut loads = self.load_by(asked, parts, "").await;
+    /// Searches all topics for the loaded jobs that no set of their own topic has.
+    async fn search_astray<R: Request>(
+        &self,
+        mut loads: StoreResults<Loads>,
+        asked: &Asked,
+        parts: &Parts<Vec<R>>,
+    ) -> StoreResults<Loads> {
         for ((bucket, (n, picked)), loads) in asked.iter().zip(&mut loads) {
             let Ok((_, texts)) = loads else { continue };
             let astray: Vec<usize> = (0..texts.len()).filter(|&i| texts[i].is_astray()).collect();
@@ -148,13 +163,16 @@ impl RedisStore {
         let loads = self.run_each(&self.scripts.load, asked, fill, read).await;
         let buckets = asked.iter().map(|(bucket, _)| *bucket);
         let read = |(bucket, load): (Bucket, StoreResult<Loads>)| match load {
-            Ok((now, texts)) => {
-                let believed = self.watch.bounded(bucket.index(), now).floor;
-                Ok((Now { believed, ..now }, texts))
-            }
+            Ok((now, texts)) => Ok((self.with_believed(bucket, now), texts)),
             Err(error) => Err(self.not_loaded(bucket, error)),
         };
         buckets.zip(loads).map(read).collect()
+    }
+
+    /// Adds the time that this process believes to a time of the bucket's server.
+    pub(super) fn with_believed(&self, bucket: Bucket, now: Now) -> Now {
+        let believed = self.watch.bounded(bucket.index(), now).floor;
+        Now { believed, ..now }
     }
 
     /// Returns the error of a load, which has changed nothing. The next calls wait for this one, so
@@ -203,10 +221,27 @@ fn swap_or_reply<'a, R: Request>(
 ) -> Result<(R::Answer, Swap<'a>), Reply<R::Answer>> {
     let edit = request.decide(known, now).map_err(Err)?;
     // A job that half a transition has left in no set becomes ready.
-    let is_written = edit.is_some() || job.texts.state.is_none();
+    let is_astray = job.texts.state.is_none() && known.state != State::Finished;
+    let is_written = edit.is_some() || is_astray;
     let edit = edit.unwrap_or_else(|| known.made_ready());
-    let done = edit.answer(known);
+    let answer = R::Answer::new(job, known, &edit).map_err(Err)?;
+    if !is_written {
+        return Err(Ok(answer));
+    }
     let swap = Swap::new(job, now, edit).ok_or(Err(Refusal::Damaged))?;
-    let answer = R::Answer::new(&swap, done).map_err(Err)?;
-    if is_written { Ok((answer, swap)) } else { Err(Ok(answer)) }
+    Ok((answer, swap))
+}
+
+/// Returns the loads of the first round, in which each part has its jobs with an id that is not
+/// repeated.
+fn picked_of(loads: Vec<Loads>, asked: &Asked) -> StoreResults<Loads> {
+    let mut loads: Vec<(Now, Vec<Option<Texts>>)> = loads
+        .into_iter()
+        .map(|(now, texts)| (now, texts.into_iter().map(Some).collect()))
+        .collect();
+    let picked = asked.iter().map(|(_, (n, picked))| {
+        let (now, texts) = &mut loads[*n];
+        Ok((*now, picked.iter().filter_map(|&index| texts[index].take()).collect()))
+    });
+    picked.collect()
 }

@@ -6,10 +6,10 @@ use delay_queue_core::{
     decide::{self, Edit, Known},
 };
 
-use super::swap::Swap;
+use super::loaded::Loaded;
 use crate::{
-    job::{Change, Job, JobId, Refusal, State, Topics},
-    store::{Bury, Guarded, Readied, Release, Reply, Target, Transitioned},
+    job::{Change, Job, JobId, Refusal, State, Topic, Topics},
+    store::{Bury, Delete, Finish, Guarded, Readied, Release, Reply, Target, Transitioned},
 };
 
 /// A request to change one job.
@@ -29,6 +29,11 @@ pub trait Request: Guarded + Sync {
     fn body(&self) -> Option<&Bytes> {
         None
     }
+
+    /// Returns the number of bytes that the request brings.
+    fn length(&self) -> usize {
+        self.body().map_or(0, Bytes::len)
+    }
 }
 
 /// The answer about an edit.
@@ -38,10 +43,10 @@ pub trait Answer: Sized + Send + Sync {
 
     /// # Errors
     /// `Damaged` if the job lacks the record that the answer shows.
-    fn new(swap: &Swap<'_>, done: Transitioned) -> Reply<Self>;
+    fn new(loaded: &Loaded<'_>, job: &Known<'_>, edit: &Edit) -> Reply<Self>;
 
     /// Follows a due time that passed before the edit was written.
-    fn set_ready(&mut self);
+    fn set_ready(&mut self) {}
 }
 
 impl Request for Release {
@@ -121,9 +126,37 @@ impl Request for (Target, Change) {
     }
 }
 
+impl Request for Finish {
+    type Answer = Topic;
+
+    fn id(&self) -> &JobId {
+        &self.held.id
+    }
+
+    fn decide(&self, job: &Known<'_>, now: Now) -> Reply<Option<Edit>> {
+        decide::finish(job, now, self)
+    }
+
+    fn length(&self) -> usize {
+        self.result.as_ref().map_or(0, Bytes::len)
+    }
+}
+
+impl Request for Delete {
+    type Answer = State;
+
+    fn id(&self) -> &JobId {
+        &self.job.id
+    }
+
+    fn decide(&self, job: &Known<'_>, now: Now) -> Reply<Option<Edit>> {
+        decide::delete(job, now, self)
+    }
+}
+
 impl Answer for Transitioned {
-    fn new(_: &Swap<'_>, done: Transitioned) -> Reply<Self> {
-        Ok(done)
+    fn new(_: &Loaded<'_>, job: &Known<'_>, edit: &Edit) -> Reply<Self> {
+        Ok(edit.answer(job))
     }
 
     fn set_ready(&mut self) {
@@ -132,18 +165,36 @@ impl Answer for Transitioned {
 }
 
 impl Answer for Readied {
-    fn new(_: &Swap<'_>, done: Transitioned) -> Reply<Self> {
-        Ok(done.into())
+    fn new(_: &Loaded<'_>, job: &Known<'_>, edit: &Edit) -> Reply<Self> {
+        Ok(edit.answer(job).into())
     }
-
-    fn set_ready(&mut self) {}
 }
 
+/// The topic of the job.
+impl Answer for Topic {
+    fn new(_: &Loaded<'_>, job: &Known<'_>, _: &Edit) -> Reply<Self> {
+        Ok(job.topic.clone())
+    }
+}
+
+/// The state before the edit.
+impl Answer for State {
+    fn new(_: &Loaded<'_>, job: &Known<'_>, _: &Edit) -> Reply<Self> {
+        Ok(job.state)
+    }
+}
+
+/// The job after the edit, which leaves it delayed or ready.
 impl Answer for Job {
     const HAS_BODY: bool = true;
 
-    fn new(swap: &Swap<'_>, done: Transitioned) -> Reply<Self> {
-        swap.job(done).ok_or(Refusal::Damaged)
+    fn new(loaded: &Loaded<'_>, job: &Known<'_>, edit: &Edit) -> Reply<Self> {
+        let Transitioned { topic, state, due_at, .. } = edit.answer(job);
+        let (history, _) = loaded.history();
+        let before = loaded.job(state, history).ok_or(Refusal::Damaged)?;
+        let mut policy = before.policy.clone();
+        policy.set(edit.policy.clone());
+        Ok(Self { topic, due_at, ttr: policy.ttr, policy, reservation: None, ..before })
     }
 
     fn set_ready(&mut self) {

@@ -7,15 +7,12 @@ use delay_queue_core::{
 };
 use redis::Cmd;
 
-use super::loaded::Loaded;
+use super::loaded::{ERASED, Loaded};
 use crate::{
-    job::{AttemptOutcome, Job, PastAttempt, PolicyFields, State, Topic, UnixMillis, cut_error},
-    store::{
-        Transitioned,
-        redis::{
-            codec::{Attempt, Rules, long_body, parse_time, text_of_history},
-            score::score_text,
-        },
+    job::{AttemptOutcome, Ending, PastAttempt, PolicyFields, State, Topic, UnixMillis, cut_error},
+    store::redis::{
+        codec::{Attempt, Rules, finished_header, long_body, separate_history, text_of_history},
+        score::score_text,
     },
 };
 
@@ -27,10 +24,10 @@ pub struct Swap<'a> {
     /// Empty if it stays.
     history: String,
     /// Empty if the pool record stays.
-    header: String,
+    header: Vec<u8>,
     body: Option<Bytes>,
-    rules: Rules,
-    state: State,
+    /// The next state; [`ERASED`] if the job is gone.
+    state: &'static str,
     topic: Topic,
     /// When the job leaves its next state.
     at: UnixMillis,
@@ -45,6 +42,22 @@ pub struct Swap<'a> {
 impl<'a> Swap<'a> {
     /// Formats an edit of a job; `None` if the job lacks the record that the edit changes.
     pub fn new(job: &'a Loaded<'a>, now: Now, edit: Edit) -> Option<Self> {
+        let Edit { place, attempts, policy, body } = edit;
+        match place {
+            Place::Finished { outcome, result, until } => {
+                let ended = match attempts {
+                    AttemptEdit::Ended(ended) => Some(ended.outcome),
+                    _ => None,
+                };
+                let ending = Ending { at: now.floor, outcome, result };
+                Self::finished(job, now, ended, policy, (ending, until))
+            }
+            Place::Gone => Some(Self::gone(job)),
+            place => Self::living(job, now, Edit { place, attempts, policy, body }),
+        }
+    }
+
+    fn living(job: &'a Loaded<'a>, now: Now, edit: Edit) -> Option<Self> {
         let Edit { place, attempts, policy, body } = edit;
         let is_forgotten = attempts == AttemptEdit::Forgotten;
         let is_change = attempts == AttemptEdit::Unheld;
@@ -71,10 +84,9 @@ impl<'a> Swap<'a> {
             None => return None,
         };
         let policy = &rules.policy;
-        let expiry = match (state, policy.expires_at, job.rules.policy.expires_at) {
-            (State::Delayed | State::Ready, Some(at), _) => at.get().to_string(),
-            (_, _, Some(_)) => "-".to_owned(),
-            (_, _, None) => String::new(),
+        let expires_at = match (state, policy.expires_at) {
+            (State::Delayed | State::Ready, Some(at)) => at.get().to_string(),
+            _ => never_expires(job),
         };
         let attempt = match (attempt, is_forgotten) {
             (Some(attempt), _) => attempt.text(&rules_text),
@@ -94,52 +106,73 @@ impl<'a> Swap<'a> {
             attempt,
             history,
             grows: if is_change { is_new && is_longer } else { body.is_some() },
-            header,
+            header: header.into_bytes(),
             body,
-            state,
+            state: state.name(),
             at,
             score: score_text(state, at, policy),
             ready_score,
             topic: match rules.topic == job.rules.topic {
                 true => job.topic.clone(),
-                false => rules.topic.clone(),
+                false => rules.topic,
             },
-            rules,
-            expires_at: expiry,
+            expires_at,
         })
+    }
+
+    /// Formats the end of a job that is kept until the given time.
+    fn finished(
+        job: &'a Loaded<'a>,
+        now: Now,
+        ended: Option<AttemptOutcome>,
+        policy: PolicyFields,
+        (ending, until): (Ending, UnixMillis),
+    ) -> Option<Self> {
+        let (mut history, running) = job.history();
+        if let Some(outcome) = ended {
+            history.end(running, past(job, now, outcome, None));
+        }
+        let mut done = job.job(State::Finished, history)?;
+        done.policy.set(policy);
+        let history = separate_history(&done, &ending);
+        let stored = job.texts.history();
+        Some(Self {
+            history: match history.is_empty() {
+                _ if history.as_bytes() == stored => String::new(),
+                true => ERASED.to_owned(),
+                false => history,
+            },
+            header: finished_header(&done, &ending),
+            grows: ending.result.is_some(),
+            body: Some(ending.result.unwrap_or_default()),
+            state: State::Finished.name(),
+            at: until,
+            score: score_text(State::Finished, until, &done.policy),
+            ..Self::gone(job)
+        })
+    }
+
+    fn gone(job: &'a Loaded<'a>) -> Self {
+        let erased = |text: &[u8]| if text.is_empty() { "" } else { ERASED };
+        Self {
+            job,
+            attempt: erased(job.texts.attempt()).to_owned(),
+            history: erased(job.texts.history()).to_owned(),
+            header: erased(job.texts.header()).into(),
+            body: None,
+            state: ERASED,
+            topic: job.topic.clone(),
+            at: UnixMillis::new(0),
+            score: "0".to_owned(),
+            ready_score: String::new(),
+            expires_at: never_expires(job),
+            grows: false,
+        }
     }
 
     /// Returns whether a full Redis refuses the edit.
     pub fn grows(&self) -> bool {
         self.grows
-    }
-
-    /// Returns the job after the edit, which leaves it delayed or ready; `None` if its creation
-    /// time is damaged, or bodies were not loaded.
-    pub fn job(&self, done: Transitioned) -> Option<Job> {
-        let created_at = parse_time(self.job.created.as_ref()?)?;
-        let attempt = self.job.attempt.as_ref();
-        let (history, _) = self.job.history();
-        Some(history.into_job(Job {
-            id: self.job.id.clone(),
-            topic: done.topic,
-            body: self.job.body.clone()?,
-            state: done.state,
-            attempt: attempt.map_or(0, |attempt| attempt.attempt),
-            is_snoozed: attempt.is_some_and(|attempt| attempt.is_snoozed),
-            due_at: done.due_at,
-            created_at,
-            ttr: self.rules.policy.ttr,
-            policy: self.rules.policy.clone(),
-            reservation: None,
-            reserved_until: None,
-            died_at: None,
-            error: attempt.and_then(|attempt| attempt.error.clone()),
-            ending: None,
-            consumer: None,
-            started_at: None,
-            history: Vec::new(),
-        }))
     }
 
     /// Adds the arguments of one job.
@@ -150,7 +183,7 @@ impl<'a> Swap<'a> {
             old_state,
             old_topic,
             &texts.score,
-            self.state.name(),
+            self.state,
             self.topic.as_str(),
             &self.score,
             &self.at.get().to_string(),
@@ -202,6 +235,7 @@ fn follow(
             rules.topic = to;
             (State::Ready, at)
         }
+        Place::Finished { .. } | Place::Gone => unreachable!("it does not live"),
     }
 }
 
@@ -226,13 +260,23 @@ fn end(job: &Loaded<'_>, now: Now, ended: Ended) -> Option<(Option<Attempt>, Str
 /// Formats the history with the attempt that ends now; empty if the history stays.
 fn new_history(job: &Loaded<'_>, now: Now, outcome: AttemptOutcome, error: Option<&str>) -> String {
     let (mut history, running) = job.history();
-    let end = PastAttempt {
+    let has_ended = history.end(running, past(job, now, outcome, error));
+    if has_ended { text_of_history(job.id, &history) } else { String::new() }
+}
+
+/// Returns the attempt that ends now, without its start and consumer.
+fn past(job: &Loaded<'_>, now: Now, outcome: AttemptOutcome, error: Option<&str>) -> PastAttempt {
+    PastAttempt {
         attempt: job.attempt.as_ref().map_or(0, |attempt| attempt.attempt),
         started_at: UnixMillis::new(0),
         ended_at: now.floor,
         outcome,
         error: error.and_then(cut_error),
         consumer: None,
-    };
-    if history.end(running, end) { text_of_history(job.id, &history) } else { String::new() }
+    }
+}
+
+/// Returns the argument that takes a job out of the set of expiring ones; empty if it is in none.
+fn never_expires(job: &Loaded<'_>) -> String {
+    if job.rules.policy.expires_at.is_some() { ERASED.to_owned() } else { String::new() }
 }

@@ -11,7 +11,7 @@ use crate::{
 /// Maximum number of times that a job is loaded because it has changed.
 const ROUNDS: u8 = 3;
 
-/// Maximum number of bytes of new bodies that a part of a call has before its last job.
+/// Maximum number of bytes of new bodies and results that a part of a call has before its last job.
 const MAX_CALL_BYTES: usize = 512 << 10;
 
 /// Codes of `swap.lua`.
@@ -33,11 +33,12 @@ struct Progress<A> {
     reply: Option<Reply<A>>,
     rounds: u8,
     may_move: bool,
+    has_room: bool,
 }
 
 impl<A: Answer> Work<A> {
     pub fn new(jobs: usize) -> Self {
-        let open = || Progress { reply: None, rounds: 0, may_move: true };
+        let open = || Progress { reply: None, rounds: 0, may_move: true, has_room: true };
         let jobs = std::iter::repeat_with(open).take(jobs).collect();
         Self { jobs, is_applied: false, error: None }
     }
@@ -52,7 +53,7 @@ impl<A: Answer> Work<A> {
         let open = (0..self.jobs.len()).filter(|&index| self.jobs[index].reply.is_none());
         let fits = open.take_while(|&index| {
             let fits = bytes <= MAX_CALL_BYTES;
-            bytes += requests[index].body().map_or(0, |body| body.len());
+            bytes += requests[index].length();
             fits
         });
         fits.filter(|&index| self.jobs.len() == 1 || seen.insert(requests[index].id())).collect()
@@ -61,6 +62,11 @@ impl<A: Answer> Work<A> {
     /// Returns whether the topic of its policy may take a job.
     pub fn may_move(&self, index: usize) -> bool {
         self.jobs[index].may_move
+    }
+
+    /// Returns whether Redis may have room for what a request brings.
+    pub fn has_room(&self, index: usize) -> bool {
+        self.jobs[index].has_room
     }
 
     pub fn settle(&mut self, index: usize, reply: Reply<A>) {
@@ -76,6 +82,8 @@ impl<A: Answer> Work<A> {
                 answer.set_ready();
                 job.reply = Some(Ok(answer));
             }
+            // The request may do without what it brings.
+            FULL if job.has_room => job.has_room = false,
             FULL => job.reply = Some(Err(Refusal::NoRoom)),
             UNUSABLE => job.may_move = false,
             CHANGED if job.rounds + 1 < ROUNDS => job.rounds += 1,

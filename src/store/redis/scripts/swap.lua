@@ -2,11 +2,12 @@
 -- and the job is in the same set with the same score.
 -- ARGV  'new' if any edit of the call needs room, else ''; for each job, whose id is not repeated:
 --       1 id; as loaded: 2 attempt record and 3 header of the pool record ('' if there was none)
---       4 words, each '' if it does not apply: state, topic and score as loaded; state, topic and score of its next set, and
---         the time of its deadline there; its score if that time has passed, so that it is ready ('' if it stays delayed
---         even then); the time at which it expires, '-' if it no longer does; '+' if the edit needs room
---       5 the new attempt record ('' keeps it, '-' erases it); 6 history ('' keeps it); 7 header ('' keeps the record); 8 'n'
---         and the new body, 's' if it is in the record instead of a long one, 'l' if it is long; '' keeps the body
+--       4 words, each '' if it does not apply: state, topic and score as loaded; state ('-' if the job is gone), topic and
+--         score of its next set, and the time of its deadline there; its score if that time has passed, so that it is ready
+--         ('' if it stays delayed even then); the time at which it expires, '-' if it no longer does; '+' if the edit needs
+--         room
+--       5 the new attempt record, 6 history, 7 header of the pool record: '' keeps it, '-' erases it (all of the pool record);
+--         8 'n' and the new body, 's' if it is in the record instead of a long one, 'l' if it is long; '' keeps the body
 -- Reply for each job: 0 it has changed, 1 done, 2 done, and it is ready already, 3 no room, 4 the topic to which
 --       it moves cannot take it
 
@@ -45,7 +46,8 @@ local function transition()
   local attempts, records = redis.call('HMGET', ATTEMPTS, unpack(ids)), redis.call('HMGET', POOL, unpack(ids))
   -- What is written: ids and texts by hash; ids whose long bodies go; by set scores and ids that join it, ids that leave it,
   -- and its earliest deadline; topics that gain and lose jobs.
-  local new_attempts, old_attempts, new_records, new_bodies, old_bodies, histories = {}, {}, {}, {}, {}, {}
+  local new_attempts, old_attempts, new_records, old_records, new_bodies, old_bodies = {}, {}, {}, {}, {}, {}
+  local new_histories, old_histories = {}, {}
   local joining, leaving, deadlines, gaining, losing = {}, {}, {}, {}, {}
 
   for n, id in ipairs(ids) do
@@ -54,7 +56,8 @@ local function transition()
     local old_state, old_topic, old_score, state, topic, score, time, ready_score, expires_at, grows =
       string.match(ARGV[i + 3], WORDS)
     local history, header, how = ARGV[i + 5], ARGV[i + 6], string.sub(ARGV[i + 7], 1, 1)
-    local last = string.find(record, '\n', 1, true) or #record + 1
+    -- The header of a finished job begins with bytes of any value.
+    local last = string.find(record, '\n', string.byte(record) == 54 and 20 or 1, true) or #record + 1
     if attempt ~= ARGV[i + 1] or string.sub(record, 1, last - 1) ~= old_header or
       not is_in_same_set(id, old_state, old_topic, old_score) then
       reply[n] = CHANGED
@@ -74,8 +77,14 @@ local function transition()
       elseif ARGV[i + 4] ~= '' then
         new_attempts[#new_attempts + 1], new_attempts[#new_attempts + 2] = id, ARGV[i + 4]
       end
-      if history ~= '' then histories[#histories + 1], histories[#histories + 2] = id, history end
-      if header ~= '' then
+      if history == '-' then
+        old_histories[#old_histories + 1] = id
+      elseif history ~= '' then
+        new_histories[#new_histories + 1], new_histories[#new_histories + 2] = id, history
+      end
+      if header == '-' then
+        old_records[#old_records + 1], old_bodies[#old_bodies + 1] = id, id
+      elseif header ~= '' then
         local body = how == '' and string.sub(record, last + 1) or string.sub(ARGV[i + 7], 2)
         if how == 'l' then
           new_bodies[#new_bodies + 1], new_bodies[#new_bodies + 2] = id, body
@@ -87,8 +96,12 @@ local function transition()
       end
       local set, old_set = state .. ':' .. topic, old_state .. ':' .. old_topic
       local members = joining[set] or {}
-      members[#members + 1], members[#members + 2], joining[set] = score, id, members
-      if state ~= 'ready' then deadlines[set] = math.min(deadlines[set] or math.huge, tonumber(time)) end
+      if state == '-' then
+        losing[old_topic] = true
+      else
+        members[#members + 1], members[#members + 2], joining[set] = score, id, members
+      end
+      if state ~= 'ready' and state ~= '-' then deadlines[set] = math.min(deadlines[set] or math.huge, tonumber(time)) end
       if old_state ~= '' and old_set ~= set then
         local left = leaving[old_set] or {}
         left[#left + 1], leaving[old_set] = id, left
@@ -109,7 +122,7 @@ local function transition()
       if topic ~= old_topic then gaining[topic], losing[old_topic] = true, true end
     end
   end
-  if not next(joining) then return reply end
+  if not (next(joining) or next(losing)) then return reply end
 
   -- Commands that change nothing fail here if a key has another type, or if this user lacks a right.
   for set in pairs(joining) do
@@ -121,7 +134,7 @@ local function transition()
     if not string.find(set, '^re') then redis.call('ZREM', deadlines_of(set), '') end
   end
   if #new_bodies + #old_bodies > 0 then redis.call('HDEL', BODIES, '') end
-  if #old_attempts > 0 then redis.call('HDEL', ATTEMPTS, '') end
+  if #old_attempts + #old_records > 0 then redis.call('HDEL', ATTEMPTS, '') end
 
   write('HSET', ATTEMPTS, new_attempts)
   write('HSET', POOL, new_records)
@@ -132,9 +145,11 @@ local function transition()
   for set, members in pairs(joining) do write('ZADD', TAG .. set, members) end
   for set, left in pairs(leaving) do write('ZREM', TAG .. set, left) end
   write('HDEL', ATTEMPTS, old_attempts)
+  write('HDEL', POOL, old_records)
   write('HDEL', BODIES, old_bodies)
   -- A missing entry of a history is better than a transition that fails.
-  if #histories > 0 then redis.pcall('HSET', TAG .. 'history', unpack(histories)) end
+  if #new_histories > 0 then redis.pcall('HSET', TAG .. 'history', unpack(new_histories)) end
+  if #old_histories > 0 then redis.pcall('HDEL', TAG .. 'history', unpack(old_histories)) end
   -- A deadline may be years ahead, and the name of an empty set must not remain until then.
   for set in pairs(leaving) do
     if not string.find(set, '^re') and redis.pcall('EXISTS', TAG .. set) == 0 then

@@ -22,7 +22,7 @@
 -- something first runs once in a form that changes nothing (a member or field '' never exists), and a job joins its new
 -- set before it leaves the old one. The first of these commands needs no memory: a full Redis checks memory only until
 -- the first write of a script, so it then accepts the later ones too. A transition that adds bytes therefore begins with
--- a command that may need memory (room.lua).
+-- a command that may need memory: see swap.lua.
 --
 -- codec.rs defines the form of records. Scripts check records before they act on them. A job with an unreadable record
 -- loses its attempts or becomes dead; other jobs are not affected.

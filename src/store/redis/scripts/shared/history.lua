@@ -60,34 +60,14 @@ local function start_of(deadline, ttr)
   return math.max(0, deadline - ttr)
 end
 
--- For an attempt that ends: the history without an entry of this attempt, when the attempt started, and its consumer; nil if
--- the attempt had ended before. `state` and `time` are those before the transition. If the TTR of the attempt had expired,
--- the new entry replaces the entry of the expiry.
-local function ending_attempt(id, text, attempt, state, time)
-  local history = read_history(id, text, attempt.reservation)
-  local entries, started, consumer = history.entries, nil, history.consumer
-  if state == 'reserved' then
-    started = tonumber(history.started) or start_of(time, attempt.ttr)
-  else
-    local count, first, name = string.match(entries[#entries] or '', '^(%d+) (%d+) %d+ e (%S+)')
-    if tonumber(count) ~= attempt.count then return nil end
-    started, consumer, entries[#entries] = tonumber(first), name, nil
-  end
-  for name, value in pairs(NO_HOLD) do history[name] = value end
-  return history, started, consumer
-end
-
--- Adds an entry without an error, and returns the text of the history.
-local function with_entry(id, history, count, started, ended, outcome, consumer)
-  local entries = history.entries
-  entries[#entries + 1] = string.format('%d %d %d %s %s 0 \n', count, started, math.max(started, ended), outcome, consumer)
-  while #entries > MAX_HISTORY do table.remove(entries, 1) end
-  return format_history(id, history)
-end
-
--- Gathers the entry of an attempt whose TTR ended at `deadline`, and marks the job's attempt record.
+-- Gathers the entry of an attempt whose TTR ended at `deadline`, and marks the job's attempt record. `text` is that record.
 local function expire_attempt(id, text, attempt, deadline)
-  local history, started, consumer = ending_attempt(id, text, attempt, 'reserved', deadline)
+  local history = read_history(id, text, attempt.reservation)
+  local entries, started = history.entries, tonumber(history.started) or start_of(deadline, attempt.ttr)
+  entries[#entries + 1] = string.format('%d %d %d e %s 0 \n', attempt.count, started, math.max(started, deadline),
+    history.consumer)
+  while #entries > MAX_HISTORY do table.remove(entries, 1) end
+  for name, value in pairs(NO_HOLD) do history[name] = value end
   attempt.mark = 'h'
-  save('history', id, with_entry(id, history, attempt.count, started, deadline, 'e', consumer))
+  save('history', id, format_history(id, history))
 end

@@ -10,5 +10,4 @@
 --- @include "shared/history"
 --- @include "shared/die"
 --- @include "shared/expiry"
---- @include "shared/finished"
 --- @include "shared/commit"
