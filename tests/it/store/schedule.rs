@@ -178,6 +178,14 @@ pub async fn the_next_deadline_is_never_reported_too_late(bench: Bench) {
     bench.put(delayed(moved.as_str(), "t", HOUR)).await.expect("put");
     bench.reschedule(moved, due_in(RETENTION)).await.expect("reschedule");
     assert_eq!(next().await, Some(MINUTE.into()));
+    // Nor must a touch.
+    for id in [first, moved] {
+        bench.delete(id).await.expect("delete");
+        bench.put(job(id.as_str(), "u")).await.expect("put");
+        bench.pop_one("u").await;
+    }
+    bench.touch(moved, None, Some(HOUR)).await.expect("touch");
+    assert_eq!(next().await, Some(MINUTE.into()));
 }
 
 pub async fn the_next_deadline_after_a_batch_is_its_earliest(bench: Bench) {
