@@ -1,6 +1,8 @@
 //! Finishes and deletes. A script makes them if nothing is kept of the job; the core decides the
 //! others.
 
+use std::collections::HashSet;
+
 use redis::Cmd;
 
 use super::{
@@ -11,7 +13,7 @@ use super::{
     reply::{Values, state_code},
 };
 use crate::{
-    job::{State, Topic},
+    job::{JobId, State, Topic},
     store::{Delete, Finish, Now, Parts, Reply, StoreError, StoreResult, StoreResults},
 };
 
@@ -27,40 +29,41 @@ impl RedisStore {
         &self,
         parts: Parts<Vec<Finish>>,
     ) -> StoreResults<Vec<Reply<Topic>>> {
-        let is_plain = |job: &Finish| job.result.is_none();
-        let plain = jobs_that(&parts, is_plain);
+        let others = ids_that(&parts, |job| job.result.is_some());
+        let plain = jobs_without(&parts, &others);
         let read = |reply: &mut Values, jobs: &Vec<_>| jobs.iter().map(|_| end(reply)).collect();
         let made = self.each_guarded(&self.scripts.finish, &plain, each_job(finished), read).await;
-        self.end_others(&parts, is_plain, made).await
+        self.end_others(&parts, &others, made).await
     }
 
     pub(super) async fn delete(
         &self,
         parts: Parts<Vec<Delete>>,
     ) -> StoreResults<Vec<Reply<State>>> {
-        let is_plain = |job: &Delete| job.remembered().is_none();
-        let plain = jobs_that(&parts, is_plain);
+        let others = ids_that(&parts, |job| job.remembered().is_some());
+        let plain = jobs_without(&parts, &others);
         let read = |reply: &mut Values, jobs: &Vec<_>| {
             jobs.iter().map(|_| reply.deleted().map(End::Made)).collect()
         };
         let made = self.each_guarded(&self.scripts.delete, &plain, each_job(deleted), read).await;
-        self.end_others(&parts, is_plain, made).await
+        self.end_others(&parts, &others, made).await
     }
 
-    /// Has the core decide the requests that are not plain or that the script has left.
-    /// `made` has the results of the parts with plain requests.
+    /// Has the core decide the requests for other ids, and those left by the script. `made`
+    /// has the results of the parts with requests for the script.
     async fn end_others<R: Request + Clone>(
         &self,
         parts: &Parts<Vec<R>>,
-        is_plain: fn(&R) -> bool,
+        others: &[HashSet<&JobId>],
         made: StoreResults<Vec<End<R::Answer>>>,
     ) -> StoreResults<Vec<Reply<R::Answer>>> {
         let mut made = made.into_iter();
         let (mut results, mut left, mut loads) = (Vec::new(), Vec::new(), Some(Vec::new()));
-        for (bucket, jobs) in parts {
-            let made = if jobs.iter().any(is_plain) { made.next() } else { Some(Ok(Vec::new())) };
+        for ((bucket, jobs), others) in parts.iter().zip(others) {
+            let has_made = jobs.iter().any(|job| !others.contains(job.id()));
+            let made = if has_made { made.next() } else { Some(Ok(Vec::new())) };
             let made = made.unwrap_or_else(|| Err(StoreError::unreadable("no reply")));
-            let split = made.map(|made| split(jobs, made, is_plain));
+            let split = made.map(|made| split(jobs, made, others));
             results.push(split.map(|(replies, own, load)| {
                 if !own.is_empty() {
                     left.push((*bucket, own));
@@ -81,16 +84,32 @@ impl RedisStore {
     }
 }
 
-/// Returns the jobs of each part for which this holds; leaves out parts without any.
-fn jobs_that<J>(parts: &Parts<Vec<J>>, holds: fn(&J) -> bool) -> Parts<Vec<&J>> {
-    let mut those = Vec::with_capacity(parts.len());
-    for (bucket, jobs) in parts {
-        let some: Vec<&J> = jobs.iter().filter(|job| holds(job)).collect();
+/// Returns the ids in each part that have a request for the core. Other requests for them go there
+/// too, so that those of one id are carried out in their order.
+fn ids_that<R: Request>(
+    parts: &Parts<Vec<R>>,
+    needs_core: impl Fn(&R) -> bool,
+) -> Vec<HashSet<&JobId>> {
+    let mut all = Vec::with_capacity(parts.len());
+    for (_, jobs) in parts {
+        all.push(jobs.iter().filter(|job| needs_core(job)).map(Request::id).collect());
+    }
+    all
+}
+
+/// Returns the requests of each part for no such id; leaves out parts without any.
+fn jobs_without<'a, R: Request>(
+    parts: &'a Parts<Vec<R>>,
+    others: &[HashSet<&JobId>],
+) -> Parts<Vec<&'a R>> {
+    let mut found = Vec::with_capacity(parts.len());
+    for ((bucket, jobs), others) in parts.iter().zip(others) {
+        let some: Vec<&R> = jobs.iter().filter(|job| !others.contains(job.id())).collect();
         if !some.is_empty() {
-            those.push((*bucket, some));
+            found.push((*bucket, some));
         }
     }
-    those
+    found
 }
 
 /// The reply to each job of a part, or `None` if it is left to the core; the jobs left, and their
@@ -101,12 +120,12 @@ type Split<R> = (Vec<Option<Reply<<R as Request>::Answer>>>, Vec<R>, Option<Load
 fn split<R: Request + Clone>(
     jobs: &[R],
     made: Vec<End<R::Answer>>,
-    is_plain: fn(&R) -> bool,
+    others: &HashSet<&JobId>,
 ) -> Split<R> {
     let (mut made, mut left, mut texts, mut time) =
         (made.into_iter(), Vec::new(), Vec::new(), None);
     let mut reply = |job: &R| {
-        match is_plain(job).then(|| made.next()).flatten() {
+        match (!others.contains(job.id())).then(|| made.next()).flatten() {
             Some(End::Made(reply)) => return Some(reply),
             Some(End::Left(now, found)) => {
                 time.get_or_insert(now);

@@ -184,7 +184,6 @@ fn refusal(code: i64) -> Result<Refusal, StoreError> {
         -7 => Ok(Refusal::DueTooFar),
         -9 => Ok(Refusal::Damaged),
         -10 => Ok(Refusal::Finished),
-        -11 => Ok(Refusal::ResultNotKept),
         ..-20 => state_of(-20 - code).map(Refusal::WrongState),
         other => Err(StoreError::unreadable(format!("refusal {other}"))),
     }

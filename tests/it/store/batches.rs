@@ -115,6 +115,11 @@ pub async fn the_same_id_twice_in_one_batch_is_one_job(bench: Bench) {
     bench.put(job(a.as_str(), "t")).await.expect("put");
     let replies = bench.call::<verb::Delete>(bucket, vec![deletion(a); 2]).await;
     assert_eq!(replies, [Ok(State::Ready), Err(Refusal::NotFound)]);
+    // Requests for one id are carried out in their order, whatever they do.
+    bench.put(job(a.as_str(), "t")).await.expect("put");
+    let remembered = Delete { remember: Some(HOUR), ..deletion(a) };
+    let replies = bench.call::<verb::Delete>(bucket, vec![remembered, deletion(a)]).await;
+    assert_eq!(replies, [Ok(State::Ready), Ok(State::Finished)]);
 }
 
 pub async fn a_living_id_is_refused_kept_or_replaced(bench: Bench) {

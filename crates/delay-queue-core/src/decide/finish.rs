@@ -23,10 +23,10 @@ pub fn finish(job: &Known<'_>, now: Now, finish: &Finish) -> Reply<Option<Edit>>
     }
     let attempts = job.held(&finish.held)?;
     let retention = job.policy.finished_retention;
-    let kept = job.is_sound() && !retention.is_zero();
-    if finish.result.is_some() && job.is_sound() && !kept {
+    if finish.result.is_some() && retention.is_zero() && !job.is_damaged {
         return Err(Refusal::ResultNotKept);
     }
+    let kept = job.is_sound() && !retention.is_zero();
     next(Some(job.state), Event::Finish { kept })?;
     let (outcome, result) = match &finish.result {
         Some(_) if !job.has_room => (Outcome::ResultDropped, None),

@@ -213,7 +213,7 @@ impl FinishedHeader {
     }
 }
 
-/// Letters of outcomes. Scripts use them too.
+/// Letters of outcomes.
 const OUTCOMES: [(Outcome, char); 3] =
     [(Outcome::Finished, 'f'), (Outcome::ResultDropped, 'r'), (Outcome::Deleted, 'd')];
 

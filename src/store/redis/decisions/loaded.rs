@@ -106,7 +106,7 @@ pub struct Loaded<'a> {
     pub due_at: UnixMillis,
     /// The time in its score.
     at: UnixMillis,
-    /// The creation time in the pool record, as text; `None` if there is no such record.
+    /// The creation time in the pool record, as text; `None` if there is none, or it is damaged.
     pub created: Option<String>,
     /// How the job ended, if it is finished and its record is sound.
     fields: Option<FinishedFields>,
@@ -131,7 +131,7 @@ impl<'a> Loaded<'a> {
         let body = request.body().cloned().or_else(|| shows_body.then(stored)?);
         let header = str::from_utf8(texts.header()).ok();
         let header = header.and_then(|header| header.strip_prefix("4 ")?.split_once(' '));
-        let is_time = |text: &&str| text.bytes().all(|digit| digit.is_ascii_hexdigit());
+        let is_time = |text: &&str| parse_time(text).is_some();
         let created = header.map(|(created, _)| created).filter(is_time).map(str::to_owned);
         let attempt = String::from_utf8_lossy(texts.attempt());
         let parsed = Attempt::parse_numbers(&attempt);

@@ -20,12 +20,12 @@ local function expires(policy, topic)
   return policy ~= '' and string.find(policy, 'e=', 1, true) and type(redis.pcall('ZCARD', key('expiring', topic))) == 'number'
 end
 
--- The reply about a job that is left to the core.
+-- The reply about a job that is left to the core. Only here, the functions of loaded.lua are needed.
 local function left(id, attempt)
+--- @include "shared/loaded"
   local record = redis.call('HGET', POOL, id)
   if not (record or attempt) then return NOT_FOUND end
-  local tools = tools()
-  return { CLOCK_MICROS, (tools.loaded(id, attempt, record, tools.find_named)) }
+  return { CLOCK_MICROS, (loaded(id, attempt, record, find_named)) }
 end
 
 local function transition()
