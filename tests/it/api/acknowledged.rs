@@ -29,8 +29,15 @@ pub fn wait_until_connected(replica: &Redis) {
     );
 }
 
+/// Starts a server and waits until its writes are confirmed, which a replica may not do at once.
 pub async fn server(redis: &Redis, ack: Ack) -> Server {
-    Server::at_with(redis, |settings| settings.store.ack = Some(ack)).await
+    let server = Server::at_with(redis, |settings| settings.store.ack = Some(ack)).await;
+    let first = r#"{"topic":"first","id":"confirmed","on_conflict":"replace"}"#;
+    let is_put = async || server.post("/jobs", first).await.status.is_success();
+    eventually!(is_put().await, "no write is confirmed");
+    let is_gone = async || !server.delete("/jobs/confirmed").await.status.is_server_error();
+    eventually!(is_gone().await, "no delete is confirmed");
+    server
 }
 
 #[tokio::test(flavor = "multi_thread")]
