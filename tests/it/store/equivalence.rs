@@ -260,8 +260,19 @@ impl StateMachineTest for BothStores {
     }
 }
 
+/// Number of cases, unless the environment variable `PROPTEST_CASES` says another one.
+const CASES: u32 = 60;
+
+fn config() -> Config {
+    let config = Config::default();
+    match std::env::var_os("PROPTEST_CASES") {
+        Some(_) => config,
+        None => Config { cases: CASES, ..config },
+    }
+}
+
 prop_state_machine! {
-    #![proptest_config(Config { cases: 200, ..Config::default() })]
+    #![proptest_config(config())]
 
     #[test]
     fn both_stores_answer_any_calls_as_the_model_does(sequential 1..60 => BothStores);
