@@ -1,5 +1,5 @@
-//! The timer that promotes due jobs. Each server has one, without an election. Promoting is one
-//! atomic transition, so a second timer finds no due job left.
+//! The timer that promotes due jobs. Each server has one, without an election. Each job is
+//! promoted in one atomic step, so a second timer finds no due job left.
 //!
 //! The timer sleeps until the next deadline of any bucket, or until a transition of this server
 //! sets an earlier one. It promotes all due jobs on one server of the store in one call. If no

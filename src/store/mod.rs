@@ -61,7 +61,8 @@ pub use location::Location;
 pub use measured::Measured;
 pub use reads::JobReads;
 pub use replies::{
-    Next, Peek, Placed, Popped, PromoteCounts, Promoted, PutOutcome, Readied, ReadyJobs, add_ready,
+    Lapsed, Next, Peek, Placed, Popped, PromoteCounts, Promoted, PutOutcome, Readied, ReadyJobs,
+    TopicCounts, counts_of,
 };
 pub use report::{Report, ScheduleReader};
 pub use requests::{Guarded, KickDead, PopRequest, Promote, Purge, Touch};

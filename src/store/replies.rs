@@ -58,7 +58,7 @@ impl ReadyJobs {
 }
 
 /// Adds ready jobs to those of their topic.
-pub fn add_ready(all: &mut Vec<(Topic, ReadyJobs)>, topic: &Topic, jobs: ReadyJobs) {
+fn add_ready(all: &mut Vec<(Topic, ReadyJobs)>, topic: &Topic, jobs: ReadyJobs) {
     match all.iter_mut().find(|(name, _)| name == topic) {
         Some((_, known)) => *known = known.plus(jobs),
         None => all.push((topic.clone(), jobs)),
@@ -102,6 +102,14 @@ pub struct Popped {
 }
 
 impl Popped {
+    /// Counts a job that the request has ended.
+    pub fn count_ended(&mut self, job: &Transitioned) {
+        self.dead += u64::from(job.died);
+        if job.dead_from.is_some() {
+            add_ready(&mut self.moved, &job.topic, ReadyJobs::one(job.priority));
+        }
+    }
+
     /// Returns whether the request ended jobs instead of reserving them.
     pub fn has_ended_jobs(&self) -> bool {
         self.dead > 0 || !self.moved.is_empty()
@@ -112,7 +120,7 @@ impl Popped {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Promoted {
     /// Counts of promoted jobs by topic.
-    pub topics: Vec<(Topic, PromoteCounts)>,
+    pub topics: TopicCounts,
     /// The bucket's next deadline; if it has passed, more jobs wait to be promoted.
     pub next: Option<Next>,
 }
@@ -130,6 +138,43 @@ pub struct PromoteCounts {
     pub moved: u64,
     /// Dead jobs deleted after their retention.
     pub gone: u64,
+}
+
+/// Counts of a promote by topic.
+pub type TopicCounts = Vec<(Topic, PromoteCounts)>;
+
+/// Returns the counts of a topic.
+pub fn counts_of<'a>(topics: &'a mut TopicCounts, topic: &Topic) -> &'a mut PromoteCounts {
+    let known = topics.iter().position(|(name, _)| name == topic);
+    let index = known.unwrap_or_else(|| {
+        topics.push((topic.clone(), PromoteCounts::default()));
+        topics.len() - 1
+    });
+    &mut topics[index].1
+}
+
+/// A job whose TTR has ended, or that has expired.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Lapsed {
+    /// The state before.
+    pub was: State,
+    /// The job afterwards.
+    pub job: Transitioned,
+}
+
+impl Lapsed {
+    /// Adds the job to the counts of its topics.
+    pub fn count(&self, topics: &mut TopicCounts) {
+        let (job, has_moved) = (&self.job, self.job.dead_from.is_some());
+        let counts = counts_of(topics, job.topic_before());
+        counts.expired += u64::from(self.was == State::Reserved);
+        counts.dead += u64::from(job.died);
+        counts.moved += u64::from(has_moved);
+        if job.state == State::Ready && (has_moved || self.was == State::Reserved) {
+            let ready = &mut counts_of(topics, &job.topic).ready;
+            *ready = ready.plus(ReadyJobs::one(job.priority));
+        }
+    }
 }
 
 impl Promoted {

@@ -23,12 +23,12 @@ use crate::{
         Consumer, Event, JobId, Living, Millis, NewJob, OnConflict, Refusal, Reservation, State,
         Topic, Topics, UnixMillis, next,
     },
-    store::{JobRef, Now, Placed, Popped, PutOutcome, ReadyJobs, Reply, add_ready},
+    store::{JobRef, Now, Placed, Popped, PutOutcome, Reply},
 };
 
 use super::index::{Arrival, Attempt, Entry, Index, Size, Slot};
 
-pub use delay_queue_core::decide::JOB_EXPIRED;
+pub use delay_queue_core::decide::{JOB_EXPIRED, TTR_EXPIRED};
 
 pub use self::{
     history::{HistoryChange, HistoryStep},
@@ -177,12 +177,7 @@ impl Machine {
             if !self.index.has_expired_by(slot, now.believed) {
                 return Some(self.reserve(slot, now, hold, writes));
             }
-            if self.expire(slot, now, writes) {
-                let jobs = ReadyJobs::one(self.priority(slot));
-                add_ready(&mut popped.moved, self.index.topic(slot), jobs);
-            } else {
-                popped.dead += 1;
-            }
+            popped.count_ended(&self.lapse(slot, now, writes).job);
         }
         None
     }
@@ -333,10 +328,8 @@ impl Machine {
 /// transition, the deadline on disk shows that the TTR has expired. The transition overwrites this
 /// deadline, so the text must be written.
 fn error_text(expired: bool) -> ErrorText {
-    if expired { ErrorText::Set(Some(EXPIRED.to_owned())) } else { ErrorText::Keep }
+    if expired { ErrorText::Set(Some(TTR_EXPIRED.to_owned())) } else { ErrorText::Keep }
 }
-
-pub const EXPIRED: &str = "ttr expired";
 
 /// Maximum number of expired jobs that one pop makes dead. The pop then returns no job, and its
 /// caller pops again.

@@ -8,7 +8,7 @@ use futures::future::join_all;
 use super::{
     FileStore,
     index::{Entry, IndexKey},
-    machine::{EXPIRED, JOB_EXPIRED, Machine, due_at_of},
+    machine::{JOB_EXPIRED, Machine, TTR_EXPIRED, due_at_of},
     matching,
     records::{ErrorAndHistory, ReadError, StoredEnding, StoredFields},
     writer_state::WriterState,
@@ -272,7 +272,7 @@ impl Found {
 pub fn error_in_memory(entry: &Entry) -> Option<&'static str> {
     entry.attempt.as_deref().and_then(|a| match (a.job_expired, a.expired) {
         (true, _) => Some(JOB_EXPIRED),
-        (false, true) => Some(EXPIRED),
+        (false, true) => Some(TTR_EXPIRED),
         (false, false) => None,
     })
 }

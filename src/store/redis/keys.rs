@@ -33,7 +33,7 @@
 //! | `<tag>:reserved:<t>` | sorted set | id → end of the TTR | – |
 //! | `<tag>:dead:<t>` | sorted set | id → end of its retention, + 1/2 if a kick must read the job's policy | – |
 //! | `<tag>:finished:<t>` | sorted set | id → end of its retention | – |
-//! | `<tag>:expiring:<t>` | sorted set | id → time at which it expires: every delayed or ready job that does, and for a while reserved ones (`shared/expiry.lua`) | – |
+//! | `<tag>:expiring:<t>` | sorted set | id → time at which it expires: every delayed or ready job that does, and for a while reserved ones | – |
 //!
 //! `<tag>:hints-5:<database>` is a channel: see `hints/`. `<tag>:absent` never exists: see
 //! `shared/basics.lua`.

@@ -21,6 +21,7 @@ mod loss;
 mod options;
 mod pop;
 mod preflight;
+mod promote;
 mod reads;
 mod ready;
 mod reply;

@@ -7,20 +7,21 @@ use super::{
     RedisStore,
     calls::only,
     commands::{each_job, each_reply},
-    decisions::BuryDamaged,
+    decisions::{BuryDamaged, Overdue, Texts},
     reply::Values,
     scripts::{add_job_ref, millis_text},
 };
 use crate::{
-    job::{Bucket, Nonce, PoppedJob, Topic, Topics},
+    job::{Bucket, Nonce, PoppedJob, Topics},
     store::{
-        Applied, Bury, JobRef, Parts, PopRequest, Popped, Readied, ReadyJobs, Reply, StoreError,
+        Applied, Bury, JobRef, Now, Parts, PopRequest, Popped, Readied, Reply, StoreError,
         StoreResult, StoreResults, Transitioned, clock_watch::Believed,
     },
 };
 
 impl RedisStore {
-    /// Pops jobs. Jobs with a damaged record are buried; the consumer gets the others.
+    /// Pops jobs. Jobs with a damaged record are buried, and jobs that have expired die; the
+    /// consumer gets the others.
     pub async fn pop(&self, parts: Parts<(Nonce, Vec<PopRequest>)>) -> StoreResults<Vec<Popped>> {
         let fill = |cmd: &mut Cmd, bucket, (nonce, wants): &(Nonce, Vec<PopRequest>)| {
             cmd.arg(format!("{nonce} {}", self.believed(bucket)));
@@ -36,25 +37,42 @@ impl RedisStore {
             read(reply, *nonce, wants)
         };
         let outcomes = self.run_each(&self.scripts.pop, &parts, fill, read).await;
-        let (mut damaged, mut expired) = (Vec::new(), Vec::new());
+        let (mut damaged, mut late) = (Vec::new(), Vec::new());
+        let (mut expired, mut loads) = (Vec::new(), Vec::new());
         let outcomes = parts.iter().zip(outcomes).map(|(&(bucket, _), outcome)| {
-            let (mut popped, unreadable) = outcome?;
-            damaged.extend((!unreadable.is_empty()).then_some((bucket, unreadable)));
-            let late = self.take_expired(bucket, &mut popped);
-            expired.extend((!late.is_empty()).then_some((bucket, late)));
-            Ok(popped)
+            let mut found: Found = outcome?;
+            damaged.extend((!found.damaged.is_empty()).then_some((bucket, found.damaged)));
+            let held = self.take_expired(bucket, &mut found.popped);
+            late.extend((!held.is_empty()).then_some((bucket, held)));
+            if !found.expired.is_empty() {
+                expired.push((bucket, found.expired));
+                loads.push((found.at, found.texts));
+            }
+            Ok(found.popped)
         });
         let mut outcomes: StoreResults<Vec<Popped>> = outcomes.collect();
         // If this fails, the jobs die at the end of their TTR.
-        for error in self.unpop(expired).await.into_iter().filter_map(Result::err) {
+        for error in self.unpop(late).await.into_iter().filter_map(Result::err) {
             tracing::warn!(%error, "failed to give expired jobs back");
         }
         let buckets: Vec<Bucket> = damaged.iter().map(|&(bucket, _)| bucket).collect();
         for (bucket, outcome) in buckets.into_iter().zip(self.decide(damaged).await) {
             match outcome {
-                Ok(buried) => count_buried(&parts, &mut outcomes, bucket, &buried),
+                Ok(buried) => count_ended(&parts, &mut outcomes, bucket, buried.iter().flatten()),
                 // The next pop after the job's TTR buries the job.
                 Err(error) => tracing::error!(%error, "failed to quarantine damaged jobs"),
+            }
+        }
+        let buckets: Vec<Bucket> = expired.iter().map(|&(bucket, _)| bucket).collect();
+        for (bucket, outcome) in buckets.into_iter().zip(self.decide_on(expired, Some(loads)).await)
+        {
+            match outcome {
+                Ok(lapsed) => {
+                    let jobs = lapsed.iter().flatten().map(|lapsed| &lapsed.job);
+                    count_ended(&parts, &mut outcomes, bucket, jobs);
+                }
+                // They stay ready, and the timer or the next pop ends them.
+                Err(error) => fail_if_empty(&parts, &mut outcomes, bucket, error),
             }
         }
         outcomes
@@ -103,46 +121,71 @@ impl RedisStore {
     }
 }
 
-/// Adds buried jobs to the dead ones of the requests for their topics.
-fn count_buried(
+/// Adds jobs that have died to those of the requests for their topics.
+fn count_ended<'a>(
     parts: &Parts<(Nonce, Vec<PopRequest>)>,
     outcomes: &mut [StoreResult<Vec<Popped>>],
     bucket: Bucket,
-    buried: &[Reply<Transitioned>],
+    jobs: impl Iterator<Item = &'a Transitioned>,
 ) {
     let Some(index) = parts.iter().position(|&(of, _)| of == bucket) else { return };
     let Ok(popped) = &mut outcomes[index] else { return };
-    for job in buried.iter().flatten().filter(|job| job.died) {
+    for job in jobs {
         let mut wants = parts[index].1.1.iter().zip(&mut *popped);
         if let Some((_, popped)) = wants.find(|(want, _)| want.topic == *job.topic_before()) {
-            popped.dead += 1;
+            popped.count_ended(job);
         }
     }
 }
 
-/// Reads how many expired jobs are dead, and which are ready in other topics, by topic.
-fn read_expired(mut values: Values) -> StoreResult<(u64, Vec<(Topic, ReadyJobs)>)> {
-    let (dead, mut moved) = (values.number()?, Vec::new());
-    while values.left() > 0 {
-        let topic = values.parsed()?;
-        moved.push((topic, ReadyJobs { count: values.number()?, highest: values.priority()? }));
+/// Makes the error of the jobs that have expired that of the whole part, unless it has reserved
+/// some: their consumers must get them.
+fn fail_if_empty(
+    parts: &Parts<(Nonce, Vec<PopRequest>)>,
+    outcomes: &mut [StoreResult<Vec<Popped>>],
+    bucket: Bucket,
+    error: StoreError,
+) {
+    tracing::warn!(%error, "failed to end expired jobs");
+    let outcome = parts.iter().zip(outcomes).find(|((of, _), _)| *of == bucket);
+    if let Some((_, outcome @ Ok(_))) = outcome
+        && outcome.iter().flatten().all(|popped| popped.jobs.is_empty())
+    {
+        *outcome = Err(error.of_read()); // no job is reserved
     }
-    Ok((dead, moved))
 }
 
-/// Reads the jobs of each request, and the damaged ones, which must be buried.
-fn read(
-    reply: &mut Values,
-    nonce: Nonce,
-    wants: &[PopRequest],
-) -> StoreResult<(Vec<Popped>, Vec<BuryDamaged>)> {
+/// The reply of one bucket.
+struct Found {
+    /// The jobs of each request.
+    popped: Vec<Popped>,
+    /// Popped jobs that cannot be read, and must be buried.
+    damaged: Vec<BuryDamaged>,
+    /// Jobs that have expired and are still ready; the time by which they have, and their texts.
+    expired: Vec<Overdue>,
+    at: Now,
+    texts: Vec<Texts>,
+}
+
+fn read(reply: &mut Values, nonce: Nonce, wants: &[PopRequest]) -> StoreResult<Found> {
     let now = reply.millis()?;
     let mut reservations = (0..Nonce::RESERVATIONS).map(|index| nonce.reservation(index));
-    let mut damaged = Vec::new();
-    let mut all = Vec::with_capacity(wants.len());
+    let mut found = Found {
+        popped: Vec::with_capacity(wants.len()),
+        damaged: Vec::new(),
+        expired: Vec::new(),
+        at: Now::of_micros(0),
+        texts: Vec::new(),
+    };
     for _ in wants {
         let (left, expired) = reply.number_and_more()?;
-        let (dead, moved) = expired.map(read_expired).transpose()?.unwrap_or_default();
+        if let Some(mut expired) = expired {
+            found.at = Now::of_micros(expired.number()?);
+            while expired.left() > 0 {
+                found.expired.push(Overdue { id: expired.parsed()?, is_expiry: true });
+                found.texts.push(Texts::read(&mut expired)?);
+            }
+        }
         let mut values = reply.inner()?;
         let mut jobs = Vec::new();
         while values.left() > 0 {
@@ -154,11 +197,11 @@ fn read(
                 Err((id, damage)) => {
                     tracing::error!(%id, %damage, "quarantined a damaged job as dead");
                     let held = JobRef { id, reservation: Some(reservation), topics: Topics::ALL };
-                    damaged.push(BuryDamaged(Bury { held, error: Some(damage.to_string()) }));
+                    found.damaged.push(BuryDamaged(Bury { held, error: Some(damage.to_string()) }));
                 }
             }
         }
-        all.push(Popped { jobs, left, moved, dead });
+        found.popped.push(Popped { jobs, left, ..Popped::default() });
     }
-    Ok((all, damaged))
+    Ok(found)
 }

@@ -49,6 +49,7 @@ pub struct Scripts {
     pub states: Transition,
     pub load: Transition,
     pub swap: Transition,
+    pub swap_overdue: Transition,
     pub finish: Guardable,
     pub touch: Guardable,
     pub delete: Guardable,
@@ -90,6 +91,8 @@ impl Scripts {
             states: unconfirmed("states"),
             load: unconfirmed("load"),
             swap: write("swap"),
+            // A part of a promotion.
+            swap_overdue: unconfirmed("swap"),
             finish: guardable("finish", 2),
             touch: guardable("touch", 4),
             delete: guardable("delete", 2),

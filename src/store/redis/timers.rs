@@ -1,38 +1,20 @@
-//! Calls of timers: promote due jobs, peek at deadlines, and compare clocks.
+//! Calls of timers: peek at deadlines, and compare clocks. `promote.rs` acts on the deadlines.
 
 use std::time::{Duration, Instant};
 
 use futures::future::try_join;
-use redis::{Cmd, Pipeline, Value};
+use redis::{Pipeline, Value};
 
 use super::{RedisStore, reply::Values};
 use crate::{
     job::{Bucket, Topic, UnixMillis},
-    store::{
-        Next, Parts, Peek, Promote, PromoteCounts, Promoted, ReadyJobs, StoreError, StoreResult,
-        StoreResults, clock_watch::Believed,
-    },
+    store::{Next, Peek, StoreError, StoreResult, StoreResults, clock_watch::Believed},
 };
 
 /// Age of the last reading of a clock after which a poll reads it again.
 const CLOCK_INTERVAL: Duration = Duration::from_millis(900);
 
 impl RedisStore {
-    pub(super) async fn promote(&self, parts: Parts<Promote>) -> StoreResults<Promoted> {
-        let fill = |cmd: &mut Cmd, bucket, promote: &Promote| {
-            cmd.arg(promote.limit).arg(self.believed(bucket));
-        };
-        let asked = Instant::now();
-        let replies =
-            self.run_each(&self.scripts.promote, &parts, fill, |reply, _| promoted(reply)).await;
-        let read = parts.iter().zip(replies).map(|(&(bucket, _), reply)| {
-            let (promoted, clock) = reply?;
-            self.add_clock_reading(bucket, clock, asked);
-            Ok(promoted)
-        });
-        read.collect()
-    }
-
     /// Peeks at buckets whose keys may share a command. An idle store has no deadlines; one command
     /// finds this out for all buckets. The call fails as a whole only if the server fails. A key of
     /// a wrong type affects only its own bucket or topic.
@@ -136,28 +118,11 @@ impl RedisStore {
 
     /// Compares the clock of the bucket's server with this process's clock, unless a test sets the
     /// time.
-    fn add_clock_reading(&self, bucket: Bucket, micros: u64, asked: Instant) {
+    pub(super) fn add_clock_reading(&self, bucket: Bucket, micros: u64, asked: Instant) {
         if self.clock.given().is_none() {
             self.watch.add_reading(bucket.index(), micros, asked);
         }
     }
-}
-
-/// Reads the promoted jobs of one bucket and the clock of its server, in microseconds.
-fn promoted(reply: &mut Values) -> StoreResult<(Promoted, u64)> {
-    let next = reply.text()?;
-    let (micros, clock) = (reply.number()?, reply.number()?);
-    let mut topics = Vec::with_capacity(reply.left() / 7);
-    while reply.left() > 0 {
-        let topic = reply.parsed()?;
-        let (ready, expired) = (reply.number()?, reply.number()?);
-        let (dead, gone) = (reply.number()?, reply.number()?);
-        let moved = reply.number()?;
-        let ready = ReadyJobs { count: ready, highest: reply.priority()? };
-        let moves = PromoteCounts { ready, expired, dead, moved, gone };
-        topics.push((topic, moves));
-    }
-    Ok((Promoted { topics, next: deadline(&next, micros)? }, clock))
 }
 
 /// Answers of the commands of a pipeline.
@@ -185,7 +150,7 @@ fn earlier(one: Option<Next>, other: Option<Next>) -> Option<Next> {
 
 /// Parses a deadline; an empty text is none. Rounds it up to a whole millisecond, as scripts do:
 /// another program may have written any double.
-fn deadline(text: &str, micros: u64) -> StoreResult<Option<Next>> {
+pub(super) fn deadline(text: &str, micros: u64) -> StoreResult<Option<Next>> {
     const LATEST: f64 = 1e14;
     if text.is_empty() {
         return Ok(None);

@@ -102,6 +102,19 @@ async fn deaths_are_counted_once_whatever_the_clock_shows() {
 }
 
 #[tokio::test]
+async fn a_death_after_the_end_of_a_ttr_is_counted_once() {
+    let bench = Bench::file().await;
+    bench.popped(with(job("a", "t"), |policy| policy.expires_after = Some(HOUR))).await;
+    bench.advance(MINUTE);
+    assert_eq!(deaths(&bench).await, (0, 1));
+    bench.advance(HOUR);
+    assert_eq!(deaths(&bench).await, (1, 0));
+    let bench = bench.reopen().await;
+    assert_eq!(bench.state(&id("a")).await, Some(State::Dead));
+    assert_eq!(deaths(&bench).await, (0, 0), "after a restart");
+}
+
+#[tokio::test]
 async fn deaths_that_a_limit_left_are_counted_after_a_restart() {
     let bench = Bench::file().await;
     let (bucket, ids) = bench.ids(8);

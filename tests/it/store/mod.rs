@@ -18,6 +18,7 @@ mod history;
 mod matching;
 mod model;
 mod moving;
+mod overdue_redis;
 mod prelude;
 mod promoting;
 mod redis_costs;

@@ -130,14 +130,13 @@ pub async fn what_a_pop_ends_is_ready_in_other_topics(bench: Bench) {
         bench.put(new).await.expect("put");
     }
     bench.advance(SECOND);
-    let popped = bench.pop_in(bucket, vec![want("t", 5), want("dead1", 5)]).await;
+    let popped = bench.pop_in(bucket, vec![want("t", 5)]).await;
     assert_eq!(popped[0].jobs.len(), 1);
     let mut moved = popped[0].moved.clone();
     moved.sort_by(|a, b| a.0.cmp(&b.0));
     let ready = |highest| ReadyJobs { count: 2, highest: Priority::new(highest).expect("a digit") };
     assert_eq!(moved, [(topic("dead1"), ready(8)), (topic("dead2"), ready(7))]);
-    // The same call finds what it has moved.
-    assert_eq!((popped[1].jobs.len(), popped[1].moved.len()), (2, 0));
+    assert_eq!(bench.pop("dead1", 5).await.len(), 2);
     assert_eq!(bench.ready("dead2").await, 2);
 }
 

@@ -169,8 +169,9 @@ pub async fn the_next_deadline_is_never_reported_too_late(bench: Bench) {
     assert_eq!(next().await, Some(MINUTE.into()));
     bench.advance(HOUR);
     assert_eq!(next().await, Some(std::time::Duration::ZERO));
-    let promoted = promote_in(&*bench.store, bucket, 10).await.expect("promote");
-    assert_eq!((promoted.total().expired, promoted.next), (1, None));
+    // A store may report the deadline once more before it notices that no job has it.
+    assert_eq!(bench.promote().await.total().expired, 1);
+    assert_eq!(next().await, None);
     // A reschedule must not remove the earlier deadline of another job.
     let others = (0..).map(|n: u32| id(&n.to_string())).filter(|id| bench.bucket(id) == bucket);
     let [first, moved] = &others.take(2).collect::<Vec<_>>()[..] else { unreachable!("two ids") };

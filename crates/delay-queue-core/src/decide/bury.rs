@@ -14,7 +14,7 @@ pub fn bury(job: &Known<'_>, now: Now, bury: &Bury) -> Reply<Option<Edit>> {
     let attempts = job.held(&bury.held)?;
     next(Some(job.state), Event::Bury { moves: job.moves_to().is_some() })?;
     Ok(Some(Edit {
-        place: job.dies(attempts, now.floor),
+        place: job.dies(now.floor, now.floor),
         attempts: AttemptEdit::Ended(Ended {
             number: attempts.number,
             is_snoozed: attempts.is_snoozed,

@@ -30,6 +30,14 @@ pub enum AttemptEdit {
     Forgotten,
     /// The last one ends, and with it the reservation.
     Ended(Ended),
+    /// A deadline has passed. They stay, with the last reservation; a job without any gets the
+    /// number 0.
+    Lapsed {
+        /// The error of the job.
+        error: &'static str,
+        /// The end of the TTR, for the history; `None` if the job has expired.
+        ttr_ended_at: Option<UnixMillis>,
+    },
 }
 
 /// The end of an attempt.

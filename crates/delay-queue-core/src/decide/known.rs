@@ -2,8 +2,8 @@
 
 use super::{AttemptEdit, Edit, JobRef, Place, Reply};
 use crate::job::{
-    JobId, Millis, Outcome, Policy, PolicyFields, Refusal, Reservation, State, Topic, Topics,
-    UnixMillis,
+    After, Due, JobId, Millis, Outcome, Policy, PolicyFields, Refusal, Reservation, State, Topic,
+    Topics, UnixMillis,
 };
 
 /// The facts of a job that decisions use. Its body, its error and its history stay in the store.
@@ -18,6 +18,8 @@ pub struct Known<'a> {
     pub state: State,
     /// The due time; of a finished job, only if `outcome` is known.
     pub due_at: UnixMillis,
+    /// The end of the TTR of a reserved job; of any other job, not used.
+    pub held_until: UnixMillis,
     /// The policy; if it cannot be read, [`Policy::STANDARD`].
     pub policy: &'a Policy,
     /// When the job expires; the one in `policy` is not used.
@@ -51,15 +53,21 @@ pub struct Attempts {
 }
 
 impl Known<'_> {
-    /// Returns the edit that puts a job into the set of the ready ones, and changes nothing else. A
-    /// ready job stays as it is.
-    pub fn made_ready(&self) -> Edit {
+    /// Returns the edit that leaves the job as it is. A store that found the job in no set puts it
+    /// into the one of its state.
+    pub fn unchanged(&self) -> Edit {
         Edit {
-            place: Place::Next { state: State::Ready, due_at: self.due_at },
+            place: Place::Next { state: self.state, due_at: self.due_at },
             attempts: AttemptEdit::Kept,
             policy: PolicyFields::default(),
             body: None,
         }
+    }
+
+    /// Returns the edit that writes the policy anew, and leaves all else as it is.
+    pub fn restated(&self) -> Edit {
+        let priority = Some(self.policy.priority);
+        Edit { policy: PolicyFields { priority, ..PolicyFields::default() }, ..self.unchanged() }
     }
 
     /// Refuses a caller who may not access the topic of the job: for this caller, it does not
@@ -81,7 +89,7 @@ impl Known<'_> {
     }
 
     /// Returns whether its records can be read and rewritten.
-    pub(super) fn is_sound(&self) -> bool {
+    pub fn is_sound(&self) -> bool {
         self.has_record && !self.is_damaged
     }
 
@@ -90,12 +98,23 @@ impl Known<'_> {
         self.policy.dead_to(self.topic).filter(|_| self.may_move && self.is_sound())
     }
 
-    /// Returns the place of a job that dies now. A dead one stays as it is.
-    pub(super) fn dies(&self, attempts: Attempts, now: UnixMillis) -> Place {
-        match self.moves_to() {
-            _ if self.state == State::Dead => Place::Dead { died_at: attempts.died_at },
+    /// Returns the place of a job that dies. A dead one stays as it is.
+    pub(super) fn dies(&self, died_at: UnixMillis, now: UnixMillis) -> Place {
+        let dead = self.attempts.filter(|_| self.state == State::Dead);
+        match self.moves_to().filter(|_| dead.is_none()) {
             Some(to) => Place::Moved { to: to.clone(), at: now },
-            None => Place::Dead { died_at: now },
+            None => Place::Dead { died_at: dead.map_or(died_at, |attempts| attempts.died_at) },
+        }
+    }
+
+    /// Returns what follows from an attempt that did not finish the job. The last one has no
+    /// successor.
+    pub(super) fn after(&self, is_last: bool, due: Due) -> After {
+        match due {
+            _ if is_last && self.moves_to().is_some() => After::Moved,
+            _ if is_last => After::Spent,
+            Due::Now => After::Now,
+            Due::Later => After::Later,
         }
     }
 

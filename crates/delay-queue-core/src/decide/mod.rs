@@ -11,6 +11,7 @@ mod edit;
 mod finish;
 mod kick;
 mod known;
+mod overdue;
 mod release;
 mod request;
 
@@ -21,12 +22,15 @@ pub use edit::{AttemptEdit, Edit, Ended, Place, Transitioned};
 pub use finish::finish;
 pub use kick::kick;
 pub use known::{Attempts, Known};
+pub use overdue::{overdue, quarantined};
 pub use release::release;
 pub use request::{Bury, Delete, Finish, JobRef, Release, Target};
 
 /// Result of one job of a batch: the reply, or the reason why nothing changed.
 pub type Reply<T> = Result<T, crate::job::Refusal>;
 
+/// Error of an attempt whose TTR has ended.
+pub const TTR_EXPIRED: &str = "ttr expired";
 /// Error of a job that expired.
 pub const JOB_EXPIRED: &str = "expired";
 /// Error of a job whose record is damaged.

@@ -4,7 +4,7 @@
 use super::{AttemptEdit, Edit, Ended, JOB_DAMAGED, JOB_EXPIRED, Known, Place, Release, Reply};
 use crate::{
     Now,
-    job::{After, AttemptOutcome, Due, Event, PolicyFields, Refusal, Schedule, State, next},
+    job::{AttemptOutcome, Event, PolicyFields, Refusal, Schedule, State, next},
 };
 
 /// Decides a release. An attempt that does not count is never the last one, and waits as long as
@@ -23,17 +23,15 @@ pub fn release(job: &Known<'_>, now: Now, release: &Release) -> Reply<Option<Edi
     let (due_at, due) = now.due(Schedule::In(delay))?;
     let is_spent = job.is_spent(if release.is_uncounted { 0 } else { number });
     let expires = job.expires_before(due_at);
-    let after = match due {
-        _ if (is_spent || expires) && job.moves_to().is_some() => After::Moved,
-        _ if is_spent || expires => After::Spent,
-        Due::Now => After::Now,
-        Due::Later => After::Later,
-    };
+    let after = job.after(is_spent || expires, due);
     let state = next(Some(job.state), Event::Release(after))?.unwrap_or(State::Dead);
     let dies = job.state == State::Dead || after.dies();
     let cause = (expires && !is_spent && job.state != State::Dead).then_some(JOB_EXPIRED);
     Ok(Some(Edit {
-        place: if dies { job.dies(attempts, now.floor) } else { Place::Next { state, due_at } },
+        place: match dies {
+            true => job.dies(now.floor, now.floor),
+            false => Place::Next { state, due_at },
+        },
         attempts: AttemptEdit::Ended(Ended {
             number,
             is_snoozed: attempts.is_snoozed || release.is_uncounted && number == 0,

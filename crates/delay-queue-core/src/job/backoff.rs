@@ -125,8 +125,7 @@ impl Backoff {
         }
     }
 
-    /// Returns the wait after attempt number `attempt` (from 1) of the job `id`. The scripts of the
-    /// Redis store compute the same (`backoff_delay` in `shared/policy.lua`); a test compares both.
+    /// Returns the wait after attempt number `attempt` (from 1) of the job `id`.
     #[expect(
         clippy::cast_precision_loss,
         clippy::cast_possible_truncation,

@@ -43,7 +43,7 @@ pub use id::{IdMaker, JobId};
 pub use json::{JsonFault, MAX_DEPTH, check_json, json_pointer};
 pub use list::List;
 pub use name::{MAX_LEN as MAX_NAME, NameError};
-pub use policy::{Policy, PolicyError, PolicyFields, retention_text};
+pub use policy::{Policy, PolicyError, PolicyFields};
 pub use priority::{Priority, PriorityError};
 pub use push::{
     Hidden, MAX_PUSH_BATCH, MAX_PUSH_CONCURRENCY, MAX_PUSH_LINGER, MAX_PUSH_SECRETS,

@@ -13,10 +13,7 @@ use super::{
     topic::Topic, traceparent::TraceParent,
 };
 
-pub use self::{
-    fields::PolicyFields,
-    text::{PolicyError, retention_text},
-};
+pub use self::{fields::PolicyFields, text::PolicyError};
 
 /// The fields of a put except id, topic, body and time.
 ///
@@ -78,7 +75,7 @@ pub struct Policy {
 
 impl Policy {
     /// The values that stores omit from a record, so they must never change. The defaults in the
-    /// settings are equal today, but they may change. Mirrored in `shared/policy.lua`.
+    /// settings are equal today, but they may change. `shared/policy.lua` mirrors some of them.
     pub const STANDARD: Self = Self {
         ttr: Millis::new(60_000),
         max_attempts: 20,

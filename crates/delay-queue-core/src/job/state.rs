@@ -1,7 +1,8 @@
 //! The state machine of a job: the result of every event in every state.
 //!
-//! The file store calls [`next`]; the scripts of the Redis store implement the same in Lua; the
-//! conformance suite checks every event in every state on every store against this table.
+//! The decisions and the file store call [`next`]; the scripts of the Redis store implement some of
+//! it in Lua; the conformance suite checks every event in every state on every store against this
+//! table.
 
 use std::str::FromStr;
 

@@ -1,6 +1,6 @@
 //! Shows jobs to the decisions of `delay-queue-core`, and applies their edits.
 
-use delay_queue_core::decide::{AttemptEdit, Attempts, Edit, Ended, Known, Place};
+use delay_queue_core::decide::{AttemptEdit, Attempts, Edit, Ended, JOB_EXPIRED, Known, Place};
 
 use super::{ErrorText, HistoryChange, Machine, Write, due_at_of, finish::Finished};
 use crate::{
@@ -43,7 +43,7 @@ impl Machine {
             (job.due_at, job.outcome) = (attempt.due_at, Some(*outcome));
         }
         let edit = decide(&job)?;
-        let Some(edit) = edit else { return Ok(job.made_ready().answer(&job)) };
+        let Some(edit) = edit else { return Ok(job.unchanged().answer(&job)) };
         let answer = edit.answer(&job);
         self.apply(slot, edit, ending, now, writes);
         Ok(answer)
@@ -62,13 +62,14 @@ impl Machine {
     }
 
     /// Returns what decisions need to know of a job.
-    fn known<'a>(&'a self, slot: Slot, id: &'a JobId) -> Known<'a> {
+    pub(super) fn known<'a>(&'a self, slot: Slot, id: &'a JobId) -> Known<'a> {
         let entry = self.index.entry(slot);
         Known {
             id,
             topic: self.index.topic(slot),
             state: entry.state,
             due_at: due_at_of(entry),
+            held_until: entry.at,
             policy: &entry.kind.policy,
             expires_at: self.index.expires_at(slot),
             attempts: entry.attempt.as_deref().map(attempts_of),
@@ -80,7 +81,7 @@ impl Machine {
         }
     }
 
-    fn apply(
+    pub(super) fn apply(
         &mut self,
         slot: Slot,
         edit: Edit,
@@ -110,6 +111,10 @@ impl Machine {
             }
             (AttemptEdit::Forgotten, Place::Next { state, due_at }) => {
                 self.forget_attempts(slot, (state, due_at), writes);
+            }
+            (AttemptEdit::Lapsed { error, ttr_ended_at }, place) => {
+                self.note_lapse(slot, error, ttr_ended_at.is_some());
+                self.follow_lapse(slot, place, writes);
             }
             (AttemptEdit::Ended(ended), place) => self.end_attempt(slot, ended, place, now, writes),
             (
@@ -172,6 +177,28 @@ impl Machine {
         }
         if let Place::Moved { to, at } = place {
             self.move_to(slot, to, at, writes);
+        }
+    }
+
+    /// Notes that the TTR of a job has ended, or that it has expired.
+    fn note_lapse(&mut self, slot: Slot, error: &str, has_ttr_ended: bool) {
+        let entry = self.index.entry_mut(slot);
+        let (due_at, ttr) = (due_at_of(entry), entry.kind.policy.ttr);
+        let attempt = entry.attempt.get_or_insert_with(|| Box::new(Attempt::none(due_at, ttr)));
+        attempt.due_at = due_at;
+        attempt.expired |= has_ttr_ended;
+        attempt.job_expired = error == JOB_EXPIRED;
+    }
+
+    fn follow_lapse(&mut self, slot: Slot, place: Place, writes: &mut Vec<Write>) {
+        match place {
+            Place::Next { state, due_at } => self.index.place(slot, state, due_at),
+            Place::Dead { died_at } => self.die(slot, died_at),
+            Place::Moved { to, at } => {
+                self.die(slot, at);
+                self.move_to(slot, to, at, writes);
+            }
+            Place::Finished { .. } | Place::Gone => unreachable!("no deadline finishes a job"),
         }
     }
 

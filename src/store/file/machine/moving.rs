@@ -3,31 +3,13 @@
 use super::{ErrorText, HistoryChange, Machine, Write};
 use crate::{
     job::{PolicyFields, State, Topic, UnixMillis},
-    store::{Now, file::index::Slot},
+    store::file::index::Slot,
 };
 
 impl Machine {
-    /// Returns whether a job moves to another topic when it dies.
-    pub(super) fn moves(&self, slot: Slot) -> bool {
-        self.index.entry(slot).kind.policy.dead_to(self.index.topic(slot)).is_some()
-    }
-
-    /// Makes a job that has just died ready in another topic, if its policy names one; returns the
-    /// topic that it left. Its history and its error stay. Needs no room on a full disk: in the row
-    /// of the job, both topics and the texts of `dead_to` and `dead_from` change places.
-    pub(super) fn move_dead(
-        &mut self,
-        slot: Slot,
-        now: Now,
-        writes: &mut Vec<Write>,
-    ) -> Option<Topic> {
-        let (policy, from) = (&self.index.entry(slot).kind.policy, self.index.topic(slot));
-        let (topic, from) = (policy.dead_to(from)?.clone(), from.clone());
-        self.move_to(slot, topic, now.floor, writes);
-        Some(from)
-    }
-
-    /// Makes a job that has just died ready in another topic.
+    /// Makes a job that has just died ready in another topic. Its history and its error stay. Needs
+    /// no room on a full disk: in the row of the job, both topics and the texts of `dead_to` and
+    /// `dead_from` change places.
     pub(super) fn move_to(
         &mut self,
         slot: Slot,

@@ -3,17 +3,16 @@
 //! No caller waits for the end of a retention, so [`Machine::forget`] comes after the promotes of
 //! all buckets.
 
+use delay_queue_core::decide::{Place, overdue};
+
 use super::{Machine, Write};
 use crate::{
-    job::{After, Due, Event, Millis, Priority, State, Topic, UnixMillis, next},
+    job::{After, Event, Priority, State, Topic, UnixMillis, next},
     store::{
-        Next, Now, Peek, PromoteCounts, ReadyJobs,
-        file::index::{Attempt, Class, Entry, Slot},
+        Lapsed, Next, Now, Peek, ReadyJobs, TopicCounts, counts_of,
+        file::index::{Class, Slot},
     },
 };
-
-/// Counts of a promote by topic.
-pub type TopicCounts = Vec<(Topic, PromoteCounts)>;
 
 impl Machine {
     /// Promotes up to `limit` overdue deadlines, except ends of retentions, and stops after
@@ -36,9 +35,9 @@ impl Machine {
             && writes.len() < most
             && let Some(slot) = self.index.first_due(Class::Living, now.floor)
         {
-            let counts = self.counts_of(slot, topics);
-            if self.promote_one(now, slot, counts, writes) {
-                self.count_moved(slot, topics);
+            match self.index.entry(slot).state {
+                State::Reserved => self.lapse(slot, now, writes).count(topics),
+                _ => self.make_ready(slot, topics),
             }
             done += 1;
         }
@@ -46,50 +45,30 @@ impl Machine {
             && writes.len() < most
             && let Some(slot) = self.index.first_expired(now.floor)
         {
-            let counts = self.counts_of(slot, topics);
-            if self.expire(slot, now, writes) {
-                counts.moved += 1;
-                self.count_moved(slot, topics);
-            } else {
-                counts.dead += 1;
-            }
+            self.lapse(slot, now, writes).count(topics);
             done += 1;
         }
         done
     }
 
-    /// Returns the counts of the job's topic.
-    fn counts_of<'a>(&self, slot: Slot, topics: &'a mut TopicCounts) -> &'a mut PromoteCounts {
-        let topic = self.index.topic(slot);
-        let known = topics.iter().position(|(name, _)| name == topic);
-        let index = known.unwrap_or_else(|| {
-            topics.push((topic.clone(), PromoteCounts::default()));
-            topics.len() - 1
-        });
-        &mut topics[index].1
-    }
-
-    /// Counts a job that is ready in its topic because it has moved there.
-    fn count_moved(&self, slot: Slot, topics: &mut TopicCounts) {
-        let ready = &mut self.counts_of(slot, topics).ready;
+    fn make_ready(&mut self, slot: Slot, topics: &mut TopicCounts) {
+        let entry = self.index.entry(slot);
+        let (was, due_at) = (entry.state, entry.at);
+        let state = next(Some(was), Event::Promote(After::Now)).ok().flatten();
+        self.index.place(slot, state.expect("a delayed job"), due_at);
+        let ready = &mut counts_of(topics, self.index.topic(slot)).ready;
         *ready = ready.plus(ReadyJobs::one(self.priority(slot)));
     }
 
-    /// Ends an expired job; returns whether it moves to another topic. If it stays, nothing is
-    /// written: its death follows from the row on disk, and happens again after a restart.
-    pub(super) fn expire(&mut self, slot: Slot, now: Now, writes: &mut Vec<Write>) -> bool {
-        let event = Event::Expire { moves: self.moves(slot) };
-        let expires_at = self.index.expires_at(slot);
-        let entry = self.index.entry_mut(slot);
-        let state = next(Some(entry.state), event).expect("an expiry is never refused");
-        let (due_at, policy) = (entry.at, &entry.kind.policy);
-        let none = || Box::new(Attempt::none(due_at, policy.ttr));
-        let attempt = entry.attempt.get_or_insert_with(none);
-        (attempt.due_at, attempt.job_expired) = (due_at, true);
-        self.die(slot, expires_at.unwrap_or(due_at));
-        let moves = self.move_dead(slot, now, writes).is_some();
-        debug_assert_eq!(state, Some(self.index.entry(slot).state));
-        moves
+    /// Acts on the end of a TTR, or on an expiry, that has passed. If the job stays in its topic,
+    /// nothing is written: what follows from the row on disk happens again after a restart.
+    pub(super) fn lapse(&mut self, slot: Slot, now: Now, writes: &mut Vec<Write>) -> Lapsed {
+        let id = self.index.id(slot);
+        let job = self.known(slot, &id);
+        let edit = overdue(&job, now).ok().flatten().expect(PASSED);
+        let lapsed = Lapsed { was: job.state, job: edit.answer(&job) };
+        self.apply(slot, edit, None, now, writes);
+        lapsed
     }
 
     /// Deletes up to `limit` dead or finished jobs past their retention; returns their number.
@@ -108,7 +87,7 @@ impl Machine {
                 let state = self.index.entry(slot).state;
                 debug_assert_eq!(next(Some(state), Event::Promote(After::Now)), Ok(None));
                 if state == State::Dead {
-                    self.counts_of(slot, topics).gone += 1;
+                    counts_of(topics, self.index.topic(slot)).gone += 1;
                 }
                 self.end(slot, writes);
                 done += 1;
@@ -117,71 +96,28 @@ impl Machine {
         done
     }
 
-    /// Acts on the deadline of one job; returns whether it died and moved to another topic. A
-    /// backoff counts from the end of the TTR, so the result does not depend on when this runs.
-    fn promote_one(
-        &mut self,
-        now: Now,
-        slot: Slot,
-        moves: &mut PromoteCounts,
-        writes: &mut Vec<Write>,
-    ) -> bool {
-        let (was, deadline) = (self.index.entry(slot).state, self.index.entry(slot).at);
-        let (after, due_at) = self.consequence(now, slot);
-        let state = next(Some(was), Event::Promote(after)).expect("a promote is never refused");
-        if was == State::Reserved {
-            moves.expired += 1;
-            let expires_before = self.index.has_expired_by(slot, due_at);
-            let attempt = self.attempt_mut(slot);
-            (attempt.expired, attempt.job_expired) = (true, expires_before);
-        }
-        match state.expect("a delayed or reserved job stays") {
-            _ if after.dies() => {
-                self.die(slot, deadline);
-                let has_moved = self.move_dead(slot, now, writes).is_some();
-                moves.moved += u64::from(has_moved);
-                moves.dead += u64::from(!has_moved);
-                return has_moved;
-            }
-            state => {
-                self.index.place(slot, state, due_at);
-                if state == State::Ready {
-                    moves.ready = moves.ready.plus(ReadyJobs::one(self.priority(slot)));
-                }
-            }
-        }
-        false
-    }
-
-    /// Returns the consequence of the deadline of a delayed or reserved job, and its next due time.
-    fn consequence(&self, now: Now, slot: Slot) -> (After, UnixMillis) {
-        let entry = self.index.entry(slot);
-        match (&entry.attempt, entry.state) {
-            (Some(attempt), State::Reserved) => {
-                let due_at = entry.at.after(self.backoff_delay(slot, attempt.number));
-                (self.after(slot, attempt.number, (due_at, now.reached(due_at))), due_at)
-            }
-            _ => (After::Now, entry.at),
-        }
-    }
-
     /// Acts again, after the jobs were read from the file, on deaths and ended TTRs up to `until`,
     /// which were counted but not written. Moves were written.
     pub fn repeat(&mut self, until: Now) {
+        let mut ended = self.index.reserved();
+        ended.retain(|&slot| self.index.entry(slot).at <= until.floor);
+        self.repeat_all(&ended, until);
+        // Jobs whose TTR has ended may have expired since.
+        let expired = self.index.expired(until.floor);
+        self.repeat_all(&expired, until);
+        self.index.keep_changes();
+    }
+
+    fn repeat_all(&mut self, slots: &[Slot], until: Now) {
         let mut writes = Vec::new();
-        for slot in self.index.reserved() {
-            let is_over = self.index.entry(slot).at <= until.floor;
-            if is_over && self.consequence(until, slot).0 != After::Moved {
-                self.promote_one(until, slot, &mut PromoteCounts::default(), &mut writes);
-            }
-        }
-        for slot in self.index.expired(until.floor) {
-            if !self.moves(slot) {
-                self.expire(slot, until, &mut writes);
+        for &slot in slots {
+            let id = self.index.id(slot);
+            let edit = overdue(&self.known(slot, &id), until).ok().flatten().expect(PASSED);
+            if !matches!(edit.place, Place::Moved { .. }) {
+                self.apply(slot, edit, None, until, &mut writes);
             }
         }
         debug_assert!(writes.is_empty(), "{writes:?}");
-        self.index.keep_changes();
     }
 
     pub fn peek(&self, now: Now, topics: &[Topic]) -> Peek {
@@ -201,24 +137,6 @@ impl Machine {
         self.index.entry(slot).kind.policy.priority
     }
 
-    pub fn backoff_delay(&self, slot: Slot, attempt: u32) -> Millis {
-        let backoff = self.index.entry(slot).kind.policy.backoff.as_ref();
-        backoff.map_or(Millis::ZERO, |backoff| backoff.delay(&self.index.id(slot), attempt))
-    }
-
-    /// Returns the consequence of attempt number `attempt`, if the next one would be due at
-    /// `due_at`. An attempt that does not count has the number 0.
-    pub fn after(&self, slot: Slot, attempt: u32, (due_at, due): (UnixMillis, Due)) -> After {
-        let entry = self.index.entry(slot);
-        let is_over = is_spent(entry, attempt) || self.index.has_expired_by(slot, due_at);
-        match (is_over, due) {
-            (true, _) if self.moves(slot) => After::Moved,
-            (true, _) => After::Spent,
-            (false, Due::Now) => After::Now,
-            (false, Due::Later) => After::Later,
-        }
-    }
-
     /// Returns the next time at which a job may die or a TTR ends.
     pub fn next_death(&self) -> Option<UnixMillis> {
         self.index.next_death()
@@ -229,8 +147,4 @@ impl Machine {
     }
 }
 
-/// Returns whether attempt number `attempt` was the last one.
-pub fn is_spent(entry: &Entry, attempt: u32) -> bool {
-    let most = entry.kind.policy.max_attempts;
-    most > 0 && attempt >= most
-}
+const PASSED: &str = "its deadline has passed";

@@ -81,6 +81,12 @@ impl Texts {
         self.header().is_empty() && self.attempt().is_empty()
     }
 
+    /// Returns whether its record says that the job is finished. The script that promotes leaves no
+    /// finished job in the set of reserved ones, so a record there that says so is damaged.
+    fn is_finished(&self) -> bool {
+        is_finished(self.header()) && self.state != Some(State::Reserved)
+    }
+
     /// Returns whether there is a job that no set of the topics in its records has.
     pub fn is_astray(&self) -> bool {
         self.state.is_none() && !self.is_gone()
@@ -100,6 +106,8 @@ pub struct Loaded<'a> {
     pub rules_text: String,
     /// The body that the request brings, or the stored one for an answer that shows it.
     pub body: Option<Bytes>,
+    /// Whether the set of the jobs that expire has the job, whatever its policy says.
+    pub is_expiring: bool,
     /// Whether the rules in both records are damaged, or the body that an answer shows.
     is_damaged: bool,
     pub topic: Topic,
@@ -123,7 +131,8 @@ impl<'a> Loaded<'a> {
         if texts.is_gone() || shows_body && texts.header().is_empty() {
             return Err(Refusal::NotFound);
         }
-        if is_finished(texts.header()) {
+        let is_expiring = request.is_expiry();
+        if texts.is_finished() {
             return Self::of_finished(id, texts, request.topics(), now);
         }
         // A new body takes the place of one that is damaged.
@@ -163,6 +172,7 @@ impl<'a> Loaded<'a> {
             rules,
             rules_text,
             body,
+            is_expiring,
             is_damaged,
             topic,
             due_at,
@@ -196,6 +206,7 @@ impl<'a> Loaded<'a> {
             rules_text: rules.text(id),
             rules,
             body: None,
+            is_expiring: false,
             is_damaged: false,
             topic,
             due_at: fields.as_ref().map_or(now.floor, |fields| fields.due_at),
@@ -219,10 +230,11 @@ impl<'a> Loaded<'a> {
             id: self.id,
             topic: &self.topic,
             state: match self.texts.state {
-                _ if is_finished(self.texts.header()) => State::Finished,
+                _ if self.texts.is_finished() => State::Finished,
                 state => state.unwrap_or(State::Ready),
             },
             due_at: self.due_at,
+            held_until: self.at,
             policy: &self.rules.policy,
             expires_at: self.rules.policy.expires_at,
             attempts,

@@ -12,7 +12,7 @@ use redis::Cmd;
 use self::{loaded::Loaded, request::Answer, swap::Swap, work::Work};
 pub use self::{
     loaded::Texts,
-    request::{BuryDamaged, Request},
+    request::{BuryDamaged, Overdue, Request},
 };
 use super::{RedisStore, reply::Values};
 use crate::{
@@ -58,7 +58,7 @@ impl RedisStore {
                 }
             }
             if asked.is_empty() {
-                return works.into_iter().map(Work::finish).collect();
+                return works.into_iter().map(Work::finish::<R>).collect();
             }
             let loads = match loads.take() {
                 Some(loads) => picked_of(loads, &asked),
@@ -95,11 +95,11 @@ impl RedisStore {
                 }
                 // A reply without an edit waits for a confirmation too, because earlier writes that
                 // it depends on may be unconfirmed.
-                if !edits.is_empty() || self.confirms(*bucket) {
+                if !edits.is_empty() || R::IS_CONFIRMED && self.confirms(*bucket) {
                     swaps.push((*bucket, (*n, edits)));
                 }
             }
-            let done = self.swap(&swaps).await;
+            let done = self.swap::<R>(&swaps).await;
             for ((_, (n, edits)), done) in swaps.into_iter().zip(done) {
                 match done {
                     Ok(codes) => {
@@ -181,7 +181,7 @@ impl RedisStore {
         match error {
             StoreError::Unavailable { applied: Applied::Unknown, cause } => {
                 if let Ok(master) = self.nodes.of(self.keys[bucket.index()].slot) {
-                    master.node.calls().renew("the server does not answer");
+                    master.node.renew("the server does not answer");
                 }
                 StoreError::Unavailable { applied: Applied::No, cause }
             }
@@ -190,19 +190,20 @@ impl RedisStore {
     }
 
     /// Writes edits; returns the code of each.
-    async fn swap<A: Sync>(
+    async fn swap<R: Request>(
         &self,
-        swaps: &[(Bucket, DecidedPart<'_, A>)],
+        swaps: &[(Bucket, DecidedPart<'_, R::Answer>)],
     ) -> StoreResults<Vec<i64>> {
         let grows = swaps.iter().flat_map(|(_, (_, edits))| edits).any(|(_, _, swap)| swap.grows());
-        let fill = |cmd: &mut Cmd, _, (_, edits): &DecidedPart<'_, A>| {
+        let fill = |cmd: &mut Cmd, _, (_, edits): &DecidedPart<'_, R::Answer>| {
             cmd.arg(if grows { "new" } else { "" });
             edits.iter().for_each(|(_, _, swap)| swap.fill(cmd));
         };
-        let read = |reply: &mut Values, (_, edits): &DecidedPart<'_, A>| {
+        let read = |reply: &mut Values, (_, edits): &DecidedPart<'_, R::Answer>| {
             edits.iter().map(|_| reply.int()).collect()
         };
-        self.run_each(&self.scripts.swap, swaps, fill, read).await
+        let swap = if R::IS_CONFIRMED { &self.scripts.swap } else { &self.scripts.swap_overdue };
+        self.run_each(swap, swaps, fill, read).await
     }
 
     /// Returns whether answers about a bucket wait for the confirmation that `store.ack` demands.
@@ -223,7 +224,7 @@ fn swap_or_reply<'a, R: Request>(
     // A job that half a transition has left in no set becomes ready.
     let is_astray = job.texts.state.is_none() && known.state != State::Finished;
     let is_written = edit.is_some() || is_astray;
-    let edit = edit.unwrap_or_else(|| known.made_ready());
+    let edit = edit.unwrap_or_else(|| known.unchanged());
     let answer = R::Answer::new(job, known, &edit).map_err(Err)?;
     if !is_written {
         return Err(Ok(answer));

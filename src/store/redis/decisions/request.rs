@@ -9,13 +9,16 @@ use delay_queue_core::{
 use super::loaded::Loaded;
 use crate::{
     job::{Change, Job, JobId, Refusal, State, Topic, Topics},
-    store::{Bury, Delete, Finish, Guarded, Readied, Release, Reply, Target, Transitioned},
+    store::{Bury, Delete, Finish, Guarded, Lapsed, Readied, Release, Reply, Target, Transitioned},
 };
 
 /// A request to change one job.
 pub trait Request: Guarded + Sync {
     /// The answer to the caller if the change is made.
     type Answer: Answer;
+
+    /// Whether its caller waits for the confirmation that `store.ack` demands.
+    const IS_CONFIRMED: bool = true;
 
     fn id(&self) -> &JobId;
 
@@ -24,6 +27,11 @@ pub trait Request: Guarded + Sync {
     /// # Errors
     /// Those of its decision.
     fn decide(&self, job: &Known<'_>, now: Now) -> Reply<Option<Edit>>;
+
+    /// Returns whether a job stays in the set of the jobs that expire only if it is to expire.
+    fn is_expiry(&self) -> bool {
+        false
+    }
 
     /// Returns the body that the request brings.
     fn body(&self) -> Option<&Bytes> {
@@ -126,6 +134,47 @@ impl Request for (Target, Change) {
     }
 }
 
+/// A deadline of a job that has passed.
+pub struct Overdue {
+    pub id: JobId,
+    /// Whether it is the expiry; otherwise the end of a TTR.
+    pub is_expiry: bool,
+}
+
+impl Guarded for Overdue {
+    fn topics(&self) -> &Topics {
+        &Topics::ALL
+    }
+}
+
+impl Request for Overdue {
+    type Answer = Lapsed;
+
+    /// If a failover undoes the edit, a timer makes it again.
+    const IS_CONFIRMED: bool = false;
+
+    fn id(&self) -> &JobId {
+        &self.id
+    }
+
+    fn is_expiry(&self) -> bool {
+        self.is_expiry
+    }
+
+    fn decide(&self, job: &Known<'_>, now: Now) -> Reply<Option<Edit>> {
+        match decide::overdue(job, now) {
+            // Otherwise timers and pops would find it again and again.
+            Err(Refusal::WrongState(State::Delayed | State::Ready)) if self.is_expiry => {
+                Ok(Some(match job.is_sound() {
+                    true => job.restated(),
+                    false => decide::quarantined(now),
+                }))
+            }
+            decided => decided,
+        }
+    }
+}
+
 impl Request for Finish {
     type Answer = Topic;
 
@@ -161,6 +210,12 @@ impl Answer for Transitioned {
 
     fn set_ready(&mut self) {
         self.state = State::Ready;
+    }
+}
+
+impl Answer for Lapsed {
+    fn new(_: &Loaded<'_>, job: &Known<'_>, edit: &Edit) -> Reply<Self> {
+        Ok(Self { was: job.state, job: edit.answer(job) })
     }
 }
 

@@ -61,6 +61,7 @@ impl<'a> Swap<'a> {
         let Edit { place, attempts, policy, body } = edit;
         let is_forgotten = attempts == AttemptEdit::Forgotten;
         let is_change = attempts == AttemptEdit::Unheld;
+        let is_lapse = matches!(attempts, AttemptEdit::Lapsed { .. });
         let (mut attempt, history) = match attempts {
             AttemptEdit::Kept | AttemptEdit::Forgotten => (None, String::new()),
             AttemptEdit::Unheld => {
@@ -68,6 +69,7 @@ impl<'a> Swap<'a> {
                 (attempt.map(|attempt| Attempt { reservation: None, ..attempt }), String::new())
             }
             AttemptEdit::Ended(ended) => end(job, now, ended)?,
+            AttemptEdit::Lapsed { error, ttr_ended_at } => lapse(job, error, ttr_ended_at),
         };
         let mut rules = job.rules.clone();
         let is_rewritten = body.is_some() || policy != PolicyFields::default();
@@ -93,9 +95,10 @@ impl<'a> Swap<'a> {
             (None, true) => job.forgotten_attempt().to_owned(),
             (None, false) => String::new(),
         };
-        // A job that keeps its place keeps it whatever the clock shows.
+        // A job that keeps its place keeps it whatever the clock shows. A timer goes by the time
+        // that was believed at the load.
         let stays = job.texts.state == Some(state) && job.due_at == at;
-        let ready_score = match stays || now.believed < now.floor {
+        let ready_score = match stays || is_lapse || now.believed < now.floor {
             true => String::new(),
             false => score_text(State::Ready, at, policy),
         };
@@ -130,7 +133,7 @@ impl<'a> Swap<'a> {
     ) -> Option<Self> {
         let (mut history, running) = job.history();
         if let Some(outcome) = ended {
-            history.end(running, past(job, now, outcome, None));
+            history.end(running, past(job, now.floor, outcome, None));
         }
         let mut done = job.job(State::Finished, history)?;
         done.policy.set(policy);
@@ -230,6 +233,7 @@ fn follow(
             if let Some(attempt) = attempt {
                 (attempt.attempt, attempt.is_snoozed) = (0, false);
                 (attempt.due_at, attempt.died_at) = (at, UnixMillis::new(0));
+                attempt.reservation = None;
             }
             let dead_from = Some(job.topic.clone());
             rules.policy.set(PolicyFields { dead_from, ..PolicyFields::default() });
@@ -245,7 +249,7 @@ fn follow(
 fn end(job: &Loaded<'_>, now: Now, ended: Ended) -> Option<(Option<Attempt>, String)> {
     let attempt = job.attempt.as_ref()?;
     let Ended { number, is_snoozed, outcome, error, cause } = ended;
-    let history = new_history(job, now, outcome, error.as_deref());
+    let history = new_history(job, now.floor, outcome, error.as_deref());
     let attempt = Attempt {
         attempt: number,
         has_history: attempt.has_history || !history.is_empty(),
@@ -258,19 +262,54 @@ fn end(job: &Loaded<'_>, now: Now, ended: Ended) -> Option<(Option<Attempt>, Str
     Some((Some(attempt), history))
 }
 
-/// Formats the history with the attempt that ends now; empty if the history stays.
-fn new_history(job: &Loaded<'_>, now: Now, outcome: AttemptOutcome, error: Option<&str>) -> String {
+/// Returns the attempt record of a job whose TTR has ended, or that has expired, and its history,
+/// which is empty if it stays.
+fn lapse(
+    job: &Loaded<'_>,
+    error: &str,
+    ttr_ended_at: Option<UnixMillis>,
+) -> (Option<Attempt>, String) {
+    let end = |at| new_history(job, at, AttemptOutcome::Expired, None);
+    let history = ttr_ended_at.map_or_else(String::new, end);
+    let never_popped = || Attempt {
+        attempt: 0,
+        has_history: !job.texts.attempt().is_empty(),
+        is_snoozed: false,
+        reservation: None,
+        due_at: job.due_at,
+        died_at: UnixMillis::new(0),
+        ttr: job.rules.policy.ttr,
+        error: None,
+    };
+    let attempt = job.attempt.clone().unwrap_or_else(never_popped);
+    let has_history = attempt.has_history || !history.is_empty();
+    let error = Some(error.to_owned());
+    (Some(Attempt { has_history, due_at: job.due_at, error, ..attempt }), history)
+}
+
+/// Formats the history with the attempt that has ended; empty if the history stays.
+fn new_history(
+    job: &Loaded<'_>,
+    at: UnixMillis,
+    outcome: AttemptOutcome,
+    error: Option<&str>,
+) -> String {
     let (mut history, running) = job.history();
-    let has_ended = history.end(running, past(job, now, outcome, error));
+    let has_ended = history.end(running, past(job, at, outcome, error));
     if has_ended { text_of_history(job.id, &history) } else { String::new() }
 }
 
-/// Returns the attempt that ends now, without its start and consumer.
-fn past(job: &Loaded<'_>, now: Now, outcome: AttemptOutcome, error: Option<&str>) -> PastAttempt {
+/// Returns the attempt that has ended, without its start and consumer.
+fn past(
+    job: &Loaded<'_>,
+    ended_at: UnixMillis,
+    outcome: AttemptOutcome,
+    error: Option<&str>,
+) -> PastAttempt {
     PastAttempt {
         attempt: job.attempt.as_ref().map_or(0, |attempt| attempt.attempt),
         started_at: UnixMillis::new(0),
-        ended_at: now.floor,
+        ended_at,
         outcome,
         error: error.and_then(cut_error),
         consumer: None,
@@ -279,5 +318,6 @@ fn past(job: &Loaded<'_>, now: Now, outcome: AttemptOutcome, error: Option<&str>
 
 /// Returns the argument that takes a job out of the set of expiring ones; empty if it is in none.
 fn never_expires(job: &Loaded<'_>) -> String {
-    if job.rules.policy.expires_at.is_some() { ERASED.to_owned() } else { String::new() }
+    let may_have_it = job.is_expiring || job.rules.policy.expires_at.is_some();
+    if may_have_it { ERASED.to_owned() } else { String::new() }
 }

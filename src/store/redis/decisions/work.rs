@@ -98,13 +98,19 @@ impl<A: Answer> Work<A> {
         self.error.get_or_insert(error);
     }
 
-    pub fn finish(self) -> StoreResult<Vec<Reply<A>>> {
+    /// Returns the replies. A timer learns what was applied, even if a later round has failed: it
+    /// will find the other jobs again.
+    pub fn finish<R: Request>(self) -> StoreResult<Vec<Reply<A>>> {
         match self.error {
-            Some(error) if self.is_applied && error.applied() == Applied::No => {
-                Err(StoreError::unknown(error))
+            Some(error) if self.is_applied && !R::IS_CONFIRMED => {
+                tracing::debug!(%error, "acted on some of the overdue jobs");
             }
-            Some(error) => Err(error),
-            None => Ok(self.jobs.into_iter().filter_map(|job| job.reply).collect()),
+            Some(error) if self.is_applied && error.applied() == Applied::No => {
+                return Err(StoreError::unknown(error));
+            }
+            Some(error) => return Err(error),
+            None => {}
         }
+        Ok(self.jobs.into_iter().filter_map(|job| job.reply).collect())
     }
 }

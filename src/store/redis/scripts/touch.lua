@@ -19,7 +19,7 @@ end
 local function keep_start(id, text, attempt, deadline)
   local history = read_history(id, text, attempt.reservation)
   if history.started ~= '-' then return end
-  local start = start_of(deadline, attempt.ttr)
+  local start = math.max(0, deadline - attempt.ttr)
   history.reservation, history.started = attempt.reservation, string.format('%d', start)
   save('history', id, format_history(id, history))
 end

@@ -18,7 +18,7 @@ local function transition()
       -- A job that died in another topic keeps the error of its last attempt there.
       if was_popped(attempt) or attempt.error ~= '' then
         save('attempt', id, format_attempt(attempt))
-      elseif #read_history(id, text).entries > 0 then
+      elseif read_history(id, text).entries ~= '' then
         save('attempt', id, 'h')
       else
         erase('attempt', id)

@@ -4,7 +4,7 @@
 //! The first line is the running attempt: `<reservation or -> <started at or -> <consumer or !>`.
 //! Each entry follows as `<attempt> <started at> <ended at> <letter of the outcome> <consumer or !>
 //! <bytes of the error> <error>` and a line feed. An error may contain line feeds. Times are in
-//! Unix milliseconds. Mirrored in `store/redis/scripts/shared/history.lua`.
+//! Unix milliseconds. `store/redis/scripts/shared/history.lua` reads and writes the hold.
 
 use std::fmt::{self, Write};
 

@@ -4,14 +4,15 @@
 //! `<name>=<value>`, fields are separated by `;`, and no value has a blank, a line feed or a `;`.
 //! Therefore the text of the standard policy is empty, and a script changes a field without knowing
 //! the others. Durations are in milliseconds. A finished retention may be in a larger unit, because
-//! the records of finished jobs should be short: see [`retention_text`].
+//! the records of finished jobs should be short (`UNITS`).
 
 use std::{fmt, str::FromStr};
 
-use super::{Policy, PolicyFields};
+use super::Policy;
 use crate::job::{backoff::Backoff, duration::Millis, time::UnixMillis};
 
-// The names of the fields. Scripts read all but the last four (`shared/policy.lua`).
+// The names of the fields. Scripts read the retentions, the priority and the expiry
+// (`shared/policy.lua`), and pops the TTR (`pop/read.lua`).
 const TTR: &str = "t";
 const MAX_ATTEMPTS: &str = "m";
 const BACKOFF: &str = "b";
@@ -62,13 +63,13 @@ impl fmt::Display for Policy {
 const UNITS: [(char, u64); 4] = [('d', 86_400_000), ('h', 3_600_000), ('m', 60_000), ('s', 1_000)];
 
 /// Formats how long a finished job is kept, in the largest unit of which it is a multiple.
-pub fn retention_text(retention: Millis) -> String {
+fn retention_text(retention: Millis) -> String {
     let millis = retention.get();
     let unit = UNITS.iter().find(|(_, unit)| millis > 0 && millis.is_multiple_of(*unit));
     unit.map_or_else(|| millis.to_string(), |(letter, unit)| format!("{}{letter}", millis / unit))
 }
 
-/// Parses the text that [`retention_text`] returns.
+/// Parses the text of a finished retention, in any of the units.
 fn parse_retention(text: &str) -> Option<Millis> {
     let unit = UNITS.iter().find(|(letter, _)| text.ends_with(*letter));
     let (digits, unit) = unit
@@ -87,34 +88,6 @@ impl Text<'_, '_> {
         write!(self.f, "{}{name}={value}", self.separator)?;
         self.separator = ";";
         Ok(())
-    }
-}
-
-impl PolicyFields {
-    /// Returns the given fields as text for a script, where an empty value removes a field.
-    pub fn text(&self) -> String {
-        let Self { ttr, max_attempts, backoff, dead_retention, finished_retention, .. } = self;
-        let Self { priority, expires_after, expires_at, traceparent, headers, .. } = self;
-        let expires_after = expires_after.map(|new| new.map(Millis::get));
-        let backoff =
-            backoff.as_ref().map(|new| new.as_ref().map_or_else(String::new, Backoff::to_string));
-        let given = [
-            ttr.map(|ttr| format!("{TTR}={}", ttr.get())),
-            max_attempts.map(|max| format!("{MAX_ATTEMPTS}={max}")),
-            dead_retention.map(|retention| format!("{DEAD_RETENTION}={}", retention.get())),
-            finished_retention
-                .map(|retention| format!("{FINISHED_RETENTION}={}", retention_text(retention))),
-            priority.map(|priority| format!("{PRIORITY}={priority}")),
-            expires_after.map(|new| match new {
-                Some(after) => format!("{EXPIRES_AFTER}={after}"),
-                None => format!("{EXPIRES_AFTER}=;{EXPIRES_AT}="),
-            }),
-            expires_at.map(|at| format!("{EXPIRES_AT}={}", at.get())),
-            traceparent.map(|parent| format!("{TRACEPARENT}={parent}")),
-            headers.as_ref().map(|headers| format!("{HEADERS}={headers}")),
-            backoff.map(|text| format!("{BACKOFF}={text}")),
-        ];
-        given.into_iter().flatten().collect::<Vec<_>>().join(";")
     }
 }
 

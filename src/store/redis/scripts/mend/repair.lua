@@ -19,6 +19,9 @@ local function lacks_body(id, rules)
   return rules and rules.length > MAX_INLINE_BODY and redis.call('HEXISTS', BODIES, id) == 0
 end
 
+-- The error of a damaged job with its checksum, in the form of attempt records.
+local DAMAGED = 'ce00c1e2 its record is damaged'
+
 -- A job whose long body is missing becomes dead unless a consumer holds it. Writes an empty body, so that
 -- every reader sees a damaged record; if the body stayed missing, a pop would assume that the bodies are on another node.
 local function quarantine(id, job, set)

@@ -3,7 +3,7 @@
 -- Captures where the rules begin, what RULES captures, and where the body begins.
 local HEADER = '^4 %x+ ()' .. RULES .. '()'
 local LONGEST_TTR = 86400000
--- The TTR of a policy without one. Mirrored in shared/policy.lua.
+-- The TTR of a policy without one. Mirrored in job/policy.rs.
 local DEFAULT_TTR = 60000
 
 local function ttr_of(policy)
@@ -24,10 +24,16 @@ local function has_expired(expires_at)
   return expires_at <= time_of_expiry
 end
 
+-- The texts of a ready job that has expired. Only here, the functions of loaded.lua are needed.
+local function load_expired(id, record, topic, score)
+--- @include "shared/loaded"
+  return (loaded(id, redis.call('HGET', ATTEMPTS, id), record, function() return topic, 'ready', score end))
+end
+
 -- Handles a record that does not name the topic whose set has its id. Returns the same values as `read`.
 local function read_misplaced(id, record, rules, named, topic)
   if not (rules and tools().parse_rules(id, rules)) then
-    return record, tools().rules_of_damaged(id, topic).text, DEFAULT_TTR
+    return record, tools().rules_of_damaged(id, topic), DEFAULT_TTR
   end
   -- The id is in this set by mistake: its job belongs to another topic, and may be in no set there.
   if not tools().state_of(named, id) then
@@ -38,24 +44,20 @@ local function read_misplaced(id, record, rules, named, topic)
 end
 
 -- The record with its body, the job's rules and its own TTR; nil if the job does not belong to the topic, or has
--- expired. `score` is that of the job in the ready set.
+-- expired: it then stays in the set, and the core decides on it. `score` is that of the job in the ready set.
 local function read(id, record, topic, score)
   local first, length, policy, named, last = string.match(record, HEADER)
   local rules = first and string.sub(record, first, last - 2)
   if named ~= topic then return read_misplaced(id, record, rules, named, topic) end
   local expires_at = policy ~= '' and expires_at_of(policy)
-  if expires_at and has_expired(expires_at) then
-    local parsed = tools().parse_rules(id, rules)
-    if parsed then
-      expired = expired + 1
-      local text = redis.call('HGET', ATTEMPTS, id)
-      local target = tools().expire(id, text, parsed, topic, nil, time_of('ready', score))
-      if target then
-        moved = moved or {}
-        tools().count_moved(moved, target, parsed.priority)
-      end
-      return nil
+  if expires_at and has_expired(expires_at) and tools().parse_rules(id, rules) then
+    passed.count, passed[id] = passed.count + 1, true
+    if loads_left > 0 then
+      local last = #expired
+      expired[last + 1], expired[last + 2] = id, load_expired(id, record, topic, score)
+      loads_left = loads_left - 1
     end
+    return nil
   end
   if tonumber(length) > MAX_INLINE_BODY then
     local body = redis.call('HGET', BODIES, id)

@@ -16,7 +16,9 @@ end
 -- Reserves up to `count` jobs and appends them to `jobs`; returns whether there may be more.
 local function reserve(topic, count, ttr, consumer, jobs)
   local ready = key('ready', topic)
-  local found = redis.call('ZRANGE', ready, 0, count - 1, 'WITHSCORES')
+  -- Jobs that have expired stay in the set, before the others.
+  local first = passed.count
+  local found = redis.call('ZRANGE', ready, first, first + count - 1, 'WITHSCORES')
   is_drained = #found < 2 * count
   if #found == 0 then return false end
   local ids = {}
@@ -30,7 +32,6 @@ local function reserve(topic, count, ttr, consumer, jobs)
   local earlier = redis.call('HMGET', ATTEMPTS, unpack(ids))
 
   local attempts, deadlines, histories, earliest_end, done, has_stray_ids = {}, {}, {}, math.huge, #ids, false
-  local expired_before = expired
   -- Redis accepts a score as text faster than as a number. Many jobs have the same TTR, so the text is reused.
   local last_ttr, deadline
   for n, id in ipairs(ids) do
@@ -63,21 +64,25 @@ local function reserve(topic, count, ttr, consumer, jobs)
       if NOW_UP + held_for < earliest_end then earliest_end = NOW_UP + held_for end
       jobs[job + 1], jobs[job + 2], jobs[job + 3] = id, record, attempt_count
       jobs[job + 4], jobs[job + 5] = due, held_for
-    else
+    elseif not passed[id] then
       has_stray_ids = true
     end
   end
 
   is_drained = is_drained and done == #ids
-  if expired > expired_before then
-    -- As in write_reservations: if this is forbidden, nothing has changed. Expired jobs join the dead ones first.
-    tools().prove_types()
-    redis.call('ZCARD', BUCKET)
-    redis.call('ZREMRANGEBYRANK', ready, 1, 0)
-    tools().commit(true)
+  if #attempts > 0 then
+    if passed.count > 0 then redis.call('ZREM', ready, '') end -- for the same reason as in write_reservations
+    write_reservations(topic, attempts, deadlines, earliest_end, histories)
   end
-  if #attempts > 0 then write_reservations(topic, attempts, deadlines, earliest_end, histories) end
-  if done > 0 then redis.call('ZREMRANGEBYRANK', ready, 0, done - 1) end
+  if passed.count == 0 then
+    if done > 0 then redis.call('ZREMRANGEBYRANK', ready, 0, done - 1) end
+  else
+    local others = {}
+    for n = 1, done do
+      if not passed[ids[n]] then others[#others + 1] = ids[n] end
+    end
+    if #others > 0 then redis.call('ZREM', ready, unpack(others)) end
+  end
   -- The set no longer has the ids without a record, so the topic may have no jobs now.
   if has_stray_ids then
     tools().topic_shrinks(topic)

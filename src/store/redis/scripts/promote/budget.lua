@@ -5,8 +5,8 @@
 -- budget for the other sets; these leave an eighth of the whole budget for later buckets. Finished jobs come last in
 -- their bucket and leave seven eighths for later buckets.
 
--- The work of one job, measured in moves between sets. Changing a record takes as much time as four moves. Ending a job that
--- expires takes as much as eight, because the job must be found first.
+-- The work of one job, measured in moves between sets. Loading a job for a decision and writing that takes as much time as
+-- four moves; for a job that expires as much as eight, because its set must be found first.
 local WORK = { delayed = 1, reserved = 4, expiring = 8, dead = 4, finished = 4 }
 -- unpack takes a few thousand values.
 local MOST_JOBS, MOST_WORK = 1000, 1000

@@ -16,7 +16,7 @@ local function ready_score(score)
   return time - above_default * PRIORITY_STEP
 end
 
--- The number of jobs by their new state, and the scores and members to add to the topic's ready set.
+-- The highest priority of jobs that become ready, and the scores and members to add to the topic's ready set.
 local function promote_delayed(topic, found)
   local members, highest, has_plain = {}, 0, false
   for n = 1, #found, 2 do
@@ -26,5 +26,5 @@ local function promote_delayed(topic, found)
   end
   if has_plain then highest = math.max(highest, STANDARD_PRIORITY) end
   redis.call('ZCARD', key('ready', topic))
-  return { ready = #found / 2, highest = highest }, members
+  return highest, members
 end

@@ -1,10 +1,12 @@
 -- Maximum number of due sets of each kind that a call acts on.
 local MAX_SETS = 32
+-- How much later than others this caller acts on deadlines that are no due times, in ms.
+local LAG
 
 -- The names of due sets. If there are more than MAX_SETS, the latest and the earliest take turns, so that a set that
 -- falls due now does not wait for a backlog.
-local function due_names(deadlines)
-  local now, half = string.format('%d', NOW), MAX_SETS / 2
+local function due_names(deadlines, by)
+  local now, half = string.format('%d', by), MAX_SETS / 2
   local earliest = redis.call('ZRANGE', deadlines, '-inf', now, 'BYSCORE', 'LIMIT', 0, MAX_SETS)
   if #earliest < MAX_SETS then return earliest end
   local latest = redis.call('ZRANGE', deadlines, now, '-inf', 'BYSCORE', 'REV', 'LIMIT', 0, half)
@@ -23,12 +25,12 @@ end
 local function due_sets()
   local delayed, others, finished = {}, {}, {}
   local lists = { delayed = delayed, reserved = others, expiring = others, dead = others, finished = finished }
-  local found = { [BUCKET] = due_names(BUCKET), [ENDS] = due_names(ENDS) }
+  local found = { [BUCKET] = due_names(BUCKET, NOW), [ENDS] = due_names(ENDS, NOW - LAG) }
   for deadlines, names in pairs(found) do
     for _, set_name in ipairs(names) do
       local state, topic = string.match(set_name, '^(%l+):(.+)$')
       local list = lists[state or '']
-      if list and (list == delayed) == (deadlines == BUCKET) then
+      if list and (list == delayed) == (deadlines == BUCKET) and not string.find(topic, '[^%w._:-]') then
         list[#list + 1] = { set_name, state, topic }
       else
         redis.call('ZREM', deadlines, set_name)

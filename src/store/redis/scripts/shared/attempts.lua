@@ -1,8 +1,6 @@
 -- Attempt records; codec.rs defines the form. A job has one from its first pop on, and if it has expired. After a kick, only
 -- the mark of the history may be left, which parses as no record.
 
--- Errors with their checksums, as attempt records hold them.
-local TTR_EXPIRED, DAMAGED = '79de0e4f ttr expired', 'ce00c1e2 its record is damaged'
 local ATTEMPT = '^(%d+) (%d+)(h?)(s?) (%S+) (%d+) (%d+) (%d+) ([^\n]* (%S+))\n(.*)$'
 
 -- A reservation as three numbers.

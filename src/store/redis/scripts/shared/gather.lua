@@ -20,13 +20,6 @@ local function save(hash, id, text)
   fields[#fields + 1], fields[#fields + 2] = id, text
 end
 
--- The pool record of a job, as the last gathered write leaves it; nil if there is none.
-local function gathered_record(id)
-  local records = saved.record
-  if records[#records - 1] == id then return records[#records] end
-  return redis.call('HGET', POOL, id) or nil
-end
-
 local function erase(hash, id)
   local ids = erased[hash]
   ids[#ids + 1] = id
@@ -74,13 +67,6 @@ end
 -- Removes a job with these rules from the jobs that expire: it is no longer delayed, ready or reserved.
 local function leave_expiring(topic, id, rules)
   if rules and rules.expires_at then leave_set('expiring', topic, id) end
-end
-
--- Returns the state that follows from the due time.
-local function join_by_due_time(topic, id, due, rules)
-  local state = due <= NOW and 'ready' or 'delayed'
-  join_set(state, topic, id, due, rules)
-  return state
 end
 
 -- Removes the job with all its records.

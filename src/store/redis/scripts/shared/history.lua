@@ -1,7 +1,6 @@
 -- Histories of jobs, in a hash of their own; job/history/text.rs and codec/history.rs define the form. A history that is
 -- damaged, or whose key has another type, counts as empty: it never stops a transition.
 
-local MAX_HISTORY = 10
 local NO_HOLD = { reservation = '-', started = '-', consumer = '!' }
 
 -- Whether the job of this attempt record (nil or false if it has none) may have a history: the record is marked,
@@ -10,25 +9,16 @@ local function may_have_history(text)
   return text and not string.find(text, '^%d+ %d+s? ') or false
 end
 
--- Parses a history; returns nil if the text is damaged. Entries are not parsed.
+-- Parses a history, whose entries stay one text; returns nil if it is damaged.
 local function parse_history(id, text)
-  local sum, hold, first = string.match(text, '^1 (%x%x%x%x%x%x%x%x) ([^\n]*\n)()')
+  local sum, reservation, started, consumer, entries =
+    string.match(text, '^1 (%x%x%x%x%x%x%x%x) (%S+) (%S+) (%S+)\n(.*)$')
   if not sum or checksum(id .. ' ' .. string.sub(text, 12)) ~= sum then return nil end
-  local reservation, started, consumer = string.match(hold, '^(%S+) (%S+) (%S+)\n$')
-  local entries = {}
-  while reservation and first <= #text do
-    local length, error = string.match(text, '^%d+ %d+ %d+ %l %S+ (%d+) ()', first)
-    if not length then return nil end
-    local last = error + length
-    entries[#entries + 1] = string.sub(text, first, last)
-    first = last + 1
-  end
-  return reservation and { reservation = reservation, started = started, consumer = consumer, entries = entries }
+  return { reservation = reservation, started = started, consumer = consumer, entries = entries }
 end
 
 local function format_history(id, history)
-  local text = history.reservation .. ' ' .. history.started .. ' ' .. history.consumer .. '\n' ..
-    table.concat(history.entries)
+  local text = history.reservation .. ' ' .. history.started .. ' ' .. history.consumer .. '\n' .. history.entries
   return '1 ' .. checksum(id .. ' ' .. text) .. ' ' .. text
 end
 
@@ -41,7 +31,7 @@ end
 -- The history of the job with this attempt record. It has a hold only if the hold belongs to the reservation.
 local function read_history(id, text, reservation)
   local found = may_have_history(text) and history_text(id)
-  local history = found and parse_history(id, found) or { entries = {} }
+  local history = found and parse_history(id, found) or { entries = '' }
   if not history.reservation or history.reservation ~= reservation then
     for name, value in pairs(NO_HOLD) do history[name] = value end
   end
@@ -53,21 +43,4 @@ local function with_consumer(id, text, reservation, consumer)
   local history = read_history(id, text, '-')
   history.reservation, history.started, history.consumer = reservation, '-', consumer
   return format_history(id, history)
-end
-
--- When a running attempt started, computed from the end of its TTR.
-local function start_of(deadline, ttr)
-  return math.max(0, deadline - ttr)
-end
-
--- Gathers the entry of an attempt whose TTR ended at `deadline`, and marks the job's attempt record. `text` is that record.
-local function expire_attempt(id, text, attempt, deadline)
-  local history = read_history(id, text, attempt.reservation)
-  local entries, started = history.entries, tonumber(history.started) or start_of(deadline, attempt.ttr)
-  entries[#entries + 1] = string.format('%d %d %d e %s 0 \n', attempt.count, started, math.max(started, deadline),
-    history.consumer)
-  while #entries > MAX_HISTORY do table.remove(entries, 1) end
-  for name, value in pairs(NO_HOLD) do history[name] = value end
-  attempt.mark = 'h'
-  save('history', id, format_history(id, history))
 end

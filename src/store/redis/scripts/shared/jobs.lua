@@ -8,6 +8,4 @@
 --- @include "shared/gather"
 --- @include "shared/rewrite"
 --- @include "shared/history"
---- @include "shared/die"
---- @include "shared/expiry"
 --- @include "shared/commit"

@@ -36,9 +36,8 @@ local function parse_rules(id, text)
   length = number(length)
   if not (parsed and length) then return nil end
   return {
-    crc = crc, length = length, ttr = parsed.ttr, max_attempts = parsed.max_attempts, retention = parsed.retention,
-    finished_retention = parsed.finished_retention, backoff = parsed.backoff, priority = parsed.priority,
-    expires_after = parsed.expires_after, expires_at = parsed.expires_at, dead_to = parsed.dead_to, policy = policy,
+    crc = crc, length = length, retention = parsed.retention, finished_retention = parsed.finished_retention,
+    priority = parsed.priority, expires_after = parsed.expires_after, expires_at = parsed.expires_at, policy = policy,
     topic = topic, text = text
   }
 end
@@ -49,13 +48,7 @@ local function format_rules(id, rules)
   return checksum(id .. ' ' .. rest) .. rest
 end
 
--- The rules under which a job with a damaged record becomes dead.
+-- The text of the rules under which a job with a damaged record becomes dead.
 local function rules_of_damaged(id, topic)
-  local rules = {
-    crc = '00000000', length = 0, ttr = DEFAULT_POLICY.ttr, max_attempts = 1, retention = DEFAULT_POLICY.retention,
-    finished_retention = 0, backoff = DEFAULT_POLICY.backoff, priority = STANDARD_PRIORITY, policy = 'm=1',
-    topic = topic
-  }
-  rules.text = format_rules(id, rules)
-  return rules
+  return format_rules(id, { crc = '00000000', length = 0, policy = 'm=1', topic = topic })
 end

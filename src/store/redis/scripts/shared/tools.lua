@@ -5,13 +5,10 @@ local function make_tools()
 --- @include "shared/jobs"
   return {
     find_job = find_job, locate_job = locate_job, state_of = state_of, search_topics = search_topics,
-    authorize = authorize, may_have_history = may_have_history, with_consumer = with_consumer,
-    parse_attempt = parse_attempt, parse_rules = parse_rules, rules_text = rules_text,
-    rules_of_damaged = rules_of_damaged, expire = expire, count_moved = count_moved,
-    with_expiry = with_expiry,
+    may_have_history = may_have_history, with_consumer = with_consumer, parse_attempt = parse_attempt,
+    parse_rules = parse_rules, rules_text = rules_text, rules_of_damaged = rules_of_damaged, with_expiry = with_expiry,
     leave_set = leave_set, leave_expiring = leave_expiring, join_set = join_set, topic_shrinks = topic_shrinks,
-    register_topic = register_topic, save = save, erase = erase, prove_types = prove_types,
-    commit = commit
+    register_topic = register_topic, save = save, erase = erase, commit = commit
   }
 end
 
