@@ -68,12 +68,19 @@ struct Order {
 
 impl Confirmed {
     /// Starts the writer on a connection that carries no other commands.
-    pub fn new(connection: Arc<Connection>, by: Confirmation, has_one_slot: bool) -> Self {
+    /// `calls` is the other connection to the same server.
+    pub fn new(
+        connection: Arc<Connection>,
+        calls: Arc<Connection>,
+        by: Confirmation,
+        has_one_slot: bool,
+    ) -> Self {
         let (queue, orders) = mpsc::unbounded_channel();
         let max_keys = if has_one_slot { 1 } else { MAX_BATCH_CALLS };
         let is_unconfirmed = Arc::<AtomicBool>::default();
         let writer = Writer {
             connection: Arc::clone(&connection),
+            calls,
             by,
             max_keys,
             last_keys: Vec::new(),
@@ -114,6 +121,7 @@ impl Confirmed {
 /// Task that sends batches of writes on its connection, one after another.
 struct Writer {
     connection: Arc<Connection>,
+    calls: Arc<Connection>,
     by: Confirmation,
     /// Maximum number of keys that the confirmation of a batch changes. Without slots, one key is
     /// enough. On a cluster, each slot of the batch needs a key, because any slot may be migrating.
@@ -169,6 +177,14 @@ impl Writer {
         self.note_confirmation();
     }
 
+    /// Replaces both connections to a server that does not answer. If only one were replaced, a
+    /// call of two steps could wait for each of them in turn.
+    fn give_up_silent(&self) {
+        for connection in [&self.connection, &self.calls] {
+            connection.renew("the server does not answer");
+        }
+    }
+
     fn note_confirmation(&self) {
         let is_unconfirmed = self.confirmed_on.is_none() && !self.last_keys.is_empty();
         self.is_unconfirmed.store(is_unconfirmed, Ordering::Relaxed);
@@ -186,7 +202,7 @@ impl Writer {
                 Ok(())
             }
             Err(failure) if failure.error.applied() == Applied::Unknown => {
-                self.connection.renew("the server does not answer");
+                self.give_up_silent();
                 Err(unavailable(&failure.error))
             }
             Ok(_) | Err(_) => Ok(()), // it answers
@@ -216,7 +232,7 @@ impl Writer {
             Ok(sent) => sent,
             Err(failure) => {
                 // WAIT would have timed out long before, so the server does not answer at all.
-                self.connection.renew("the server does not answer");
+                self.give_up_silent();
                 return Err(failure);
             }
         };
@@ -239,7 +255,7 @@ impl Writer {
     async fn confirm_earlier(&self, keys: &[String]) -> Result<(), Failure> {
         let sent = self.send(Vec::new(), keys, self.by.short_timeout()).await;
         let (_, confirmation) = sent.map_err(|failure| {
-            self.connection.renew("the server does not answer");
+            self.give_up_silent();
             unavailable(&failure.error)
         })?;
         match confirmation {

@@ -28,12 +28,12 @@ impl Node {
         confirmation: Option<Confirmation>,
         has_one_slot: bool,
     ) -> Self {
+        let calls = Arc::new(Connection::keep(name.clone(), first, Arc::clone(&connect)));
         let confirmed = confirmation.map(|confirmation| {
-            let name = format!("{name} (writes)");
-            let writes = Connection::keep(name, None, Arc::clone(&connect));
-            Confirmed::new(Arc::new(writes), confirmation, has_one_slot)
+            let writes = Connection::keep(format!("{name} (writes)"), None, connect);
+            let calls = Arc::clone(&calls);
+            Confirmed::new(Arc::new(writes), calls, confirmation, has_one_slot)
         });
-        let calls = Arc::new(Connection::keep(name.clone(), first, connect));
         Self { name, calls, confirmed }
     }
 
