@@ -5,6 +5,7 @@
 //! work on one Redis, with Sentinel and on a cluster. Only the search for the server that has a
 //! bucket differs (`topology/`).
 
+mod backlog;
 mod calls;
 mod codec;
 mod commands;
@@ -42,6 +43,7 @@ use async_trait::async_trait;
 use tokio::sync::Mutex;
 
 use self::{
+    backlog::Backlogs,
     health::Health,
     hints::Hints,
     keys::Keys,
@@ -84,6 +86,7 @@ pub struct RedisStore {
     hints: Hints,
     leases: Arc<Leases>,
     watch: ClockWatch,
+    backlogs: Backlogs,
     prefix: String,
     /// Accepts a loss of jobs without an operator.
     accept_data_loss: bool,
@@ -114,6 +117,7 @@ impl RedisStore {
             incarnations,
             health: Health::default(),
             watch: ClockWatch::new(buckets.get().into()),
+            backlogs: Backlogs::default(),
             prefix: redis.prefix,
             accept_data_loss: redis.accept_data_loss,
             accepting: Mutex::default(),

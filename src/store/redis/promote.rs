@@ -16,10 +16,6 @@ use crate::{
     store::{Now, Parts, Promote, PromoteCounts, Promoted, ReadyJobs, StoreResult, StoreResults},
 };
 
-/// How much later than the server whose share a bucket is the others act on ends of TTRs and
-/// retentions, and on expiries, in milliseconds. If all acted at once, each would load all jobs.
-const LAG: u64 = 300;
-
 /// The reply of a script: its promotions, and the jobs that it leaves to the core.
 struct Step {
     promoted: Promoted,
@@ -32,7 +28,8 @@ struct Step {
 impl RedisStore {
     pub(super) async fn promote(&self, parts: Parts<Promote>) -> StoreResults<Promoted> {
         let fill = |cmd: &mut Cmd, bucket, promote: &Promote| {
-            cmd.arg(promote.limit).arg(self.believed(bucket)).arg(self.lag(bucket));
+            let lag = if self.is_share(bucket) { 0 } else { self.backlogs.lag(bucket) };
+            cmd.arg(promote.limit).arg(self.believed(bucket)).arg(lag);
         };
         let asked = Instant::now();
         let steps =
@@ -41,7 +38,7 @@ impl RedisStore {
         for (&(bucket, _), step) in parts.iter().zip(steps) {
             results.push(step.map(|step| {
                 self.add_clock_reading(bucket, step.clock, asked);
-                if !step.overdue.is_empty() {
+                if !self.is_left(bucket, &step) {
                     overdue.push((bucket, step.overdue));
                     loads.push(step.loads);
                 }
@@ -70,13 +67,19 @@ impl RedisStore {
         results
     }
 
-    /// Returns how much later this server acts on a bucket's ends of TTRs than the one whose share
-    /// it is, in milliseconds. Each server has a share while the others are unknown.
-    fn lag(&self, bucket: Bucket) -> u64 {
+    /// Returns whether this server acts first on a bucket's ends of TTRs. Each does while the
+    /// others are unknown.
+    fn is_share(&self, bucket: Bucket) -> bool {
         let servers = self.leases.servers();
-        let is_own =
-            servers.is_none_or(|servers| bucket.index() % servers.ids.len() == servers.own);
-        if is_own { 0 } else { LAG }
+        servers.is_none_or(|servers| bucket.index() % servers.ids.len() == servers.own)
+    }
+
+    /// Returns whether there is nothing to decide, or another server is about to decide it.
+    fn is_left(&self, bucket: Bucket, step: &Step) -> bool {
+        let Some(first) = step.overdue.first() else { return true };
+        let (found, now) = ((&first.id, step.overdue.len()), step.loads.0.floor);
+        let next = step.promoted.next.map_or(now, |next| next.at);
+        !self.is_share(bucket) && self.backlogs.leave(bucket, found, next, now)
     }
 }
 
