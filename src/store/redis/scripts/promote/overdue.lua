@@ -34,12 +34,13 @@ local function load_overdue(set_state, topic, found)
   for n, id in ipairs(ids) do
     local attempt, record, state, score = attempts[n] or '', records[n] or '', set_state, scores[n]
     if is_expiry then state, score = look_up(id, topic) end
+    local is_empty = attempt == '' and (record == '' or string.byte(record) == 10) -- a line feed
     local kept_for = string.byte(record) == 54 and retention_of_finished(id, record) -- '6'
-    if attempt == '' and (record == '' or string.byte(record) == 10) or is_expiry and state ~= 'delayed' and state ~= 'ready' then
+    if is_empty or is_expiry and state ~= 'delayed' and state ~= 'ready' then
       left[#left + 1] = id
     elseif kept_for then
       left[#left + 1] = id
-      if not redis.call('ZSCORE', key('finished', topic), id) then
+      if not is_expiry and not redis.call('ZSCORE', key('finished', topic), id) then
         finished[#finished + 1], finished[#finished + 2] = NOW + kept_for, id
       end
     elseif string.find(id, '[^%w._:-]') then
