@@ -3,7 +3,7 @@
 use arbitrary::Unstructured;
 
 use super::{
-    Attempt, PoolRecord, finished_record, history_text, long_body, parse_history, record, rules,
+    Attempt, PoolRecord, finished_header, history_text, parse_history, record_header, rules,
     separate_history, sum,
 };
 use crate::{
@@ -12,10 +12,14 @@ use crate::{
 };
 
 /// Returns the record of a job, with its body appended as scripts do.
-fn stored(job: &NewJob, created_at: UnixMillis) -> Vec<u8> {
-    let mut text = record(job, created_at);
-    text.extend(long_body(&job.body).into_iter().flatten());
-    text
+pub fn stored(job: &NewJob, created_at: UnixMillis) -> Vec<u8> {
+    [&record_header(job, created_at)[..], b"\n", &job.body].concat()
+}
+
+/// Returns the record of a finished job, with its result appended as scripts do.
+pub fn stored_finished(job: &Job, ending: &Ending) -> Vec<u8> {
+    let result = ending.result.as_deref().unwrap_or_default();
+    [&finished_header(job, ending)[..], b"\n", result].concat()
 }
 
 /// Checks that a job reads back as written, and that a damaged record is refused. Reading any text
@@ -47,8 +51,7 @@ pub fn redis_records(data: &[u8]) {
 
 /// Checks that the record of a finished job reads back as written.
 fn check_finished(input: &mut Unstructured<'_>, job: &Job, ending: &Ending) {
-    let mut text = finished_record(job, ending);
-    text.extend(ending.result.as_ref().and_then(long_body).into_iter().flatten());
+    let text = stored_finished(job, ending);
     let read = PoolRecord::parse(&job.id, text.clone()).expect("its own record");
     let fields = read.finished.expect("a finished job");
     let found = (fields.attempt, fields.due_at, fields.reservation, fields.outcome);

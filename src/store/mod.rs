@@ -51,7 +51,9 @@ pub use clock_watch::{ClockJumps, STEADY_FOR};
 pub use condition::{Condition, DiskRoom};
 pub use delay_queue_core::{
     Now,
-    decide::{Bury, Delete, Finish, JobRef, Release, Reply, Target, Transitioned},
+    decide::{
+        Bury, Delete, Finish, JobRef, Placed, PutOutcome, Release, Reply, Target, Transitioned,
+    },
 };
 pub use error::{Applied, OpenError, StoreError};
 pub use filter::{JobFilter, MAX_EXAMINED, Matched, Period, Selection};
@@ -61,8 +63,7 @@ pub use location::Location;
 pub use measured::Measured;
 pub use reads::JobReads;
 pub use replies::{
-    Lapsed, Next, Peek, Placed, Popped, PromoteCounts, Promoted, PutOutcome, Readied, ReadyJobs,
-    TopicCounts, counts_of,
+    Lapsed, Next, Peek, Popped, PromoteCounts, Promoted, Readied, ReadyJobs, TopicCounts, counts_of,
 };
 pub use report::{Report, ScheduleReader};
 pub use requests::{Guarded, KickDead, PopRequest, Promote, Purge, Touch};

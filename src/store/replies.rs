@@ -5,30 +5,6 @@ use std::time::Duration;
 use super::Transitioned;
 use crate::job::{PoppedJob, Priority, State, Topic, UnixMillis};
 
-/// Result of a put.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Placed {
-    /// Effect of the put.
-    pub how: PutOutcome,
-    /// State of the living job.
-    pub state: State,
-    /// Due time of the living job.
-    pub due_at: UnixMillis,
-    /// Topic of a kept job that has died in the topic of the put and moved.
-    pub moved_to: Option<Topic>,
-}
-
-/// Effect of a put on the job of its id.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum PutOutcome {
-    /// The id was free: the job is new.
-    Created,
-    /// A living job had the id and is unchanged.
-    Kept,
-    /// A living job had the id and was replaced.
-    Replaced,
-}
-
 /// Number of ready jobs of a topic in a bucket, and the highest priority among them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ReadyJobs {

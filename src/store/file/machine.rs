@@ -18,12 +18,14 @@ mod write;
 
 use std::{mem, sync::Arc};
 
+use delay_queue_core::decide::{self, Place};
+
 use crate::{
     job::{
-        Consumer, Event, JobId, Living, Millis, NewJob, OnConflict, Refusal, Reservation, State,
-        Topic, Topics, UnixMillis, next,
+        Consumer, Event, JobId, Millis, NewJob, Refusal, Reservation, State, Topic, Topics,
+        UnixMillis, next,
     },
-    store::{JobRef, Now, Placed, Popped, PutOutcome, Reply},
+    store::{JobRef, Now, Placed, Popped, Reply},
 };
 
 use super::index::{Arrival, Attempt, Entry, Index, Size, Slot};
@@ -102,34 +104,19 @@ impl Machine {
         mut job: NewJob,
         writes: &mut Vec<Write>,
     ) -> Reply<Placed> {
-        let (due_at, due) = now.due(job.schedule)?;
-        job.policy.expire_from(due_at);
-        let living = self.index.find(&job.id);
-        if let Some(slot) = living {
-            self.check_conflict(slot, &job)?;
-        }
-        let (how, event) = match (living, job.on_conflict) {
-            (Some(slot), OnConflict::Keep) => {
-                let (entry, topic) = (self.index.entry(slot), self.index.topic(slot));
-                return Ok(Placed {
-                    how: PutOutcome::Kept,
-                    state: entry.state,
-                    due_at: due_at_of(entry),
-                    moved_to: Some(topic).filter(|topic| **topic != job.topic).cloned(),
-                });
-            }
-            (Some(slot), OnConflict::Replace) => {
-                let was_over = self.index.entry(slot).state == State::Finished;
-                let how = if was_over { PutOutcome::Created } else { PutOutcome::Replaced };
-                (how, Event::Replace(due))
-            }
-            _ => (PutOutcome::Created, Event::Put(due)),
+        let slot = self.index.find(&job.id);
+        let living = slot.map(|slot| self.known(slot, &job.id));
+        let edit = decide::put(living.as_ref(), now, &job)?;
+        let place = edit.map(|edit| edit.place);
+        let Some(Place::New { state, at: due_at }) = place else {
+            let living = living.expect("without an edit, there is a job");
+            return Ok(Placed::kept(&living, &job));
         };
-        let state = next(living.map(|slot| self.index.entry(slot).state), event)?
-            .expect("a put never ends a job");
-        if let Some(slot) = living {
+        let placed = Placed::new(living.as_ref(), state, due_at);
+        if let Some(slot) = slot {
             self.end(slot, writes);
         }
+        job.policy.expire_from(due_at);
         self.index.insert(Arrival {
             id: job.id.clone(),
             topic: job.topic.clone(),
@@ -141,26 +128,7 @@ impl Machine {
             size: Size::from_bytes(job.body.len()),
         });
         writes.push(Write::Insert { serial, job, created_at: now.floor, due_at });
-        Ok(Placed { how, state, due_at, moved_to: None })
-    }
-
-    /// Refuses a put whose id exists, unless it keeps or replaces a job of the same topic, or keeps
-    /// a job that has died there and moved.
-    fn check_conflict(&self, living: Slot, job: &NewJob) -> Reply<()> {
-        let (entry, topic) = (self.index.entry(living), self.index.topic(living));
-        let is_allowed = match job.on_conflict {
-            OnConflict::Reject => false,
-            OnConflict::Replace => *topic == job.topic,
-            OnConflict::Keep => {
-                [Some(topic), entry.kind.policy.dead_from.as_ref()].contains(&Some(&job.topic))
-            }
-        };
-        match is_allowed {
-            true => Ok(()),
-            false => {
-                Err(Refusal::Exists(Some(Living { state: entry.state, topic: topic.clone() })))
-            }
-        }
+        Ok(placed)
     }
 
     /// Reserves the first ready job of a topic. Expired jobs before it die, which `popped` counts.

@@ -46,8 +46,8 @@ use bytes::Bytes;
 pub use self::{
     attempt::Attempt,
     finished::{
-        FinishedFields, FinishedHeader, finished_header, finished_record, is_finished,
-        separate_history, topic_of_finished,
+        FinishedFields, FinishedHeader, finished_header, is_finished, separate_history,
+        topic_of_finished,
     },
     history::{MARK, history_text, parse_history, text_of_history},
 };
@@ -81,11 +81,10 @@ pub fn record_rest(job: &NewJob) -> Vec<u8> {
     record
 }
 
-/// Formats the whole pool record of a job created at this time.
-pub fn record(job: &NewJob, created_at: UnixMillis) -> Vec<u8> {
-    let mut record = format!("4 {} ", time_text(created_at)).into_bytes();
-    record.extend(record_rest(job));
-    record
+/// Formats the header of the pool record of a job created at this time, which a line feed and the
+/// body follow.
+pub fn record_header(job: &NewJob, created_at: UnixMillis) -> Vec<u8> {
+    format!("4 {} {}", time_text(created_at), rules(job)).into_bytes()
 }
 
 /// Returns the body if it is too long for the record.

@@ -1,21 +1,18 @@
 //! Transitions as calls of scripts: writes the arguments and parses the replies.
 
-use std::borrow::Cow;
-
 use futures::future::BoxFuture;
 use redis::Cmd;
 
 use super::{
     RedisStore,
-    codec::{self, Attempt, history_text, long_body, schedule_text},
     reply::Values,
     scripts::{Guardable, Transition as Script, add_job_ref, millis_text},
 };
 use crate::{
-    job::{Bucket, Job, NewJob, OnConflict, Policy, Topic, UnixMillis},
+    job::{Bucket, Topic, UnixMillis},
     store::{
-        Call, Command, Guarded, JobPosition, JobTransitions, Matched, Outcome, Period, Placed,
-        Purge, Reply, Selection, StoreError, StoreResult, Target, Touch, Transition,
+        Call, Command, Guarded, JobPosition, JobTransitions, Matched, Outcome, Period, Purge,
+        Reply, Selection, StoreError, StoreResult, Target, Touch, Transition,
     },
 };
 
@@ -23,14 +20,9 @@ impl JobTransitions for RedisStore {
     fn apply(&self, command: Command) -> BoxFuture<'_, Outcome> {
         let scripts = &self.scripts;
         match command {
-            Command::Put(call) => {
-                let fill = |cmd: &mut Cmd, bucket, jobs: &Vec<_>| puts(cmd, self, bucket, jobs);
-                self.make(call, &scripts.put, fill, each_placed())
-            }
+            Command::Put(call) => call.by(|parts| self.put(parts)),
             Command::Fire(call) => call.by(|parts| self.fire(parts)),
-            Command::Restore(call) => {
-                self.make(call, &scripts.restore, each_job(restored), each_reply(done))
-            }
+            Command::Restore(call) => call.by(|parts| self.decide(parts)),
             Command::Pop(call) => call.by(|parts| self.pop(parts)),
             Command::Unpop(call) => call.by(|parts| self.unpop(parts)),
             Command::Finish(call) => call.by(|parts| self.finish(parts)),
@@ -100,68 +92,6 @@ pub fn each_reply<J, O>(
     move |reply, jobs| jobs.iter().map(|_| read(reply)).collect()
 }
 
-/// Reads the reply of `put.lua`.
-pub fn each_placed<J>() -> impl Fn(&mut Values, &Vec<J>) -> StoreResult<Vec<Reply<Placed>>> + Send {
-    |reply, jobs| {
-        reply.split_numbers()?;
-        each_reply(Values::placed)(reply, jobs)
-    }
-}
-
-/// Adds the arguments of `put.lua`.
-pub fn puts(cmd: &mut Cmd, store: &RedisStore, bucket: Bucket, jobs: &[NewJob]) {
-    let believed = store.believed(bucket);
-    cmd.arg(jobs.len());
-    for job in jobs {
-        cmd.arg(job.id.as_str()).arg(codec::record_rest(job));
-    }
-    // Redis spends much of a put's time on its arguments, so values that successive jobs share are
-    // sent once.
-    let shared = |job: &NewJob| (job.schedule, put_options(job));
-    for run in jobs.chunk_by(|a, b| a.topic == b.topic && shared(a) == shared(b)) {
-        let first = &run[0];
-        cmd.arg(run.len()).arg(first.topic.as_str());
-        cmd.arg(schedule_text(first.schedule, &believed)).arg(put_options(first));
-        for body in run.iter().filter_map(|job| long_body(&job.body)) {
-            cmd.arg(&body[..]);
-        }
-    }
-}
-
-/// Returns the properties of a job that `put.lua` needs in addition to its record and its schedule.
-fn put_options(job: &NewJob) -> Cow<'static, str> {
-    let word = match (job.on_conflict, long_body(&job.body)) {
-        (OnConflict::Reject, None) => "reject",
-        (OnConflict::Reject, Some(_)) => "reject+",
-        (OnConflict::Keep, None) => "keep",
-        (OnConflict::Keep, Some(_)) => "keep+",
-        (OnConflict::Replace, None) => "replace",
-        (OnConflict::Replace, Some(_)) => "replace+",
-    };
-    let Policy { priority, expires_after, .. } = &job.policy;
-    if priority.is_standard() && expires_after.is_none() {
-        return Cow::Borrowed(word);
-    }
-    let digit = if priority.is_standard() { String::new() } else { priority.to_string() };
-    Cow::Owned(format!("{word}{digit}{}", if expires_after.is_some() { "!" } else { "" }))
-}
-
-/// Adds the arguments for a job of another store, in the format of this store's records.
-fn restored(cmd: &mut Cmd, job: &Job) {
-    cmd.arg(job.id.as_str()).arg(job.topic.as_str()).arg(job.state.name());
-    let put = job.unpopped();
-    cmd.arg(job.at().get());
-    if let Some(ending) = &job.ending {
-        let result = ending.result.as_ref().and_then(long_body);
-        cmd.arg(codec::finished_record(job, ending)).arg(result.map_or(&[][..], |long| long));
-        cmd.arg("").arg(codec::separate_history(job, ending));
-        return;
-    }
-    cmd.arg(codec::record(&put, job.created_at));
-    cmd.arg(long_body(&put.body).map_or(&[][..], |body| body));
-    cmd.arg(Attempt::text_of(job, &put)).arg(history_text(job));
-}
-
 fn touches(cmd: &mut Cmd, store: &RedisStore, bucket: Bucket, jobs: &[Touch]) {
     let believed = store.believed(bucket);
     for job in jobs {
@@ -208,8 +138,4 @@ pub fn topic(reply: &mut Values) -> StoreResult<Reply<Topic>> {
 
 fn until(reply: &mut Values) -> StoreResult<Reply<UnixMillis>> {
     Ok(reply.reply_number()?.map(UnixMillis::new))
-}
-
-fn done(reply: &mut Values) -> StoreResult<Reply<()>> {
-    Ok(reply.reply_number()?.map(drop))
 }

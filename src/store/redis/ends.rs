@@ -9,20 +9,14 @@ use super::{
     RedisStore,
     codec::reservation_text,
     commands::{each_job, topic},
-    decisions::{Loads, Request, Texts},
+    decisions::Request,
     reply::{Values, state_code},
+    shortcuts::Shortcut,
 };
 use crate::{
     job::{JobId, State, Topic},
-    store::{Delete, Finish, Now, Parts, Reply, StoreError, StoreResult, StoreResults},
+    store::{Delete, Finish, Parts, Reply, StoreError, StoreResults},
 };
-
-/// The end of a job, if a script has made it.
-enum End<A> {
-    Made(Reply<A>),
-    /// The core decides on the job as the script has loaded it.
-    Left(Now, Texts),
-}
 
 impl RedisStore {
     pub(super) async fn finish(
@@ -31,9 +25,11 @@ impl RedisStore {
     ) -> StoreResults<Vec<Reply<Topic>>> {
         let others = ids_that(&parts, |job| job.result.is_some());
         let plain = jobs_without(&parts, &others);
-        let read = |reply: &mut Values, jobs: &Vec<_>| jobs.iter().map(|_| end(reply)).collect();
+        let read = |reply: &mut Values, jobs: &Vec<_>| {
+            jobs.iter().map(|_| Shortcut::read(reply, topic)).collect()
+        };
         let made = self.each_guarded(&self.scripts.finish, &plain, each_job(finished), read).await;
-        self.end_others(&parts, &others, made).await
+        self.decide_left(&parts, with_others(&parts, &others, made)).await
     }
 
     pub(super) async fn delete(
@@ -43,44 +39,10 @@ impl RedisStore {
         let others = ids_that(&parts, |job| job.remembered().is_some());
         let plain = jobs_without(&parts, &others);
         let read = |reply: &mut Values, jobs: &Vec<_>| {
-            jobs.iter().map(|_| reply.deleted().map(End::Made)).collect()
+            jobs.iter().map(|_| reply.deleted().map(Shortcut::Made)).collect()
         };
         let made = self.each_guarded(&self.scripts.delete, &plain, each_job(deleted), read).await;
-        self.end_others(&parts, &others, made).await
-    }
-
-    /// Has the core decide the requests for other ids, and those left by the script. `made`
-    /// has the results of the parts with requests for the script.
-    async fn end_others<R: Request + Clone>(
-        &self,
-        parts: &Parts<Vec<R>>,
-        others: &[HashSet<&JobId>],
-        made: StoreResults<Vec<End<R::Answer>>>,
-    ) -> StoreResults<Vec<Reply<R::Answer>>> {
-        let mut made = made.into_iter();
-        let (mut results, mut left, mut loads) = (Vec::new(), Vec::new(), Some(Vec::new()));
-        for ((bucket, jobs), others) in parts.iter().zip(others) {
-            let has_made = jobs.iter().any(|job| !others.contains(job.id()));
-            let made = if has_made { made.next() } else { Some(Ok(Vec::new())) };
-            let made = made.unwrap_or_else(|| Err(StoreError::unreadable("no reply")));
-            let split = made.map(|made| split(jobs, made, others));
-            results.push(split.map(|(replies, own, load)| {
-                if !own.is_empty() {
-                    left.push((*bucket, own));
-                    loads = loads.take().zip(load).map(|(mut loads, (now, texts))| {
-                        loads.push((self.with_believed(*bucket, now), texts));
-                        loads
-                    });
-                }
-                replies
-            }));
-        }
-        let decided = match left.is_empty() {
-            true => Vec::new(),
-            false => self.decide_on(left, loads).await,
-        };
-        let mut decided = decided.into_iter();
-        results.into_iter().map(|replies| joined(replies?, &mut decided)).collect()
+        self.decide_left(&parts, with_others(&parts, &others, made)).await
     }
 }
 
@@ -112,56 +74,29 @@ fn jobs_without<'a, R: Request>(
     found
 }
 
-/// The reply to each job of a part, or `None` if it is left to the core; the jobs left, and their
-/// loads if the script has loaded all of them.
-type Split<R> = (Vec<Option<Reply<<R as Request>::Answer>>>, Vec<R>, Option<Loads>);
-
-/// Splits a part by the requests that a script has carried out.
-fn split<R: Request + Clone>(
-    jobs: &[R],
-    made: Vec<End<R::Answer>>,
-    others: &HashSet<&JobId>,
-) -> Split<R> {
-    let (mut made, mut left, mut texts, mut time) =
-        (made.into_iter(), Vec::new(), Vec::new(), None);
-    let mut reply = |job: &R| {
-        match (!others.contains(job.id())).then(|| made.next()).flatten() {
-            Some(End::Made(reply)) => return Some(reply),
-            Some(End::Left(now, found)) => {
-                time.get_or_insert(now);
-                texts.push(found);
-            }
-            None => {}
+/// Adds the requests for such ids, which the script did not get, to those that it has carried out or
+/// left.
+fn with_others<R: Request>(
+    parts: &Parts<Vec<R>>,
+    others: &[HashSet<&JobId>],
+    made: StoreResults<Vec<Shortcut<R::Answer>>>,
+) -> StoreResults<Vec<Shortcut<R::Answer>>> {
+    let (mut made, mut all) = (made.into_iter(), Vec::with_capacity(parts.len()));
+    for ((_, jobs), others) in parts.iter().zip(others) {
+        let mut own = Ok(Vec::new());
+        if jobs.iter().any(|job| !others.contains(job.id())) {
+            own = made.next().unwrap_or_else(|| Err(StoreError::unreadable("no reply")));
         }
-        left.push(job.clone());
-        None
-    };
-    let replies = jobs.iter().map(&mut reply).collect();
-    let is_loaded = texts.len() == left.len();
-    (replies, left, time.filter(|_| is_loaded).map(|now| (now, texts)))
-}
-
-/// Adds the replies to the jobs that were left, if there are any.
-fn joined<A>(
-    replies: Vec<Option<Reply<A>>>,
-    decided: &mut impl Iterator<Item = StoreResult<Vec<Reply<A>>>>,
-) -> StoreResult<Vec<Reply<A>>> {
-    let mut own = Vec::new();
-    if replies.iter().any(Option::is_none) {
-        let is_applied = replies.iter().flatten().any(Result::is_ok);
-        let decided = decided.next().unwrap_or_else(|| Err(StoreError::unreadable("no reply")));
-        own = decided.map_err(|error| if is_applied { error.of_part() } else { error })?;
+        all.push(own.map(|own| {
+            let mut own = own.into_iter();
+            let one = |job: &R| match others.contains(job.id()) {
+                true => Some(Shortcut::Left(None)),
+                false => own.next(),
+            };
+            jobs.iter().filter_map(one).collect()
+        }));
     }
-    let mut own = own.into_iter();
-    Ok(replies.into_iter().filter_map(|reply| reply.or_else(|| own.next())).collect())
-}
-
-/// Reads what `finish.lua` has done with a job.
-fn end(reply: &mut Values) -> StoreResult<End<Topic>> {
-    match reply.list() {
-        Some(mut left) => Ok(End::Left(Now::of_micros(left.number()?), Texts::read(&mut left)?)),
-        None => topic(reply).map(End::Made),
-    }
+    all
 }
 
 fn finished(cmd: &mut Cmd, job: &&Finish) {

@@ -23,6 +23,7 @@ mod options;
 mod pop;
 mod preflight;
 mod promote;
+mod puts;
 mod reads;
 mod ready;
 mod reply;
@@ -31,6 +32,7 @@ mod score;
 mod scripts;
 mod settings;
 mod shared;
+mod shortcuts;
 mod timers;
 mod tokens;
 mod topology;
@@ -60,7 +62,7 @@ use crate::job::{Bucket, Buckets, Millis, ReservationKey};
 
 #[cfg(any(test, fuzzing))]
 pub use codec::redis_records;
-pub use codec::{PoolRecord, record, record_rest};
+pub use codec::{PoolRecord, record_header, record_rest};
 pub use options::{Ack, Login, RedisOptions, TlsFiles};
 pub use url::{Host, Kind, RedisUrl, Secret};
 

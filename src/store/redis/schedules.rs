@@ -6,15 +6,10 @@ use redis::{Cmd, Pipeline};
 use sha1_smol::Sha1;
 
 use super::{
-    RedisStore,
-    commands::{each_placed, each_reply, puts},
-    keys,
-    reply::Values,
-    scripts,
-    timers::next,
+    RedisStore, commands::each_reply, keys, puts::add_puts, reply::Values, scripts, timers::next,
 };
 use crate::{
-    job::{Bucket, NewJob, OnConflict, Refusal, ScheduleName, UnixMillis},
+    job::{Bucket, NewJob, Refusal, ScheduleName, UnixMillis},
     store::{
         DueSchedules, Fired, Firing, MAX_READ_BYTES, MAX_SCHEDULES, NOT_UTF_8, NewSchedule, Parts,
         Placed, Reply, ScheduleChange, ScheduleChanged, SchedulePage, ScheduleStore,
@@ -36,7 +31,7 @@ impl RedisStore {
                 cmd.arg(schedule.name.as_str()).arg(&schedule.text);
                 cmd.arg(&new.text).arg(time_text(new.next_at));
             }
-            puts(cmd, self, bucket, &jobs_of(firings));
+            add_puts(cmd, self, bucket, &jobs_of(firings));
         };
         let read = |reply: &mut Values, firings: &Vec<Firing>| match reply.left() {
             0 => Ok(firings.iter().map(|_| Ok(Fired::Stale(None))).collect()),
@@ -51,8 +46,7 @@ impl RedisStore {
     ) -> StoreResults<Vec<Reply<Fired>>> {
         let jobs: Vec<(Bucket, Vec<NewJob>)> =
             parts.iter().map(|(bucket, firings)| (*bucket, jobs_of(firings))).collect();
-        let fill = |cmd: &mut Cmd, bucket, jobs: &Vec<NewJob>| puts(cmd, self, bucket, jobs);
-        let put = self.run_each(&self.scripts.put, &jobs, fill, each_placed()).await;
+        let put = self.put_new(jobs).await;
         let advance = parts.into_iter().zip(put).map(async |((_, firings), placed)| {
             let placed: Vec<Reply<Placed>> = placed?;
             let firings = firings.into_iter().zip(&placed).filter(|(_, placed)| placed.is_ok());
@@ -209,8 +203,7 @@ fn text_of(bytes: Vec<u8>) -> String {
 }
 
 fn jobs_of(firings: &[Firing]) -> Vec<NewJob> {
-    let rejecting = |job: &NewJob| NewJob { on_conflict: OnConflict::Reject, ..job.clone() };
-    firings.iter().map(|firing| rejecting(&firing.job)).collect()
+    firings.iter().map(|firing| firing.job.clone()).collect()
 }
 
 fn fired(placed: Reply<Placed>) -> Reply<Fired> {

@@ -42,7 +42,6 @@ pub struct Guardable {
 pub struct Scripts {
     pub put: Transition,
     pub fire: Transition,
-    pub restore: Transition,
     pub pop: Transition,
     pub unpop: Transition,
     pub held: Transition,
@@ -50,6 +49,7 @@ pub struct Scripts {
     pub load: Transition,
     pub swap: Transition,
     pub swap_overdue: Transition,
+    pub swap_arrivals: Transition,
     pub finish: Guardable,
     pub touch: Guardable,
     pub delete: Guardable,
@@ -84,7 +84,6 @@ impl Scripts {
         Self {
             put: write("put").adding_jobs(),
             fire: write("fire").adding_jobs(),
-            restore: write("restore").adding_jobs(),
             pop: write("pop"),
             unpop: write("unpop"),
             held: unconfirmed("held"),
@@ -93,6 +92,7 @@ impl Scripts {
             swap: write("swap"),
             // A part of a promotion.
             swap_overdue: unconfirmed("swap"),
+            swap_arrivals: write("swap").adding_jobs(),
             finish: guardable("finish", 2),
             touch: guardable("touch", 4),
             delete: guardable("delete", 2),

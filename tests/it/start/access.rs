@@ -13,7 +13,7 @@ const WRONG: &str = "gu3ssed-p4ssword";
 const KEYS: &str = "~dq:layout ~{dq:*";
 const CHANNELS: &str = "resetchannels &{dq:*";
 const COMMANDS: &str = "-@all +info +scan +get +mget +set +eval +evalsha +time +exists \
-                        +hsetnx +hset +hget +hmget +hexists +hdel +hscan +hlen +zadd +zscore +zcard +zcount \
+                        +hset +hget +hmget +hexists +hdel +hscan +hlen +zadd +zscore +zcard +zcount \
                         +zrange +zrem +zremrangebyrank +zscan";
 /// Rights to publish and receive hints. Without these rights, servers only poll.
 const HINTS: &str = "+ssubscribe +spublish";

@@ -11,7 +11,7 @@ use crate::store::redis_only::ConnectedBench;
 const READS: [&str; 8] =
     ["exists", "hexists", "hget", "hmget", "time", "zcard", "zrange", "zscore"];
 /// Writing commands that scripts use.
-const WRITES: [&str; 6] = ["hdel", "hset", "hsetnx", "zadd", "zrem", "zremrangebyrank"];
+const WRITES: [&str; 5] = ["hdel", "hset", "zadd", "zrem", "zremrangebyrank"];
 
 /// Commands that the user lacks at the same time.
 type Denied = Vec<&'static str>;

@@ -279,8 +279,8 @@ fn is_script(command: &Command) -> bool {
     !command.0 && ["EVAL", "EVALSHA"].contains(&command.1[0].as_str())
 }
 
-const WRITES: [&str; 10] =
-    ["ZADD", "ZREM", "ZREMRANGEBYRANK", "HSET", "HSETNX", "HDEL", "SET", "DEL", "HINCRBY", "INCR"];
+const WRITES: [&str; 9] =
+    ["ZADD", "ZREM", "ZREMRANGEBYRANK", "HSET", "HDEL", "SET", "DEL", "HINCRBY", "INCR"];
 
 /// Returns commands that use a set of a topic, a bucket's set or the long bodies for the first time
 /// after a write. If such a key had another type, the script would end between two writes. Other

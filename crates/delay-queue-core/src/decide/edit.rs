@@ -58,6 +58,13 @@ pub struct Ended {
 /// The place of a job after its attempt.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Place {
+    /// A new job, alone or in place of the one that has its id, of which nothing is left.
+    New {
+        /// The state of the new job.
+        state: State,
+        /// When it leaves this state: its due time, unless it comes from another store.
+        at: UnixMillis,
+    },
     /// In its topic: ready at once, or delayed.
     Next {
         /// `Ready` or `Delayed`.
@@ -133,7 +140,9 @@ impl Edit {
     /// Returns the answer to the caller; `job` is the job before the edit.
     pub fn answer(&self, job: &Known<'_>) -> Transitioned {
         let (topic, state, due_at) = match &self.place {
-            Place::Next { state, due_at } => (job.topic, *state, *due_at),
+            Place::New { state, at: due_at } | Place::Next { state, due_at } => {
+                (job.topic, *state, *due_at)
+            }
             Place::Dead { .. } => (job.topic, State::Dead, job.due_at),
             Place::Moved { to, at } => (to, State::Ready, *at),
             Place::Finished { .. } => (job.topic, State::Finished, job.due_at),

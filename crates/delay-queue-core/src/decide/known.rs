@@ -16,6 +16,8 @@ pub struct Known<'a> {
     /// The state. A job that a store finds in no set, as after half a transition, counts as ready,
     /// unless it is finished.
     pub state: State,
+    /// Whether the store finds the job in no set.
+    pub is_astray: bool,
     /// The due time; of a finished job, only if `outcome` is known.
     pub due_at: UnixMillis,
     /// The end of the TTR of a reserved job; of any other job, not used.

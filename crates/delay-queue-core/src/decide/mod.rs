@@ -12,8 +12,10 @@ mod finish;
 mod kick;
 mod known;
 mod overdue;
+mod put;
 mod release;
 mod request;
+mod restore;
 
 pub use bury::{bury, bury_damaged};
 pub use change::change;
@@ -23,8 +25,10 @@ pub use finish::finish;
 pub use kick::kick;
 pub use known::{Attempts, Known};
 pub use overdue::{overdue, quarantined};
+pub use put::{Placed, PutOutcome, put};
 pub use release::release;
 pub use request::{Bury, Delete, Finish, JobRef, Release, Target};
+pub use restore::restore;
 
 /// Result of one job of a batch: the reply, or the reason why nothing changed.
 pub type Reply<T> = Result<T, crate::job::Refusal>;

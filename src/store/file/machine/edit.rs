@@ -68,6 +68,7 @@ impl Machine {
             id,
             topic: self.index.topic(slot),
             state: entry.state,
+            is_astray: false,
             due_at: due_at_of(entry),
             held_until: entry.at,
             policy: &entry.kind.policy,
@@ -100,6 +101,7 @@ impl Machine {
                 return self.keep(slot, now, finished, policy.finished_retention, writes);
             }
             (_, Place::Gone) => return self.end(slot, writes),
+            (_, Place::New { .. }) => unreachable!("a put inserts its job itself"),
             (AttemptEdit::Kept, Place::Next { state, due_at }) => {
                 self.schedule(slot, state, due_at, writes);
             }
@@ -161,7 +163,7 @@ impl Machine {
                 self.attempt_mut(slot).due_at = due_at;
                 self.die(slot, died_at);
             }
-            Place::Finished { .. } | Place::Gone => {
+            Place::New { .. } | Place::Finished { .. } | Place::Gone => {
                 unreachable!("such a job is never popped again")
             }
         }
@@ -198,7 +200,9 @@ impl Machine {
                 self.die(slot, at);
                 self.move_to(slot, to, at, writes);
             }
-            Place::Finished { .. } | Place::Gone => unreachable!("no deadline finishes a job"),
+            Place::New { .. } | Place::Finished { .. } | Place::Gone => {
+                unreachable!("no deadline finishes a job")
+            }
         }
     }
 

@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use delay_queue_core::decide;
 
 use super::{ErrorText, HistoryChange, Machine, Write};
 use crate::{
-    job::{Event, History, Job, Outcome, State, UnixMillis, next},
+    job::{History, Job, Outcome, State, UnixMillis},
     store::{
         Reply,
         file::index::{Arrival, Attempt, Size},
@@ -15,9 +16,9 @@ use crate::{
 
 impl Machine {
     pub fn restore(&mut self, serial: u64, job: Job, writes: &mut Vec<Write>) -> Reply<()> {
-        let living = self.index.find(&job.id).map(|slot| self.index.entry(slot).state);
-        let state = next(living, Event::Restore(job.state))?.expect("a restore never ends a job");
-        let (at, attempt) = (job.at(), attempt(&job));
+        let living = self.index.find(&job.id).map(|slot| self.known(slot, &job.id));
+        decide::restore(living.as_ref(), &job)?;
+        let (state, at, attempt) = (job.state, job.at(), attempt(&job));
         let result = job.ending.as_ref().and_then(|ending| ending.result.clone());
         let size = Size::from_bytes(result.as_ref().map_or(job.body.len(), Bytes::len));
         self.index.insert(Arrival {

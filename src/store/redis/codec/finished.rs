@@ -12,9 +12,7 @@
 //! due time>`, followed by `:<consumer>` if the consumer gave its name, and the hash of histories
 //! has no entry of the job. Otherwise `<entry>` is empty, and the hash has the whole history.
 
-use super::{
-    MAX_INLINE_BODY, PoolRecord, checksum, damaged, history_text, parse_checked_body, sum_of,
-};
+use super::{PoolRecord, checksum, damaged, history_text, parse_checked_body, sum_of};
 use crate::{
     job::{
         AttemptOutcome, Consumer, Ending, History, Job, JobId, Outcome, PastAttempt, Policy,
@@ -93,13 +91,6 @@ impl FinishedFields {
         };
         Some(History { hold: None, attempts: vec![entry] })
     }
-}
-
-/// Formats the whole record of a finished job.
-pub fn finished_record(job: &Job, ending: &Ending) -> Vec<u8> {
-    let result = ending.result.as_deref().unwrap_or_default();
-    let inline = if result.len() <= MAX_INLINE_BODY { result } else { &[] };
-    [&finished_header(job, ending)[..], b"\n", inline].concat()
 }
 
 /// Formats the header of the record of a finished job, which the line feed and the result follow.

@@ -1,19 +1,22 @@
-//! Jobs as `shared/loaded.lua` returns them, for the decisions of `delay-queue-core`.
+//! Loaded jobs, for the decisions of `delay-queue-core`.
 
 use bytes::Bytes;
 use delay_queue_core::decide::{Attempts, Known};
 
-use super::request::{Answer, Request};
+use super::{
+    arrival::Arrival,
+    request::{Answer, Request},
+    texts::Texts,
+};
 use crate::{
     job::{History, Job, JobId, Refusal, Running, State, Topic, Topics, UnixMillis},
     store::{
-        Now, Reply, StoreError,
+        Now, Reply,
         redis::{
             codec::{
-                Attempt, FinishedFields, FinishedHeader, MARK, PoolRecord, Rules, is_finished,
-                parse_history, parse_time, time_text, topic_of_finished,
+                Attempt, FinishedFields, FinishedHeader, MARK, PoolRecord, Rules, parse_history,
+                parse_time, time_text, topic_of_finished,
             },
-            reply::Values,
             score::time_of,
         },
     },
@@ -21,77 +24,6 @@ use crate::{
 
 /// Argument of `swap.lua` instead of a new record or state: the old one goes.
 pub const ERASED: &str = "-";
-
-/// The records of a job, byte for byte, as `shared/loaded.lua` puts them into one text. A swap
-/// compares them with what is stored.
-#[derive(Debug)]
-pub struct Texts {
-    /// A line that is parsed, the header of the pool record, attempt record, history and body.
-    all: Vec<u8>,
-    /// The beginnings of the parts behind the line.
-    parts: [usize; 4],
-    /// The set that has the job; `None` if none has it.
-    pub state: Option<State>,
-    pub score: String,
-    pub topic: Option<Topic>,
-}
-
-impl Texts {
-    pub fn read(reply: &mut Values) -> Result<Self, StoreError> {
-        Self::parse(reply.bytes()?).ok_or_else(|| StoreError::unreadable("a job in another form"))
-    }
-
-    fn parse(all: Vec<u8>) -> Option<Self> {
-        let line = memchr::memchr(b'\n', &all)?;
-        let mut words = str::from_utf8(&all[..line]).ok()?.split(' ');
-        let (state, score, topic) = (words.next()?, words.next()?, words.next()?);
-        let mut length = || words.next()?.parse::<usize>().ok();
-        let (header, attempt, history) = (length()?, length()?, length()?);
-        let state = match state {
-            "" => None,
-            name => Some(State::ALL.into_iter().find(|state| state.name() == name)?),
-        };
-        let (score, topic) = (score.to_owned(), topic.parse().ok());
-        let first = line + 1;
-        let parts =
-            [first, first + header, first + header + attempt, first + header + attempt + history];
-        (parts[3] <= all.len()).then_some(Self { all, parts, state, score, topic })
-    }
-
-    /// Returns the header of the pool record; empty if there is none.
-    pub fn header(&self) -> &[u8] {
-        &self.all[self.parts[0]..self.parts[1]]
-    }
-
-    /// Returns the attempt record; empty if there is none.
-    pub fn attempt(&self) -> &[u8] {
-        &self.all[self.parts[1]..self.parts[2]]
-    }
-
-    pub fn history(&self) -> &[u8] {
-        &self.all[self.parts[2]..self.parts[3]]
-    }
-
-    /// Returns the pool record with the body, if this was loaded.
-    fn record(&self) -> Vec<u8> {
-        [self.header(), b"\n", &self.all[self.parts[3]..]].concat()
-    }
-
-    fn is_gone(&self) -> bool {
-        self.header().is_empty() && self.attempt().is_empty()
-    }
-
-    /// Returns whether its record says that the job is finished. The script that promotes leaves no
-    /// finished job in the set of reserved ones, so a record there that says so is damaged.
-    fn is_finished(&self) -> bool {
-        is_finished(self.header()) && self.state != Some(State::Reserved)
-    }
-
-    /// Returns whether there is a job that no set of the topics in its records has.
-    pub fn is_astray(&self) -> bool {
-        self.state.is_none() && !self.is_gone()
-    }
-}
 
 /// A job that was loaded.
 #[derive(Debug)]
@@ -108,6 +40,10 @@ pub struct Loaded<'a> {
     pub body: Option<Bytes>,
     /// Whether the set of the jobs that expire has the job, whatever its policy says.
     pub is_expiring: bool,
+    /// The job that the request brings.
+    pub arrival: Option<Arrival<'a>>,
+    /// Whether no job has the id, so that the one that the request brings can have it.
+    pub is_absent: bool,
     /// Whether the rules in both records are damaged, or the body that an answer shows.
     is_damaged: bool,
     pub topic: Topic,
@@ -127,13 +63,20 @@ impl<'a> Loaded<'a> {
     /// `NotFound`, and `Damaged` if nothing names its topic. Other refusals are left to the
     /// decision.
     pub fn parse<R: Request>(request: &'a R, texts: Texts, now: Now) -> Reply<Self> {
-        let (id, shows_body) = (request.id(), R::Answer::HAS_BODY);
-        if texts.is_gone() || shows_body && texts.header().is_empty() {
+        let (id, shows_body, arrival) = (request.id(), R::Answer::HAS_BODY, request.arrival());
+        if let Some(arrival) = arrival
+            && texts.header().is_empty()
+            && texts.state.is_none()
+        {
+            return Ok(Self::absent(id, texts, arrival, now));
+        }
+        if texts.is_gone() && texts.state.is_none() || shows_body && texts.header().is_empty() {
             return Err(Refusal::NotFound);
         }
         let is_expiring = request.is_expiry();
         if texts.is_finished() {
-            return Self::of_finished(id, texts, request.topics(), now);
+            let job = Self::of_finished(id, texts, request, now)?;
+            return Ok(Self { arrival, ..job });
         }
         // A new body takes the place of one that is damaged.
         let stored = || PoolRecord::parse(id, texts.record()).map(|record| record.body).ok();
@@ -151,7 +94,7 @@ impl<'a> Loaded<'a> {
         let own = found.as_ref().map(|(rules, _)| rules.topic.clone());
         let named =
             || parsed.as_ref().and_then(|(_, rules)| rules.rsplit(' ').next()?.parse().ok());
-        let topic = texts.topic.clone().or(own).or_else(named);
+        let topic = texts.topic.clone().or(own).or_else(named).or_else(|| topic_of(arrival));
         let topic = topic.ok_or_else(|| refusal_of(Refusal::Damaged, None, request.topics()))?;
         let (rules, rules_text) = found.unwrap_or_else(|| {
             let rules = Rules::of_damaged(topic.clone());
@@ -173,6 +116,8 @@ impl<'a> Loaded<'a> {
             rules_text,
             body,
             is_expiring,
+            arrival,
+            is_absent: false,
             is_damaged,
             topic,
             due_at,
@@ -182,10 +127,34 @@ impl<'a> Loaded<'a> {
         })
     }
 
-    fn of_finished(id: &'a JobId, texts: Texts, topics: &Topics, now: Now) -> Reply<Self> {
+    /// Returns what is stored of an id that no job has: at most remains without a pool record.
+    fn absent(id: &'a JobId, texts: Texts, arrival: Arrival<'a>, now: Now) -> Self {
+        let topic = texts.topic.clone().unwrap_or_else(|| arrival.topic().clone());
+        let rules = Rules::of_damaged(topic.clone());
+        Self {
+            id,
+            attempt: None,
+            rules_text: rules.text(id),
+            rules,
+            body: None,
+            is_expiring: false,
+            arrival: Some(arrival),
+            is_absent: true,
+            is_damaged: true,
+            topic,
+            due_at: now.floor,
+            at: now.floor,
+            created: None,
+            fields: None,
+            texts,
+        }
+    }
+
+    fn of_finished<R: Request>(id: &'a JobId, texts: Texts, request: &R, now: Now) -> Reply<Self> {
         let header = FinishedHeader::parse(id, texts.header());
         let topic = texts.topic.clone().or_else(|| topic_of_finished(texts.header()));
-        let topic = topic.ok_or_else(|| refusal_of(Refusal::Damaged, None, topics))?;
+        let topic = topic.or_else(|| topic_of(request.arrival()));
+        let topic = topic.ok_or_else(|| refusal_of(Refusal::Damaged, None, request.topics()))?;
         let created = header.as_ref().map(|header| time_text(header.created_at));
         let fields = header.as_ref().map(|header| header.fields.clone());
         let rules = header.map_or_else(|| Rules::of_damaged(topic.clone()), Rules::of_finished);
@@ -200,6 +169,7 @@ impl<'a> Loaded<'a> {
             error: None,
         });
         let at = texts.score.parse().ok().and_then(|score| time_of(State::Finished, score));
+        let at = at.unwrap_or(now.floor);
         Ok(Self {
             id,
             attempt,
@@ -207,10 +177,12 @@ impl<'a> Loaded<'a> {
             rules,
             body: None,
             is_expiring: false,
+            arrival: None,
+            is_absent: false,
             is_damaged: false,
             topic,
-            due_at: fields.as_ref().map_or(now.floor, |fields| fields.due_at),
-            at: at.unwrap_or(now.floor),
+            due_at: fields.as_ref().map_or(at, |fields| fields.due_at),
+            at,
             created,
             fields,
             texts,
@@ -233,6 +205,7 @@ impl<'a> Loaded<'a> {
                 _ if self.texts.is_finished() => State::Finished,
                 state => state.unwrap_or(State::Ready),
             },
+            is_astray: self.texts.state.is_none(),
             due_at: self.due_at,
             held_until: self.at,
             policy: &self.rules.policy,
@@ -254,6 +227,11 @@ impl<'a> Loaded<'a> {
             None if self.texts.attempt().is_empty() => "",
             Some(_) | None => MARK,
         }
+    }
+
+    /// Returns whether a stored body may remain that is not in the record.
+    pub fn may_have_long_body(&self) -> bool {
+        self.is_damaged || self.rules.has_long_body()
     }
 
     /// Returns the history, and the running attempt if a consumer holds the job.
@@ -296,6 +274,10 @@ impl<'a> Loaded<'a> {
             history: Vec::new(),
         }))
     }
+}
+
+fn topic_of(arrival: Option<Arrival<'_>>) -> Option<Topic> {
+    arrival.map(|arrival| arrival.topic().clone())
 }
 
 /// Returns the refusal of a job; for a caller who may not access its topic, it does not exist.

@@ -1,9 +1,14 @@
 //! Transitions that `delay-queue-core` decides: one script loads the jobs, and one writes the edits
 //! of the jobs that are still the same. The others are loaded again.
 
+mod answers;
+mod arrival;
+mod attempt;
 mod loaded;
 mod request;
 mod swap;
+mod texts;
+mod verbs;
 mod work;
 
 use delay_queue_core::decide::Known;
@@ -11,8 +16,9 @@ use redis::Cmd;
 
 use self::{loaded::Loaded, request::Answer, swap::Swap, work::Work};
 pub use self::{
-    loaded::Texts,
-    request::{BuryDamaged, Overdue, Request},
+    request::Request,
+    texts::Texts,
+    verbs::{BuryDamaged, Overdue},
 };
 use super::{RedisStore, reply::Values};
 use crate::{
@@ -47,8 +53,7 @@ impl RedisStore {
         parts: Parts<Vec<R>>,
         mut loads: Option<Vec<Loads>>,
     ) -> StoreResults<Vec<Reply<R::Answer>>> {
-        let mut works: Vec<Work<R::Answer>> =
-            parts.iter().map(|(_, jobs)| Work::new(jobs.len())).collect();
+        let mut works: Vec<Work<R>> = parts.iter().map(|(_, jobs)| Work::new(jobs.len())).collect();
         loop {
             let mut asked = Vec::new();
             for (n, (bucket, jobs)) in parts.iter().enumerate() {
@@ -58,13 +63,13 @@ impl RedisStore {
                 }
             }
             if asked.is_empty() {
-                return works.into_iter().map(Work::finish::<R>).collect();
+                return works.into_iter().map(Work::finish).collect();
             }
             let loads = match loads.take() {
                 Some(loads) => picked_of(loads, &asked),
                 None => self.load_by(&asked, &parts, "").await,
             };
-            let loads = self.search_astray(loads, &asked, &parts).await;
+            let loads = self.search_astray(loads, &asked, &parts, &works).await;
             let mut loaded = Vec::with_capacity(asked.len());
             for ((bucket, (n, picked)), loads) in asked.into_iter().zip(loads) {
                 let (now, texts) = match loads {
@@ -113,16 +118,22 @@ impl RedisStore {
         }
     }
 
-    /// Searches all topics for the loaded jobs that no set of their own topic has.
+    /// Searches all topics for the loaded jobs that no set of their own topic has. Such a job that
+    /// is loaded again may be one that only a set has.
     async fn search_astray<R: Request>(
         &self,
         mut loads: StoreResults<Loads>,
         asked: &Asked,
         parts: &Parts<Vec<R>>,
+        works: &[Work<R>],
     ) -> StoreResults<Loads> {
         for ((bucket, (n, picked)), loads) in asked.iter().zip(&mut loads) {
             let Ok((_, texts)) = loads else { continue };
-            let astray: Vec<usize> = (0..texts.len()).filter(|&i| texts[i].is_astray()).collect();
+            let is_astray = |&i: &usize| {
+                texts[i].state.is_none()
+                    && (!texts[i].is_gone() || works[*n].has_changed(picked[i]))
+            };
+            let astray: Vec<usize> = (0..texts.len()).filter(is_astray).collect();
             if astray.is_empty() {
                 continue;
             }
@@ -202,7 +213,11 @@ impl RedisStore {
         let read = |reply: &mut Values, (_, edits): &DecidedPart<'_, R::Answer>| {
             edits.iter().map(|_| reply.int()).collect()
         };
-        let swap = if R::IS_CONFIRMED { &self.scripts.swap } else { &self.scripts.swap_overdue };
+        let swap = match (R::IS_CONFIRMED, R::ADDS_JOBS) {
+            (false, _) => &self.scripts.swap_overdue,
+            (true, false) => &self.scripts.swap,
+            (true, true) => &self.scripts.swap_arrivals,
+        };
         self.run_each(swap, swaps, fill, read).await
     }
 
@@ -220,12 +235,16 @@ fn swap_or_reply<'a, R: Request>(
     known: &Known<'_>,
     now: Now,
 ) -> Result<(R::Answer, Swap<'a>), Reply<R::Answer>> {
-    let edit = request.decide(known, now).map_err(Err)?;
+    let edit = match job.is_absent {
+        true => request.decide_absent(now),
+        false => request.decide(known, now),
+    };
+    let edit = edit.map_err(Err)?;
     // A job that half a transition has left in no set becomes ready.
     let is_astray = job.texts.state.is_none() && known.state != State::Finished;
     let is_written = edit.is_some() || is_astray;
     let edit = edit.unwrap_or_else(|| known.unchanged());
-    let answer = R::Answer::new(job, known, &edit).map_err(Err)?;
+    let answer = R::Answer::new(request, job, known, &edit).map_err(Err)?;
     if !is_written {
         return Err(Ok(answer));
     }

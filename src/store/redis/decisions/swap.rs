@@ -3,15 +3,19 @@
 use bytes::Bytes;
 use delay_queue_core::{
     Now,
-    decide::{AttemptEdit, Edit, Ended, Place},
+    decide::{AttemptEdit, Edit, Place},
 };
 use redis::Cmd;
 
-use super::loaded::{ERASED, Loaded};
+use super::{
+    arrival::{Arrival, Records},
+    attempt::{end, lapse, past},
+    loaded::{ERASED, Loaded},
+};
 use crate::{
-    job::{AttemptOutcome, Ending, PastAttempt, PolicyFields, State, Topic, UnixMillis, cut_error},
+    job::{AttemptOutcome, Ending, Policy, PolicyFields, State, Topic, UnixMillis},
     store::redis::{
-        codec::{Attempt, Rules, finished_header, long_body, separate_history, text_of_history},
+        codec::{Attempt, Rules, finished_header, long_body, separate_history},
         score::score_text,
     },
 };
@@ -53,6 +57,7 @@ impl<'a> Swap<'a> {
                 Self::finished(job, now, ended, policy, (ending, until))
             }
             Place::Gone => Some(Self::gone(job)),
+            Place::New { state, at } => Some(Self::arriving(job, now, job.arrival?, (state, at))),
             place => Self::living(job, now, Edit { place, attempts, policy, body }),
         }
     }
@@ -86,22 +91,14 @@ impl<'a> Swap<'a> {
             None => return None,
         };
         let policy = &rules.policy;
-        let expires_at = match (state, policy.expires_at) {
-            (State::Delayed | State::Ready, Some(at)) => at.get().to_string(),
-            _ => never_expires(job),
-        };
         let attempt = match (attempt, is_forgotten) {
             (Some(attempt), _) => attempt.text(&rules_text),
             (None, true) => job.forgotten_attempt().to_owned(),
             (None, false) => String::new(),
         };
-        // A job that keeps its place keeps it whatever the clock shows. A timer goes by the time
-        // that was believed at the load.
+        // A job that keeps its place keeps it whatever the clock shows.
         let stays = job.texts.state == Some(state) && job.due_at == at;
-        let ready_score = match stays || is_lapse || now.believed < now.floor {
-            true => String::new(),
-            false => score_text(State::Ready, at, policy),
-        };
+        let follows_clock = !(stays || is_lapse);
         let is_longer =
             header.len() + rules.length() > job.texts.header().len() + job.rules.length();
         Some(Self {
@@ -114,12 +111,12 @@ impl<'a> Swap<'a> {
             state: state.name(),
             at,
             score: score_text(state, at, policy),
-            ready_score,
+            ready_score: ready_score(follows_clock, now, at, policy),
+            expires_at: expiry(job, state, policy),
             topic: match rules.topic == job.rules.topic {
                 true => job.topic.clone(),
                 false => rules.topic,
             },
-            expires_at,
         })
     }
 
@@ -153,6 +150,31 @@ impl<'a> Swap<'a> {
             score: score_text(State::Finished, until, &done.policy),
             ..Self::gone(job)
         })
+    }
+
+    /// Formats a job that has the id alone, or in place of the one that was loaded.
+    fn arriving(
+        job: &'a Loaded<'a>,
+        now: Now,
+        arrival: Arrival<'a>,
+        (state, at): (State, UnixMillis),
+    ) -> Self {
+        let gone = Self::gone(job);
+        let Records { header, body, attempt, history, policy } = arrival.records(now, at);
+        Self {
+            attempt: if attempt.is_empty() { gone.attempt } else { attempt },
+            history: if history.is_empty() { gone.history } else { history },
+            header,
+            body: Some(body),
+            state: state.name(),
+            topic: arrival.topic().clone(),
+            at,
+            score: score_text(state, at, &policy),
+            ready_score: ready_score(arrival.follows_clock(), now, at, &policy),
+            expires_at: expiry(job, state, &policy),
+            grows: true,
+            ..gone
+        }
     }
 
     fn gone(job: &'a Loaded<'a>) -> Self {
@@ -207,7 +229,7 @@ impl<'a> Swap<'a> {
     fn kind_of(&self, body: &Bytes) -> &'static [u8] {
         match long_body(body) {
             Some(_) => b"l",
-            None if self.job.rules.has_long_body() => b"s",
+            None if self.job.may_have_long_body() => b"s",
             None => b"n",
         }
     }
@@ -240,79 +262,26 @@ fn follow(
             rules.topic = to;
             (State::Ready, at)
         }
-        Place::Finished { .. } | Place::Gone => unreachable!("it does not live"),
+        Place::New { .. } | Place::Finished { .. } | Place::Gone => {
+            unreachable!("its records stay for the most part")
+        }
     }
 }
 
-/// Returns the attempt record of a job whose attempt ends now, and its history, which is empty if
-/// it stays; `None` if the job has no such record.
-fn end(job: &Loaded<'_>, now: Now, ended: Ended) -> Option<(Option<Attempt>, String)> {
-    let attempt = job.attempt.as_ref()?;
-    let Ended { number, is_snoozed, outcome, error, cause } = ended;
-    let history = new_history(job, now.floor, outcome, error.as_deref());
-    let attempt = Attempt {
-        attempt: number,
-        has_history: attempt.has_history || !history.is_empty(),
-        is_snoozed,
-        reservation: None,
-        due_at: job.due_at,
-        error: cause.map(str::to_owned).or(error),
-        ..attempt.clone()
-    };
-    Some((Some(attempt), history))
+/// Returns the score of a job whose time has passed when it is written; empty if the clock then does
+/// not decide that. A timer goes by the time that was believed at the load.
+fn ready_score(follows_clock: bool, now: Now, at: UnixMillis, policy: &Policy) -> String {
+    match follows_clock && now.believed >= now.floor {
+        true => score_text(State::Ready, at, policy),
+        false => String::new(),
+    }
 }
 
-/// Returns the attempt record of a job whose TTR has ended, or that has expired, and its history,
-/// which is empty if it stays.
-fn lapse(
-    job: &Loaded<'_>,
-    error: &str,
-    ttr_ended_at: Option<UnixMillis>,
-) -> (Option<Attempt>, String) {
-    let end = |at| new_history(job, at, AttemptOutcome::Expired, None);
-    let history = ttr_ended_at.map_or_else(String::new, end);
-    let never_popped = || Attempt {
-        attempt: 0,
-        has_history: !job.texts.attempt().is_empty(),
-        is_snoozed: false,
-        reservation: None,
-        due_at: job.due_at,
-        died_at: UnixMillis::new(0),
-        ttr: job.rules.policy.ttr,
-        error: None,
-    };
-    let attempt = job.attempt.clone().unwrap_or_else(never_popped);
-    let has_history = attempt.has_history || !history.is_empty();
-    let error = Some(error.to_owned());
-    (Some(Attempt { has_history, due_at: job.due_at, error, ..attempt }), history)
-}
-
-/// Formats the history with the attempt that has ended; empty if the history stays.
-fn new_history(
-    job: &Loaded<'_>,
-    at: UnixMillis,
-    outcome: AttemptOutcome,
-    error: Option<&str>,
-) -> String {
-    let (mut history, running) = job.history();
-    let has_ended = history.end(running, past(job, at, outcome, error));
-    if has_ended { text_of_history(job.id, &history) } else { String::new() }
-}
-
-/// Returns the attempt that has ended, without its start and consumer.
-fn past(
-    job: &Loaded<'_>,
-    ended_at: UnixMillis,
-    outcome: AttemptOutcome,
-    error: Option<&str>,
-) -> PastAttempt {
-    PastAttempt {
-        attempt: job.attempt.as_ref().map_or(0, |attempt| attempt.attempt),
-        started_at: UnixMillis::new(0),
-        ended_at,
-        outcome,
-        error: error.and_then(cut_error),
-        consumer: None,
+/// Returns the time at which the job expires in its next state.
+fn expiry(job: &Loaded<'_>, state: State, policy: &Policy) -> String {
+    match (state, policy.expires_at) {
+        (State::Delayed | State::Ready, Some(at)) => at.get().to_string(),
+        _ => never_expires(job),
     }
 }
 

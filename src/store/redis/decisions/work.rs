@@ -22,8 +22,8 @@ const FULL: i64 = 3;
 const UNUSABLE: i64 = 4;
 
 /// A part of a call: the replies so far.
-pub struct Work<A> {
-    jobs: Vec<Progress<A>>,
+pub struct Work<R: Request> {
+    jobs: Vec<Progress<R::Answer>>,
     /// Whether an edit was written, or may have been.
     is_applied: bool,
     error: Option<StoreError>,
@@ -36,7 +36,7 @@ struct Progress<A> {
     has_room: bool,
 }
 
-impl<A: Answer> Work<A> {
+impl<R: Request> Work<R> {
     pub fn new(jobs: usize) -> Self {
         let open = || Progress { reply: None, rounds: 0, may_move: true, has_room: true };
         let jobs = std::iter::repeat_with(open).take(jobs).collect();
@@ -45,7 +45,7 @@ impl<A: Answer> Work<A> {
 
     /// Returns the indexes of requests without a reply, up to the number that the bytes of one call
     /// allow. A repeated id waits until the job before it has its reply.
-    pub fn pick<R: Request>(&self, requests: &[R]) -> Vec<usize> {
+    pub fn pick(&self, requests: &[R]) -> Vec<usize> {
         if self.error.is_some() {
             return Vec::new();
         }
@@ -59,6 +59,11 @@ impl<A: Answer> Work<A> {
         fits.filter(|&index| self.jobs.len() == 1 || seen.insert(requests[index].id())).collect()
     }
 
+    /// Returns whether a job was loaded and had changed before it was written.
+    pub fn has_changed(&self, index: usize) -> bool {
+        self.jobs[index].rounds > 0
+    }
+
     /// Returns whether the topic of its policy may take a job.
     pub fn may_move(&self, index: usize) -> bool {
         self.jobs[index].may_move
@@ -69,12 +74,12 @@ impl<A: Answer> Work<A> {
         self.jobs[index].has_room
     }
 
-    pub fn settle(&mut self, index: usize, reply: Reply<A>) {
+    pub fn settle(&mut self, index: usize, reply: Reply<R::Answer>) {
         self.jobs[index].reply = Some(reply);
     }
 
     /// Follows the code of an edit.
-    pub fn follow(&mut self, index: usize, mut answer: A, code: i64) {
+    pub fn follow(&mut self, index: usize, mut answer: R::Answer, code: i64) {
         let job = &mut self.jobs[index];
         match code {
             DONE => job.reply = Some(Ok(answer)),
@@ -83,6 +88,9 @@ impl<A: Answer> Work<A> {
                 job.reply = Some(Ok(answer));
             }
             // The request may do without what it brings.
+            FULL if R::ADDS_JOBS => {
+                self.fail(StoreError::Full { cause: "it has no room for more jobs".into() });
+            }
             FULL if job.has_room => job.has_room = false,
             FULL => job.reply = Some(Err(Refusal::NoRoom)),
             UNUSABLE => job.may_move = false,
@@ -100,7 +108,7 @@ impl<A: Answer> Work<A> {
 
     /// Returns the replies. A timer learns what was applied, even if a later round has failed: it
     /// will find the other jobs again.
-    pub fn finish<R: Request>(self) -> StoreResult<Vec<Reply<A>>> {
+    pub fn finish(self) -> StoreResult<Vec<Reply<R::Answer>>> {
         match self.error {
             Some(error) if self.is_applied && !R::IS_CONFIRMED => {
                 tracing::debug!(%error, "acted on some of the overdue jobs");

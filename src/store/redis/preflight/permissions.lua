@@ -4,7 +4,7 @@
 local KEY, forbidden = ARGV[1], {}
 local NEEDED = {
   { 'TIME' }, { 'EXISTS', KEY }, { 'SET', KEY, '1' }, { 'GET', KEY }, { 'MGET', KEY },
-  { 'HSETNX', KEY, 'a', '1' }, { 'HSET', KEY, 'a', '1' }, { 'HGET', KEY, 'a' }, { 'HMGET', KEY, 'a' },
+  { 'HSET', KEY, 'a', '1' }, { 'HGET', KEY, 'a' }, { 'HMGET', KEY, 'a' },
   { 'HEXISTS', KEY, 'a' }, { 'HDEL', KEY, 'a' }, { 'HSCAN', KEY, '0' }, { 'HLEN', KEY },
   { 'ZADD', KEY, '0', 'a' }, { 'ZSCORE', KEY, 'a' }, { 'ZCARD', KEY }, { 'ZCOUNT', KEY, '0', '0' },
   { 'ZRANGE', KEY, '0', '0' }, { 'ZREM', KEY, 'a' }, { 'ZREMRANGEBYRANK', KEY, '0', '0' },

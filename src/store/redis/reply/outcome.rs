@@ -1,40 +1,23 @@
 //! Replies about jobs that a script has changed.
 
-use redis::Value;
-
 use super::{Values, refusal, state_of};
 use crate::{
-    job::{Living, Priority, Refusal, State, UnixMillis},
+    job::{Priority, State, UnixMillis},
     store::{Placed, PutOutcome, Readied, Reply, StoreError},
 };
 
 impl Values {
-    /// Reads the outcome of one job of `put.lua`.
+    /// Reads what `put.lua` returns of a job that it has created.
     pub fn placed(&mut self) -> Result<Reply<Placed>, StoreError> {
-        match self.next()? {
-            Value::Int(code @ ..0) => refusal(code).map(Err),
-            Value::Int(created) => Ok(Ok(Placed {
+        Ok(match self.int()? {
+            code @ ..0 => Err(refusal(code)?),
+            created => Ok(Placed {
                 how: PutOutcome::Created,
                 state: if created % 2 == 1 { State::Ready } else { State::Delayed },
                 due_at: UnixMillis::new(created.unsigned_abs() / 2),
                 moved_to: None,
-            })),
-            of_living => Self::new(of_living)?.placed_on_living(),
-        }
-    }
-
-    fn placed_on_living(&mut self) -> Result<Reply<Placed>, StoreError> {
-        let (how, state) = (self.int()?, state_of(self.int()?)?);
-        let how = match how {
-            1 => PutOutcome::Kept,
-            2 => PutOutcome::Replaced,
-            3 => PutOutcome::Created,
-            -2 => return Ok(Err(Refusal::Exists(Some(Living { state, topic: self.parsed()? })))),
-            other => return Err(StoreError::unreadable(format!("put reply {other}"))),
-        };
-        let due_at = self.millis()?;
-        let moved_to = if self.left() > 0 { Some(self.parsed()?) } else { None };
-        Ok(Ok(Placed { how, state, due_at, moved_to }))
+            }),
+        })
     }
 
     /// Reads the state in which a job was deleted.

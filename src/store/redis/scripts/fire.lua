@@ -1,13 +1,13 @@
--- absent -> delayed or ready, like put.lua, and the schedules of the jobs that it creates advance in the same step. For
--- one Redis only, because the keys of schedules are not in the slot of the bucket.
+-- absent -> delayed or ready, like put.lua, and the schedules of the jobs that it creates advance in the same step. An
+-- existing id is refused. For one Redis only, because the keys of schedules are not in the slot of the bucket.
 -- ARGV  2 number of jobs, 3 the hash of schedules, 4 the sorted set of their times; for each job: name of its schedule, the
 --       text that it must have now, its next text, and its next time ('' if none); then the arguments of put.lua from 2 on
 -- Reply {} and nothing is done if any of the schedules has another text, or occurs twice; otherwise that of put.lua
 
---- @include "shared/prelude"
---- @include "shared/tools"
+--- @include "shared/basics"
+--- @include "shared/refusals"
+--- @include "shared/clock"
 --- @include "put/create"
---- @include "put/conflict"
 --- @include "put/put_all"
 
 local function transition()
@@ -24,7 +24,7 @@ local function transition()
   -- Fails before the put if the key has another type, or Redis is full.
   redis.call('ZADD', times, 'XX', 0, '')
   ARGV = { ARGV[1], unpack(ARGV, 4 * count + 5) }
-  local reply = put_all()
+  local reply = put_all(function() return EXISTS end)
   has_written = true
   local texts, next_times, ended = {}, {}, {}
   for n, name in ipairs(names) do

@@ -119,7 +119,8 @@ local function transition()
         members[#members + 1], members[#members + 2], joining[expiring] = expires_at, id, members
         deadlines[expiring] = math.min(deadlines[expiring] or math.huge, tonumber(expires_at))
       end
-      if topic ~= old_topic then gaining[topic], losing[old_topic] = true, true end
+      if topic ~= old_topic then losing[old_topic] = true end
+      if topic ~= old_topic or old_state == '' then gaining[topic] = true end
     end
   end
   if not (next(joining) or next(losing)) then return reply end

@@ -1,7 +1,7 @@
 use bytes::Bytes;
 use proptest::{option, prelude::*};
 
-use super::*;
+use super::{super::fuzzing::stored_finished, *};
 use crate::job::State;
 
 const CREATED: u64 = 1_763_690_000_000;
@@ -46,7 +46,7 @@ fn job() -> (Job, Ending) {
 }
 
 fn fields(job: &Job, ending: &Ending) -> FinishedFields {
-    let record = PoolRecord::parse(&job.id, finished_record(job, ending)).expect("its own record");
+    let record = PoolRecord::parse(&job.id, stored_finished(job, ending)).expect("its own record");
     record.finished.expect("a finished job")
 }
 
@@ -62,9 +62,9 @@ fn records_are_pinned_since_stored_jobs_are_read_by_them() {
         b"6\x52\x52\x71\xe8\x01\x9a\xa4\x1d\xae\x80\0\0\0\0\0\0\0\0 t=5000;f=30d t d0 2000 \n",
     ];
     let records = [
-        finished_record(&job, &ending),
-        finished_record(&job, &Ending { result, ..ending.clone() }),
-        finished_record(&never, &deleted),
+        stored_finished(&job, &ending),
+        stored_finished(&job, &Ending { result, ..ending.clone() }),
+        stored_finished(&never, &deleted),
     ];
     for (record, pinned) in records.iter().zip(pinned) {
         assert_eq!(record.escape_ascii().to_string(), pinned.escape_ascii().to_string());
@@ -96,7 +96,7 @@ fn a_history_that_does_not_follow_from_the_record_is_beside_it() {
 #[test]
 fn a_changed_byte_of_a_record_is_noticed_wherever_it_is() {
     let (job, ending) = job();
-    let whole = finished_record(&job, &Ending { result: Some("[1]".into()), ..ending });
+    let whole = stored_finished(&job, &Ending { result: Some("[1]".into()), ..ending });
     assert!(PoolRecord::parse(&job.id, whole.clone()).is_ok());
     assert!(PoolRecord::parse(&"b".parse().expect("an id"), whole.clone()).is_err());
     for place in 0..whole.len() {
@@ -120,7 +120,7 @@ proptest! {
         let ending = Ending { at: ended, result: result.map(Bytes::from), ..ending };
         let reservation = bits.map(Reservation::from_bits);
         let job = Job { created_at, due_at, attempt, reservation, history: vec![past], ..job };
-        let mut record = finished_record(&job, &ending);
+        let mut record = stored_finished(&job, &ending);
         let is_long = super::super::has_long_body(&record);
         record.extend(ending.result.iter().flatten().filter(|_| is_long));
         let read = PoolRecord::parse(&job.id, record).expect("its own record");

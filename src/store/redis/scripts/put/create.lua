@@ -26,8 +26,14 @@ local function create(id, state, topic, set, due, score, record, body)
   add_member(id, state, topic, set, due, score)
 end
 
-local function create_expiring(id, topic, expires_at)
+-- Has a job expire, counted from its due time; returns the rest of its record with that time.
+local function expire(id, topic, due, rest)
+  local sizes, policy, name, body = string.match(rest, '^%x%x%x%x%x%x%x%x(%x+ %d+ )(%S*)( %S+)(\n.*)$')
+  local expires_at = due + string.match(';' .. policy, ';x=(%d+)')
+  local others = string.sub(string.gsub(';' .. policy, ';e=[^;]*', ''), 2)
+  local rules = string.format('%s%s;e=%d%s', sizes, others, expires_at, name)
   add_member(id, 'expiring', topic, key('expiring', topic), expires_at, expires_at)
+  return string.sub(redis.sha1hex(id .. ' ' .. rules), 1, 8) .. rules .. body
 end
 
 -- If the topic had delayed jobs before, the bucket names their set and knows the topic.
@@ -48,7 +54,6 @@ end
 -- jobs had not been put; only a deadline that is too early may remain. If the removal is refused too, the records remain.
 local function write_created()
   if #records == 0 then return end
-  local had_written = has_written
   redis.call('HSET', POOL, unpack(records))
   has_written = true
   local sound, problem = pcall(write_bodies_and_sets)
@@ -58,8 +63,7 @@ local function write_created()
     for set in pairs(sets) do redis.pcall('ZREM', set, unpack(ids)) end
     redis.call('HDEL', POOL, unpack(ids))
     redis.pcall('HDEL', BODIES, unpack(ids))
-    has_written = had_written
+    has_written = false
     error(problem, 0)
   end
-  clear_created()
 end

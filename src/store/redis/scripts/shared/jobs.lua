@@ -6,6 +6,5 @@
 --- @include "shared/attempts"
 --- @include "shared/find"
 --- @include "shared/gather"
---- @include "shared/rewrite"
 --- @include "shared/history"
 --- @include "shared/commit"

@@ -2,12 +2,8 @@
 
 --- @include "shared/basics"
 
--- Refusals are negative. Mirrored in reply.rs.
-local NOT_FOUND, EXISTS, RESERVATION_LOST, NEVER_POPPED = -1, -2, -3, -4
-local RESERVED, DUE_TOO_FAR, UNREADABLE = -5, -7, -9
-local FINISHED = -10
--- The reply is this number minus the code of the state that the job is in.
-local WRONG_STATE = -20
+--- @include "shared/refusals"
+
 -- A longer body is in BODIES. Mirrored in codec.rs.
 local MAX_INLINE_BODY = 4096
 -- Captures the length of the body, the policy and the topic of a record's rules (rules.lua).

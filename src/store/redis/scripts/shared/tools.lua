@@ -6,9 +6,8 @@ local function make_tools()
   return {
     find_job = find_job, locate_job = locate_job, state_of = state_of, search_topics = search_topics,
     may_have_history = may_have_history, with_consumer = with_consumer, parse_attempt = parse_attempt,
-    parse_rules = parse_rules, rules_text = rules_text, rules_of_damaged = rules_of_damaged, with_expiry = with_expiry,
-    leave_set = leave_set, leave_expiring = leave_expiring, join_set = join_set, topic_shrinks = topic_shrinks,
-    register_topic = register_topic, save = save, erase = erase, commit = commit
+    parse_rules = parse_rules, rules_of_damaged = rules_of_damaged, leave_set = leave_set, join_set = join_set,
+    topic_shrinks = topic_shrinks, register_topic = register_topic, commit = commit
   }
 end
 
