@@ -40,6 +40,23 @@ pub async fn one_of_many_puts_of_the_same_id_wins(bench: Bench) {
     assert_eq!(bench.pop("t", 10).await.len(), 1);
 }
 
+pub async fn each_of_several_changes_of_one_job_succeeds(bench: Bench) {
+    bench.put(delayed("a", "t", HOUR)).await.expect("put");
+    for round in 0..20 {
+        let replace = |n: u64| {
+            let delay = Schedule::In(Millis::new(n * 1_000));
+            let put = NewJob { on_conflict: OnConflict::Replace, schedule: delay, ..job("a", "t") };
+            bench.put(put)
+        };
+        let replaced = join_all((1..6).map(replace)).await;
+        assert!(replaced.iter().all(Result::is_ok), "round {round}: {replaced:?}");
+        let change =
+            async |n: u64| bench.reschedule(&id("a"), due_in(Millis::new(n * 1_000))).await;
+        let changed = join_all((1..6).map(change)).await;
+        assert!(changed.iter().all(Result::is_ok), "round {round}: {changed:?}");
+    }
+}
+
 pub async fn one_of_two_ends_of_an_attempt_counts(bench: Bench) {
     for round in 0..20 {
         let popped = bench.popped(job(&format!("job:{round}"), "t")).await;

@@ -65,6 +65,10 @@ impl RedisStore {
             if asked.is_empty() {
                 return works.into_iter().map(Work::finish).collect();
             }
+            let pause = works.iter().map(Work::pause).max().unwrap_or_default();
+            if !pause.is_zero() {
+                tokio::time::sleep(pause).await;
+            }
             let loads = match loads.take() {
                 Some(loads) => picked_of(loads, &asked),
                 None => self.load_by(&asked, &parts, "").await,

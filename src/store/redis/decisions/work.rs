@@ -1,6 +1,6 @@
 //! The progress of one part of a call.
 
-use std::collections::HashSet;
+use std::{collections::HashSet, time::Duration};
 
 use super::request::{Answer, Request};
 use crate::{
@@ -8,8 +8,12 @@ use crate::{
     store::{Applied, Reply, StoreError, StoreResult},
 };
 
-/// Maximum number of times that a job is loaded because it has changed.
-const ROUNDS: u8 = 3;
+/// Maximum number of times that a job is loaded because it has changed. Each time, another request
+/// has succeeded.
+const ROUNDS: u32 = 10;
+
+/// Maximum pause before a job is loaded again. Other jobs of the call wait, too.
+const MAX_PAUSE: Duration = Duration::from_millis(8);
 
 /// Maximum number of bytes of new bodies and results that a part of a call has before its last job.
 const MAX_CALL_BYTES: usize = 512 << 10;
@@ -31,7 +35,7 @@ pub struct Work<R: Request> {
 
 struct Progress<A> {
     reply: Option<Reply<A>>,
-    rounds: u8,
+    rounds: u32,
     may_move: bool,
     has_room: bool,
 }
@@ -62,6 +66,18 @@ impl<R: Request> Work<R> {
     /// Returns whether a job was loaded and had changed before it was written.
     pub fn has_changed(&self, index: usize) -> bool {
         self.jobs[index].rounds > 0
+    }
+
+    /// Returns how long to wait before jobs that have changed more than once are loaded again. The
+    /// time is random, so that several servers that change one job do not meet each time.
+    pub fn pause(&self) -> Duration {
+        let open = self.jobs.iter().filter(|job| job.reply.is_none() && self.error.is_none());
+        match open.map(|job| job.rounds).max().unwrap_or(0) {
+            0 | 1 => Duration::ZERO,
+            rounds => {
+                MAX_PAUSE.mul_f64(f64::from(rounds) / f64::from(ROUNDS)).mul_f64(rand::random())
+            }
+        }
     }
 
     /// Returns whether the topic of its policy may take a job.
