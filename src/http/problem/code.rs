@@ -114,7 +114,7 @@ codes! {
     StoreUnsafe = SERVICE_UNAVAILABLE "store_unsafe":
         "the settings of Redis may lose jobs (see the log): puts are refused, all else works",
     Overloaded = SERVICE_UNAVAILABLE "overloaded":
-        "memory, requests in flight or pages of jobs are at their limit, which `detail` names",
+        "`detail` names what is at its limit (memory, requests, reads), or that others change the job",
     ShuttingDown = SERVICE_UNAVAILABLE "shutting_down":
         "the server is shutting down; use another server",
     StoreFull = INSUFFICIENT_STORAGE "store_full":

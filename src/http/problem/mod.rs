@@ -236,6 +236,10 @@ impl From<Refusal> for Problem {
                  makes nothing longer still work",
             ),
             Refusal::DueTooFar => Self::field("due_at", "must be at most ten years ahead"),
+            Refusal::Contended => Self::new(
+                Code::Overloaded,
+                "other requests keep changing this job; this one changed nothing; retry it",
+            ),
             Refusal::Damaged => Self::damaged(),
             Refusal::NotReady => Self::internal(),
         }

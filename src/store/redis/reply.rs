@@ -173,14 +173,13 @@ pub fn state_code(state: State) -> u8 {
     state as u8 + 1
 }
 
-/// Returns the refusal of a code of `shared/prelude.lua`.
+/// Returns the refusal of a code of `shared/refusals.lua`.
 fn refusal(code: i64) -> Result<Refusal, StoreError> {
     match code {
         -1 => Ok(Refusal::NotFound),
         -2 => Ok(Refusal::Exists(None)),
         -3 => Ok(Refusal::ReservationLost),
         -4 => Ok(Refusal::NeverPopped),
-        -5 => Ok(Refusal::Reserved),
         -7 => Ok(Refusal::DueTooFar),
         -9 => Ok(Refusal::Damaged),
         -10 => Ok(Refusal::Finished),

@@ -37,6 +37,23 @@ async fn a_plain_job_costs_no_command_for_optional_fields() {
     assert_eq!(costs, expected);
 }
 
+#[tokio::test]
+async fn puts_of_one_existing_id_take_one_call() {
+    let bench = Bench::one_bucket_redis().await;
+    bench.put(job("a", "t")).await.expect("put");
+    let keep = NewJob { on_conflict: OnConflict::Keep, ..job("a", "t") };
+    let mut calls = vec![keep; 100];
+    calls.push(job("a", "t"));
+    command(&bench, "CONFIG RESETSTAT");
+    let replies = bench.call::<verb::Put>(bench.bucket(&id("a")), calls).await;
+    let kept = replies.iter().flatten().filter(|placed| placed.how == PutOutcome::Kept);
+    assert_eq!(
+        (kept.count(), &replies[100]),
+        (100, &crate::store::batches::exists(State::Ready, "t"))
+    );
+    assert_eq!(self::calls(&bench).get("evalsha"), Some(&1));
+}
+
 /// Puts two jobs and waits until they are due; pops, releases and finishes one of them. Returns the
 /// cost of each of these steps.
 async fn live(bench: &Bench, name: &str) -> [String; 5] {

@@ -123,6 +123,51 @@ async fn a_record_that_is_in_no_set_can_be_replaced_and_deleted() {
 }
 
 #[tokio::test]
+async fn a_put_into_a_topic_whose_key_is_broken_fails_and_changes_nothing() {
+    let mut redis = ConnectedBench::new().await;
+    let bench = redis.bench.clone();
+    bench.put(job("a", "t")).await.expect("put");
+    let tag = key(&bench, "a", "pool").replace(":pool", "");
+    // In no set, the job has no topic, and may be replaced by one of any topic.
+    redis.ask(&["ZREM", &format!("{tag}:ready:t"), "a"]);
+    redis.ask(&["SET", &format!("{tag}:ready:u"), "no set"]);
+    let before = redis.contents();
+    let replace = NewJob { on_conflict: OnConflict::Replace, ..job("a", "u") };
+    let answer = bench.store.call_in::<verb::Put>(bench.bucket(&id("a")), vec![replace]).await;
+    let error = answer.expect_err("the key is broken");
+    assert_eq!(error.applied(), Applied::No, "{error}");
+    assert_eq!(redis.contents(), before);
+}
+
+#[tokio::test]
+async fn a_replaced_finished_job_leaves_no_result() {
+    let bench = Bench::one_bucket_redis().await;
+    let held = bench.popped(kept(job("a", "t"), HOUR)).await;
+    let finished = bench.finish_with(&id("a"), Some(held.reservation), Some(text(9_000))).await;
+    finished.expect("finish");
+    let pool = key(&bench, "a", "pool");
+    command(&bench, &format!("HSET {pool} a 6damaged"));
+    let replace = NewJob { on_conflict: OnConflict::Replace, ..job("a", "t") };
+    let placed = bench.put(replace).await.expect("replaced");
+    assert_eq!((placed.how, placed.state), (PutOutcome::Created, State::Ready));
+    let bodies = pool.replace(":pool", ":bodies");
+    assert_eq!(command(&bench, &format!("EXISTS {bodies}")), ":0\r\n");
+    assert_eq!(bench.pop_ids("t", 9).await, [id("a")]);
+}
+
+#[tokio::test]
+async fn an_id_that_only_a_set_has_can_be_restored() {
+    let bench = Bench::one_bucket_redis().await;
+    bench.put(job("other", "t")).await.expect("put");
+    let tag = key(&bench, "other", "pool").replace(":pool", "");
+    assert_eq!(command(&bench, &format!("ZADD {tag}:delayed:t 1800000000000 a")), ":1\r\n");
+    let restored = stored(&bench, "a", "t", State::Dead);
+    bench.restore(restored.clone()).await.expect("no job has the id");
+    assert_eq!(bench.job("a").await, restored);
+    assert_eq!(command(&bench, &format!("EXISTS {tag}:delayed:t")), ":0\r\n");
+}
+
+#[tokio::test]
 async fn nothing_is_left_in_redis_when_all_jobs_are_gone() {
     let bench = Bench::redis().await;
     for number in 0..20 {

@@ -140,9 +140,8 @@ impl Edit {
     /// Returns the answer to the caller; `job` is the job before the edit.
     pub fn answer(&self, job: &Known<'_>) -> Transitioned {
         let (topic, state, due_at) = match &self.place {
-            Place::New { state, at: due_at } | Place::Next { state, due_at } => {
-                (job.topic, *state, *due_at)
-            }
+            Place::New { .. } => unreachable!("the answer to a put is `Placed`"),
+            Place::Next { state, due_at } => (job.topic, *state, *due_at),
             Place::Dead { .. } => (job.topic, State::Dead, job.due_at),
             Place::Moved { to, at } => (to, State::Ready, *at),
             Place::Finished { .. } => (job.topic, State::Finished, job.due_at),

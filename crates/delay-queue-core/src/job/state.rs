@@ -227,6 +227,8 @@ pub enum Refusal {
     NoRoom,
     /// The due time is more than ten years ahead by the store's clock.
     DueTooFar,
+    /// Other requests keep changing the job, so that this one could not.
+    Contended,
     /// The stored job cannot be read, so it cannot be changed either.
     Damaged,
 }

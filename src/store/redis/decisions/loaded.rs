@@ -65,12 +65,11 @@ impl<'a> Loaded<'a> {
     pub fn parse<R: Request>(request: &'a R, texts: Texts, now: Now) -> Reply<Self> {
         let (id, shows_body, arrival) = (request.id(), R::Answer::HAS_BODY, request.arrival());
         if let Some(arrival) = arrival
-            && texts.header().is_empty()
-            && texts.state.is_none()
+            && !texts.has_record
         {
             return Ok(Self::absent(id, texts, arrival, now));
         }
-        if texts.is_gone() && texts.state.is_none() || shows_body && texts.header().is_empty() {
+        if texts.is_gone() || shows_body && texts.header().is_empty() {
             return Err(Refusal::NotFound);
         }
         let is_expiring = request.is_expiry();
@@ -127,7 +126,7 @@ impl<'a> Loaded<'a> {
         })
     }
 
-    /// Returns what is stored of an id that no job has: at most remains without a pool record.
+    /// Returns what is stored of an id that no job has: at most what is left without a pool record.
     fn absent(id: &'a JobId, texts: Texts, arrival: Arrival<'a>, now: Now) -> Self {
         let topic = texts.topic.clone().unwrap_or_else(|| arrival.topic().clone());
         let rules = Rules::of_damaged(topic.clone());
@@ -231,7 +230,11 @@ impl<'a> Loaded<'a> {
 
     /// Returns whether a stored body may remain that is not in the record.
     pub fn may_have_long_body(&self) -> bool {
-        self.is_damaged || self.rules.has_long_body()
+        let is_known = match self.texts.is_finished() {
+            true => self.fields.is_some(),
+            false => !self.is_damaged,
+        };
+        !is_known || self.rules.has_long_body()
     }
 
     /// Returns the history, and the running attempt if a consumer holds the job.

@@ -11,6 +11,8 @@ mod texts;
 mod verbs;
 mod work;
 
+use std::collections::HashSet;
+
 use delay_queue_core::decide::Known;
 use redis::Cmd;
 
@@ -69,6 +71,8 @@ impl RedisStore {
             if !pause.is_zero() {
                 tokio::time::sleep(pause).await;
             }
+            // A script whose reply was confirmed has loaded the jobs.
+            let are_confirmed = R::IS_CONFIRMED && loads.is_some();
             let loads = match loads.take() {
                 Some(loads) => picked_of(loads, &asked),
                 None => self.load_by(&asked, &parts, "").await,
@@ -94,17 +98,28 @@ impl RedisStore {
             }
             let mut swaps = Vec::with_capacity(loaded.len());
             for (bucket, n, now, jobs) in &loaded {
-                let mut edits = Vec::with_capacity(jobs.len());
+                let (mut edits, mut edited) = (Vec::with_capacity(jobs.len()), HashSet::new());
                 for (index, job) in jobs {
+                    // A repeated id waits for the edit before it; without one, nothing changes.
+                    if edited.contains(job.id) {
+                        continue;
+                    }
                     let known = job.known(works[*n].may_move(*index), works[*n].has_room(*index));
                     match swap_or_reply(&parts[*n].1[*index], job, &known, *now) {
-                        Ok((answer, swap)) => edits.push((*index, answer, swap)),
+                        Ok((answer, swap)) => {
+                            if jobs.len() > 1 {
+                                edited.insert(job.id);
+                            }
+                            edits.push((*index, answer, swap));
+                        }
                         Err(reply) => works[*n].settle(*index, reply),
                     }
                 }
                 // A reply without an edit waits for a confirmation too, because earlier writes that
                 // it depends on may be unconfirmed.
-                if !edits.is_empty() || R::IS_CONFIRMED && self.confirms(*bucket) {
+                let needs_confirmation =
+                    R::IS_CONFIRMED && !are_confirmed && self.confirms(*bucket);
+                if !edits.is_empty() || needs_confirmation {
                     swaps.push((*bucket, (*n, edits)));
                 }
             }
@@ -122,8 +137,8 @@ impl RedisStore {
         }
     }
 
-    /// Searches all topics for the loaded jobs that no set of their own topic has. Such a job that
-    /// is loaded again may be one that only a set has.
+    /// Searches all topics for the loaded jobs that no set of their own topic has. If a put or a
+    /// restore finds an id free and a set has it, that is searched too.
     async fn search_astray<R: Request>(
         &self,
         mut loads: StoreResults<Loads>,
@@ -133,11 +148,13 @@ impl RedisStore {
     ) -> StoreResults<Loads> {
         for ((bucket, (n, picked)), loads) in asked.iter().zip(&mut loads) {
             let Ok((_, texts)) = loads else { continue };
-            let is_astray = |&i: &usize| {
-                texts[i].state.is_none()
-                    && (!texts[i].is_gone() || works[*n].has_changed(picked[i]))
+            let requests = &parts[*n].1;
+            let may_be_elsewhere = |&i: &usize| {
+                let is_unexpected =
+                    || requests[picked[i]].arrival().is_some() && works[*n].has_changed(picked[i]);
+                texts[i].state.is_none() && (!texts[i].is_gone() || is_unexpected())
             };
-            let astray: Vec<usize> = (0..texts.len()).filter(is_astray).collect();
+            let astray: Vec<usize> = (0..texts.len()).filter(may_be_elsewhere).collect();
             if astray.is_empty() {
                 continue;
             }
@@ -245,8 +262,8 @@ fn swap_or_reply<'a, R: Request>(
     };
     let edit = edit.map_err(Err)?;
     // A job that half a transition has left in no set becomes ready.
-    let is_astray = job.texts.state.is_none() && known.state != State::Finished;
-    let is_written = edit.is_some() || is_astray;
+    let becomes_ready = known.is_astray && known.state != State::Finished;
+    let is_written = edit.is_some() || becomes_ready;
     let edit = edit.unwrap_or_else(|| known.unchanged());
     let answer = R::Answer::new(request, job, known, &edit).map_err(Err)?;
     if !is_written {
@@ -256,8 +273,7 @@ fn swap_or_reply<'a, R: Request>(
     Ok((answer, swap))
 }
 
-/// Returns the loads of the first round, in which each part has its jobs with an id that is not
-/// repeated.
+/// Returns the loads of the first round, for the jobs that are asked for.
 fn picked_of(loads: Vec<Loads>, asked: &Asked) -> StoreResults<Loads> {
     let mut loads: Vec<(Now, Vec<Option<Texts>>)> = loads
         .into_iter()

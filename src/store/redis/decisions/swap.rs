@@ -263,7 +263,7 @@ fn follow(
             (State::Ready, at)
         }
         Place::New { .. } | Place::Finished { .. } | Place::Gone => {
-            unreachable!("its records stay for the most part")
+            unreachable!("made by `arriving`, `finished` and `gone`")
         }
     }
 }

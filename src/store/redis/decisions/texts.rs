@@ -8,6 +8,9 @@ use crate::{
     },
 };
 
+/// Stands for the length of a pool record that does not exist.
+const NO_RECORD: &str = "-";
+
 /// The records of a job, byte for byte, as `shared/loaded.lua` puts them into one text. A swap
 /// compares them with what is stored.
 #[derive(Debug)]
@@ -16,6 +19,8 @@ pub struct Texts {
     all: Vec<u8>,
     /// The beginnings of the parts behind the line.
     parts: [usize; 4],
+    /// Whether there is a pool record, even an empty one.
+    pub has_record: bool,
     /// The set that has the job; `None` if none has it.
     pub state: Option<State>,
     pub score: String,
@@ -31,8 +36,11 @@ impl Texts {
         let line = memchr::memchr(b'\n', &all)?;
         let mut words = str::from_utf8(&all[..line]).ok()?.split(' ');
         let (state, score, topic) = (words.next()?, words.next()?, words.next()?);
+        let header = words.next()?;
+        let has_record = header != NO_RECORD;
+        let header = if has_record { header.parse().ok()? } else { 0 };
         let mut length = || words.next()?.parse::<usize>().ok();
-        let (header, attempt, history) = (length()?, length()?, length()?);
+        let (attempt, history) = (length()?, length()?);
         let state = match state {
             "" => None,
             name => Some(State::ALL.into_iter().find(|state| state.name() == name)?),
@@ -41,7 +49,7 @@ impl Texts {
         let first = line + 1;
         let parts =
             [first, first + header, first + header + attempt, first + header + attempt + history];
-        (parts[3] <= all.len()).then_some(Self { all, parts, state, score, topic })
+        (parts[3] <= all.len()).then_some(Self { all, parts, has_record, state, score, topic })
     }
 
     /// Returns the header of the pool record; empty if there is none.
@@ -65,7 +73,7 @@ impl Texts {
 
     /// Returns whether there is no record.
     pub fn is_gone(&self) -> bool {
-        self.header().is_empty() && self.attempt().is_empty()
+        !self.has_record && self.attempt().is_empty()
     }
 
     /// Returns whether its record says that the job is finished. The script that promotes leaves no

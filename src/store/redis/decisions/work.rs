@@ -1,6 +1,6 @@
 //! The progress of one part of a call.
 
-use std::{collections::HashSet, time::Duration};
+use std::time::Duration;
 
 use super::request::{Answer, Request};
 use crate::{
@@ -9,7 +9,7 @@ use crate::{
 };
 
 /// Maximum number of times that a job is loaded because it has changed. Each time, another request
-/// has succeeded.
+/// or a timer has changed it.
 const ROUNDS: u32 = 10;
 
 /// Maximum pause before a job is loaded again. Other jobs of the call wait, too.
@@ -48,19 +48,19 @@ impl<R: Request> Work<R> {
     }
 
     /// Returns the indexes of requests without a reply, up to the number that the bytes of one call
-    /// allow. A repeated id waits until the job before it has its reply.
+    /// allow.
     pub fn pick(&self, requests: &[R]) -> Vec<usize> {
         if self.error.is_some() {
             return Vec::new();
         }
-        let (mut seen, mut bytes) = (HashSet::new(), 0);
+        let mut bytes = 0;
         let open = (0..self.jobs.len()).filter(|&index| self.jobs[index].reply.is_none());
         let fits = open.take_while(|&index| {
             let fits = bytes <= MAX_CALL_BYTES;
             bytes += requests[index].length();
             fits
         });
-        fits.filter(|&index| self.jobs.len() == 1 || seen.insert(requests[index].id())).collect()
+        fits.collect()
     }
 
     /// Returns whether a job was loaded and had changed before it was written.
@@ -107,11 +107,14 @@ impl<R: Request> Work<R> {
             FULL if R::ADDS_JOBS => {
                 self.fail(StoreError::Full { cause: "it has no room for more jobs".into() });
             }
+            UNUSABLE if R::ADDS_JOBS => {
+                self.fail(StoreError::unavailable("a key of the topic has another type"));
+            }
             FULL if job.has_room => job.has_room = false,
             FULL => job.reply = Some(Err(Refusal::NoRoom)),
             UNUSABLE => job.may_move = false,
             CHANGED if job.rounds + 1 < ROUNDS => job.rounds += 1,
-            CHANGED => self.fail(StoreError::unavailable("others keep changing the job")),
+            CHANGED => job.reply = Some(Err(Refusal::Contended)),
             code => self.fail(StoreError::unreadable(format!("swap reply {code}"))),
         }
         self.is_applied |= matches!(code, DONE | DONE_AND_READY);

@@ -58,7 +58,7 @@ local function act(set_name, state, topic, most)
   local sound, jobs, write = pcall(read, set, state, topic, most)
   -- All of them are left to the core: the set stays due until it has acted.
   if sound and jobs > 0 and not write then return spend(state, jobs) end
-  -- Needs no memory and changes nothing: see prelude.lua.
+  -- Needs no memory and changes nothing: see basics.lua.
   redis.call('ZREM', deadlines, '')
   if not sound then
     if string.find(error_text(jobs), '^NOPERM') then error(jobs, 0) end

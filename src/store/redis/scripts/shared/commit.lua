@@ -46,8 +46,8 @@ end
 
 -- Writes records first, then deadlines for the timer, the sets that jobs join, the sets that they leave, and names of
 -- topics.
-local function commit(is_proved)
-  if not is_proved then prove_types() end
+local function commit()
+  prove_types()
   prove_rights()
   write_hashes('HSET', saved)
   has_written = true

@@ -15,11 +15,17 @@ local function look_up(id, topic)
   end
 end
 
--- The topic, state and score of a job, looked for in the topics that its records name.
-local function find_named(id, attempt, header, is_finished)
+-- The topics that the records of a job name: one, or two different ones.
+local function named_topics(attempt, header, is_finished)
   local in_attempt = string.match(header_of(attempt), '^.* (%S+)$')
   local in_record = is_finished and string.match(header, '^%S* %S* (%S+) ', 20) or string.match(header, '^.* (%S+)$')
-  for _, topic in ipairs({ in_attempt or in_record, in_record }) do
+  if in_attempt == in_record then in_attempt = nil end
+  return { in_attempt or in_record, in_attempt and in_record }
+end
+
+-- The topic, state and score of a job, looked for in the topics that its records name.
+local function find_named(id, attempt, header, is_finished)
+  for _, topic in ipairs(named_topics(attempt, header, is_finished)) do
     local state, score = look_up(id, topic)
     if state then return topic, state, score end
   end
@@ -34,9 +40,11 @@ local function find_anywhere(id)
 end
 
 -- The texts of a job in one, which the caller reads faster than its parts: a line with the job's state, its score, its
--- topic ('' each if no set has the job) and the lengths of the next three; the header of its pool record, its attempt
--- record and its history ('' each if there is none); and the body, if it is asked for. Returns the length of the body, too.
+-- topic ('' each if no set has the job) and the lengths of the next three, the first '-' without a pool record; the header
+-- of this, the attempt record and the history ('' each if there is none); and the body, if it is asked for. Returns the
+-- length of the body, too.
 local function loaded(id, attempt, record, find, has_body)
+  local has_record = record
   attempt, record = attempt or '', record or ''
   local header, is_finished = header_of(record)
   local history, body = nil, ''
@@ -49,6 +57,6 @@ local function loaded(id, attempt, record, find, has_body)
     body = string.sub(record, #header + 2)
     if body == '' then body = redis.call('HGET', BODIES, id) or '' end
   end
-  return table.concat({ state or '', score or '', topic or '', #header, #attempt, #history }, ' ') .. '\n' .. header .. attempt ..
+  return table.concat({ state or '', score or '', topic or '', has_record and #header or '-', #attempt, #history }, ' ') .. '\n' .. header .. attempt ..
     history .. body, #body
 end
