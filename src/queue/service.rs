@@ -161,6 +161,7 @@ impl Queue {
         let watcher =
             Watcher { store: Arc::clone(&self.store), watches: Arc::clone(&self.watches) };
         self.timers.spawn(watcher.run(self.stopping.clone()));
+        self.timers.spawn(walk(Arc::clone(&self.store), self.stopping.clone()));
         if let Some(hints) = hints {
             let listener = HintListener {
                 hints,
@@ -193,5 +194,18 @@ impl Queue {
     /// Returns the key of the tags that clients get with their reservations.
     pub fn reservation_key(&self) -> Arc<ReservationKey> {
         self.store.reservation_key()
+    }
+}
+
+/// Looks through the jobs of a shared store after restarts of its nodes, until `stop`.
+async fn walk(store: Arc<dyn Store>, stop: CancellationToken) {
+    let steps = async {
+        while let Some(shared) = store.shared() {
+            tokio::time::sleep(shared.walk().await).await;
+        }
+    };
+    tokio::select! {
+        () = steps => {}
+        () = stop.cancelled() => {}
     }
 }

@@ -1,6 +1,6 @@
 //! The part of the contract for stores that several servers share.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 
@@ -50,6 +50,11 @@ pub trait SharedStore: Send + Sync {
 
     /// Sends a hint to the other processes; it may be lost.
     fn publish(&self, hint: Hint);
+
+    /// Looks through a few of the jobs that a restart of a node may have left half changed, and
+    /// mends them. Returns how long to wait before the next call. After a restart, one of the
+    /// servers looks through each bucket once.
+    async fn walk(&self) -> Duration;
 }
 
 impl dyn Store {

@@ -9,6 +9,7 @@
 //! | `<prefix>:layout` | string | schema, hash and number of buckets | – |
 //! | `{<prefix>:layout}:reservations` | string | secret key that tags reservations, in the slot of the layout | – |
 //! | `<tag>:incarnation` | string | random text created with the store; a different text means a different store | – |
+//! | `<tag>:walked` | string | run of the Redis in which the last walk through the bucket has ended (`walk.rs`) | – |
 //! | `{<prefix>:layout}:accepted` | hash | bucket → incarnation with which an operator accepted a loss of jobs | – |
 //! | `{<prefix>:topics}:paused` | hash | paused topic → 1, or the end of the pause in Unix ms | – |
 //! | `{<prefix>:topics}:defaults` | hash | topic → its defaults as JSON | – |
@@ -63,6 +64,8 @@ pub struct Keys {
     /// Key of the deadlines of all sets except those of delayed jobs.
     pub ends: String,
     pub incarnation: String,
+    /// Key of the run of Redis that was walked last.
+    pub walked: String,
     /// Key that never exists.
     pub absent: String,
     pub confirm: String,
@@ -92,6 +95,7 @@ impl Keys {
             bucket: key("bucket"),
             ends: key("ends"),
             incarnation: key("incarnation"),
+            walked: key("walked"),
             absent: key("absent"),
             confirm: key("confirm"),
             topics: key("topics"),

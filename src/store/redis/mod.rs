@@ -38,6 +38,7 @@ mod tokens;
 mod topology;
 mod transport;
 mod url;
+mod walk;
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -53,6 +54,7 @@ use self::{
     preflight::{Preflight, incarnation::Incarnations},
     scripts::Scripts,
     topology::{Nodes, Opened},
+    walk::Walks,
 };
 use super::{
     Clock, Condition, OpenError, Options, SharedStore, Store, StoreError, StoreResult,
@@ -89,6 +91,7 @@ pub struct RedisStore {
     leases: Arc<Leases>,
     watch: ClockWatch,
     backlogs: Backlogs,
+    walks: Walks,
     prefix: String,
     /// Accepts a loss of jobs without an operator.
     accept_data_loss: bool,
@@ -120,6 +123,7 @@ impl RedisStore {
             health: Health::default(),
             watch: ClockWatch::new(buckets.get().into()),
             backlogs: Backlogs::default(),
+            walks: Walks::default(),
             prefix: redis.prefix,
             accept_data_loss: redis.accept_data_loss,
             accepting: Mutex::default(),

@@ -67,9 +67,8 @@ impl RedisStore {
         results
     }
 
-    /// Returns whether this server acts first on a bucket's ends of TTRs. Each does while the
-    /// others are unknown.
-    fn is_share(&self, bucket: Bucket) -> bool {
+    /// Returns whether this server acts first on a bucket. Each does while the others are unknown.
+    pub(super) fn is_share(&self, bucket: Bucket) -> bool {
         let servers = self.leases.servers();
         servers.is_none_or(|servers| bucket.index() % servers.ids.len() == servers.own)
     }

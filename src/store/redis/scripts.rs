@@ -68,6 +68,7 @@ pub struct Scripts {
     pub topics: Transition,
     pub mend: Transition,
     pub mend_sets: Transition,
+    pub walk: Transition,
 }
 
 impl Scripts {
@@ -111,6 +112,7 @@ impl Scripts {
             topics: unconfirmed("topics"),
             mend: write("mend"),
             mend_sets: write("mend_sets"),
+            walk: unconfirmed("walk"),
         }
     }
 }

@@ -1,5 +1,7 @@
 //! Knowledge that servers on one Redis share: their leases, and the buckets of each node.
 
+use std::time::Duration;
+
 use async_trait::async_trait;
 
 use super::RedisStore;
@@ -38,5 +40,9 @@ impl SharedStore for RedisStore {
 
     fn publish(&self, hint: Hint) {
         self.hints.publish(hint);
+    }
+
+    async fn walk(&self) -> Duration {
+        self.take_step().await
     }
 }

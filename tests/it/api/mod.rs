@@ -37,6 +37,7 @@ mod push_reports;
 mod put_and_pop;
 mod replaced;
 mod reservations;
+mod restarted;
 mod revoked;
 mod rights;
 mod round_trip;

@@ -75,8 +75,9 @@ async fn the_doctor_accepts_a_suitable_redis() {
 
     create_store(&place, &settings).await;
     let before = dump(&redis);
-    // Layout, key of reservations, incarnation; pool, bucket, topics and delayed.
-    assert_eq!(before.len(), 3 + 4);
+    // Layout, key of reservations, incarnation; pool, bucket, topics and delayed. The note of a
+    // walk may be there already.
+    assert_eq!(before.keys().filter(|key| !key.ends_with(":walked")).count(), 3 + 4);
     let words = ["layout      schema=6", "jobs        1 delayed, 0 ready", "servers     0"];
     place.assert_healthy(&settings, &words);
     assert_eq!(dump(&redis), before);

@@ -34,6 +34,7 @@ mod table;
 mod tokens;
 mod topics;
 mod usage;
+mod walk;
 pub mod workload;
 
 on_each_store! {

@@ -537,8 +537,19 @@ async fn check_reading_scripts(redis: &mut WatchedRedis) -> Vec<String> {
         let steps = Steps { from: bench.now(), step: SECOND, count: 3 };
         store.due_counts(bucket, topic("t"), steps).await.expect("counts");
     };
+    redis.ask(&["SCRIPT", "FLUSH"]);
+    redis.received_commands();
+    let shared = bench.store.shared().expect("a shared store");
+    eventually!(
+        {
+            shared.walk().await;
+            !redis.ask(&["KEYS", "*:walked"]).texts().is_empty()
+        },
+        "the walk does not end"
+    );
+    let walked = redis.received_commands();
     let ((), commands) = redis.without_writes(reads).await;
-    redis.repeat(&commands)
+    [redis.repeat(&walked), redis.repeat(&commands)].concat()
 }
 
 /// Checks that a second repair by the doctor changes nothing. Returns the files of its scripts.

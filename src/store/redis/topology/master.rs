@@ -56,6 +56,11 @@ impl Master {
         self.risks.note(info);
     }
 
+    /// Returns the text that tells this run of the server from others, once it is known.
+    pub fn run(&self) -> Option<Arc<str>> {
+        self.risks.run()
+    }
+
     /// Returns why the settings of the server may lose jobs, unless this is accepted.
     pub fn risk(&self) -> Option<Arc<str>> {
         self.risks.risk()

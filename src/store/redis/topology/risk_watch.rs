@@ -1,5 +1,6 @@
 //! Check that a server's settings still keep its jobs, because an operator can change the settings
-//! while Redis runs. At the start, `preflight/` refuses such a server.
+//! while Redis runs. At the start, `preflight/` refuses such a server. The same answers show whether
+//! the server was started again.
 
 use std::{
     sync::{Arc, Mutex, PoisonError},
@@ -26,18 +27,26 @@ struct Risk {
     is_accepted: bool,
     /// The settings that may lose jobs, as a message.
     found: Mutex<Option<Arc<str>>>,
+    /// The random text that Redis has from its start to its end.
+    run: Mutex<Option<Arc<str>>>,
 }
 
 impl RiskWatch {
     pub fn start(server: String, connection: Arc<Connection>, is_accepted: bool) -> Self {
-        let risk = Arc::new(Risk { server, is_accepted, found: Mutex::default() });
+        let risk =
+            Arc::new(Risk { server, is_accepted, found: Mutex::default(), run: Mutex::default() });
         let task = tokio::spawn(watch(connection, Arc::clone(&risk)));
         Self { risk, _task: AbortOnDropHandle::new(task) }
     }
 
-    /// Takes over an `INFO` answer with the sections `memory` and `persistence`.
+    /// Takes over an `INFO` answer with the sections `server`, `memory` and `persistence`.
     pub fn note(&self, info: &str) {
         self.risk.note(info);
+    }
+
+    /// Returns the text that tells this run of the server from others, once it is known.
+    pub fn run(&self) -> Option<Arc<str>> {
+        self.risk.run.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Returns why the server may lose jobs, unless this is accepted.
@@ -52,7 +61,10 @@ impl Risk {
         if requirements::is_loading(info) {
             return;
         }
-        let risks = requirements::risks(&requirements::fields(info)).join("; ");
+        let fields = requirements::fields(info);
+        let run = fields.get("run_id").map(|&run| run.into());
+        *self.run.lock().unwrap_or_else(PoisonError::into_inner) = run;
+        let risks = requirements::risks(&fields).join("; ");
         let now = (!risks.is_empty()).then(|| Arc::<str>::from(risks));
         let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
         if now == *found {
@@ -72,7 +84,7 @@ impl Risk {
 
 async fn watch(connection: Arc<Connection>, risk: Arc<Risk>) {
     let mut question = redis::cmd("INFO");
-    question.arg("memory").arg("persistence");
+    question.arg("server").arg("memory").arg("persistence");
     loop {
         // While the server does not answer, the last finding holds.
         if let Ok(answer) = connection.command(&question).await
