@@ -74,8 +74,7 @@ fn jobs_without<'a, R: Request>(
     found
 }
 
-/// Adds the requests for such ids, which the script did not get, to those that it has carried out or
-/// left.
+/// Adds the requests for such ids, which the script did not get, to the results of the script.
 fn with_others<R: Request>(
     parts: &Parts<Vec<R>>,
     others: &[HashSet<&JobId>],

@@ -7,7 +7,7 @@ use super::{
 };
 use crate::store::{Now, Parts, Reply, StoreError, StoreResult, StoreResults};
 
-/// What a script has done with a request.
+/// Effect of a script on a request.
 pub enum Shortcut<A> {
     Made(Reply<A>),
     /// The core decides on the job, which the script may have loaded.

@@ -1,10 +1,10 @@
 //! Walks through the jobs of each bucket once after its Redis was started.
 //!
-//! Redis 7.0, and Valkey before August 2026, drop a script that was cut off at the end of the AOF at
-//! the first start, and apply its first half at the second. Such a half leaves a job in no set, so
-//! that nobody gets it, or in two. The walk takes small steps, mends such jobs and logs it. A job
-//! that was never popped has lost its due time with its set: it stays as it is, since it might run
-//! too early, and an operator decides.
+//! If a crash cuts off a script at the end of the AOF, Redis 7.0 and Valkey before August 2026 drop
+//! it at the first start, and apply its first half at the second. Such a half leaves a job in no
+//! set, so that nobody gets it, or in two. The walk takes small steps, mends such jobs and logs it.
+//! A job that was never popped has lost its due time with its set: it stays as it is, since it
+//! might run too early, and an operator decides.
 
 use std::{
     collections::HashMap,
@@ -30,7 +30,7 @@ const IDLE: Duration = Duration::from_secs(2);
 /// Pause after an error.
 const AFTER_ERROR: Duration = Duration::from_secs(30);
 
-/// The walk that this server has begun, and those that have ended.
+/// The walk that this server has begun, and the ones that have ended.
 #[derive(Default)]
 pub struct Walks(Mutex<State>);
 

@@ -1,4 +1,4 @@
-//! What callers learn about edits.
+//! Answers to callers about edits.
 
 use delay_queue_core::decide::{Edit, Known, Place};
 

@@ -98,23 +98,7 @@ impl RedisStore {
             }
             let mut swaps = Vec::with_capacity(loaded.len());
             for (bucket, n, now, jobs) in &loaded {
-                let (mut edits, mut edited) = (Vec::with_capacity(jobs.len()), HashSet::new());
-                for (index, job) in jobs {
-                    // A repeated id waits for the edit before it; without one, nothing changes.
-                    if edited.contains(job.id) {
-                        continue;
-                    }
-                    let known = job.known(works[*n].may_move(*index), works[*n].has_room(*index));
-                    match swap_or_reply(&parts[*n].1[*index], job, &known, *now) {
-                        Ok((answer, swap)) => {
-                            if jobs.len() > 1 {
-                                edited.insert(job.id);
-                            }
-                            edits.push((*index, answer, swap));
-                        }
-                        Err(reply) => works[*n].settle(*index, reply),
-                    }
-                }
+                let edits = decide_all(&mut works[*n], &parts[*n].1, jobs, *now);
                 // A reply without an edit waits for a confirmation too, because earlier writes that
                 // it depends on may be unconfirmed.
                 let needs_confirmation =
@@ -247,6 +231,33 @@ impl RedisStore {
         let master = self.nodes.of(self.keys[bucket.index()].slot);
         master.is_ok_and(|master| master.node.confirms())
     }
+}
+
+/// Decides the requests for loaded jobs, and settles those without an edit. A repeated id waits for
+/// the edit before it.
+fn decide_all<'a, R: Request>(
+    work: &mut Work<R>,
+    requests: &[R],
+    jobs: &'a [(usize, Loaded<'a>)],
+    now: Now,
+) -> Vec<Decided<'a, R::Answer>> {
+    let (mut edits, mut edited) = (Vec::with_capacity(jobs.len()), HashSet::new());
+    for (index, job) in jobs {
+        if edited.contains(job.id) {
+            continue;
+        }
+        let known = job.known(work.may_move(*index), work.has_room(*index));
+        match swap_or_reply(&requests[*index], job, &known, now) {
+            Ok((answer, swap)) => {
+                if jobs.len() > 1 {
+                    edited.insert(job.id);
+                }
+                edits.push((*index, answer, swap));
+            }
+            Err(reply) => work.settle(*index, reply),
+        }
+    }
+    edits
 }
 
 /// Returns the answer to a request and its edit; if nothing is to be written, the reply.

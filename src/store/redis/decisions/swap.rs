@@ -268,8 +268,8 @@ fn follow(
     }
 }
 
-/// Returns the score of a job whose time has passed when it is written; empty if the clock then does
-/// not decide that. A timer goes by the time that was believed at the load.
+/// Returns the score of a job whose time has passed when it is written; empty if the clock does not
+/// decide that. A timer goes by the time that was believed at the load.
 fn ready_score(follows_clock: bool, now: Now, at: UnixMillis, policy: &Policy) -> String {
     match follows_clock && now.believed >= now.floor {
         true => score_text(State::Ready, at, policy),

@@ -1,4 +1,4 @@
--- Looks through jobs for those that half a transition has left in no set of their topic, or in several.
+-- Looks for jobs that half a transition has left in no set of their topic, or in several.
 -- ARGV  2 cursor, 3 about how many jobs
 -- Reply: the next cursor ('0' at the end); how many jobs are in no set and were never popped, so that nothing tells when
 --        they are due; the ids of the others that were found

@@ -1,6 +1,6 @@
 //! Check that a server's settings still keep its jobs, because an operator can change the settings
-//! while Redis runs. At the start, `preflight/` refuses such a server. The same answers show whether
-//! the server was started again.
+//! while Redis runs. At the start, `preflight/` refuses such a server. The same answers tell
+//! whether Redis was started again.
 
 use std::{
     sync::{Arc, Mutex, PoisonError},
