@@ -10,7 +10,7 @@ use crate::{
 
 /// Maximum number of times that a job is loaded because it has changed. Each time, another request
 /// or a timer has changed it.
-const ROUNDS: u32 = 10;
+const ROUNDS: u32 = 20;
 
 /// Maximum pause before a job is loaded again. Other jobs of the call wait, too.
 const MAX_PAUSE: Duration = Duration::from_millis(8);
