@@ -35,7 +35,8 @@ impl Request for DeadJob {
     }
 
     /// Refuses a job that has left the dead ones of the topic since they were read.
-    fn decide(&self, job: &Known<'_>, now: Now) -> Reply<Option<Edit>> {
+    fn decide(&self, living: Option<&Known<'_>>, now: Now) -> Reply<Option<Edit>> {
+        let job = living.ok_or(Refusal::NotFound)?;
         if job.state != State::Dead || *job.topic != self.topic {
             return Err(Refusal::NotFound);
         }

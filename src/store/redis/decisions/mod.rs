@@ -267,11 +267,8 @@ fn swap_or_reply<'a, R: Request>(
     known: &Known<'_>,
     now: Now,
 ) -> Result<(R::Answer, Swap<'a>), Reply<R::Answer>> {
-    let edit = match job.is_absent {
-        true => request.decide_absent(now),
-        false => request.decide(known, now),
-    };
-    let edit = edit.map_err(Err)?;
+    let living = (!job.is_absent).then_some(known);
+    let edit = request.decide(living, now).map_err(Err)?;
     // A job that half a transition has left in no set becomes ready.
     let becomes_ready = known.is_astray && known.state != State::Finished;
     let is_written = edit.is_some() || becomes_ready;

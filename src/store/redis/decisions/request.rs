@@ -8,7 +8,7 @@ use delay_queue_core::{
 
 use super::{arrival::Arrival, loaded::Loaded};
 use crate::{
-    job::{JobId, Refusal},
+    job::JobId,
     store::{Guarded, Reply},
 };
 
@@ -30,19 +30,12 @@ pub trait Request: Guarded + Sync {
         None
     }
 
-    /// Decides the request while no job has its id.
+    /// Decides the request; without an edit, the job stays as it is. `living` is the job that has
+    /// the id, which may be free for the one that the request brings.
     ///
     /// # Errors
     /// `NotFound`, and those of its decision.
-    fn decide_absent(&self, _: Now) -> Reply<Option<Edit>> {
-        Err(Refusal::NotFound)
-    }
-
-    /// Decides the request; without an edit, the job stays as it is.
-    ///
-    /// # Errors
-    /// Those of its decision.
-    fn decide(&self, job: &Known<'_>, now: Now) -> Reply<Option<Edit>>;
+    fn decide(&self, living: Option<&Known<'_>>, now: Now) -> Reply<Option<Edit>>;
 
     /// Returns whether a job stays in the set of the jobs that expire only if it is to expire.
     fn is_expiry(&self) -> bool {

@@ -15,6 +15,11 @@ use crate::{
     },
 };
 
+/// Returns the job that a request needs.
+fn found<'a>(living: Option<&'a Known<'_>>) -> Reply<&'a Known<'a>> {
+    living.ok_or(Refusal::NotFound)
+}
+
 impl Request for Release {
     type Answer = Transitioned;
 
@@ -22,8 +27,8 @@ impl Request for Release {
         &self.held.id
     }
 
-    fn decide(&self, job: &Known<'_>, now: Now) -> Reply<Option<Edit>> {
-        decide::release(job, now, self)
+    fn decide(&self, living: Option<&Known<'_>>, now: Now) -> Reply<Option<Edit>> {
+        decide::release(found(living)?, now, self)
     }
 
     fn body(&self) -> Option<&Bytes> {
@@ -38,8 +43,8 @@ impl Request for Bury {
         &self.held.id
     }
 
-    fn decide(&self, job: &Known<'_>, now: Now) -> Reply<Option<Edit>> {
-        decide::bury(job, now, self)
+    fn decide(&self, living: Option<&Known<'_>>, now: Now) -> Reply<Option<Edit>> {
+        decide::bury(found(living)?, now, self)
     }
 }
 
@@ -59,8 +64,8 @@ impl Request for BuryDamaged {
         self.0.id()
     }
 
-    fn decide(&self, job: &Known<'_>, now: Now) -> Reply<Option<Edit>> {
-        decide::bury_damaged(job, now, &self.0)
+    fn decide(&self, living: Option<&Known<'_>>, now: Now) -> Reply<Option<Edit>> {
+        decide::bury_damaged(found(living)?, now, &self.0)
     }
 }
 
@@ -71,8 +76,8 @@ impl Request for Target {
         &self.id
     }
 
-    fn decide(&self, job: &Known<'_>, now: Now) -> Reply<Option<Edit>> {
-        decide::kick(job, now, self)
+    fn decide(&self, living: Option<&Known<'_>>, now: Now) -> Reply<Option<Edit>> {
+        decide::kick(found(living)?, now, self)
     }
 }
 
@@ -83,8 +88,8 @@ impl Request for (Target, Change) {
         &self.0.id
     }
 
-    fn decide(&self, job: &Known<'_>, now: Now) -> Reply<Option<Edit>> {
-        decide::change(job, now, &self.0, &self.1)
+    fn decide(&self, living: Option<&Known<'_>>, now: Now) -> Reply<Option<Edit>> {
+        decide::change(found(living)?, now, &self.0, &self.1)
     }
 
     fn body(&self) -> Option<&Bytes> {
@@ -119,7 +124,8 @@ impl Request for Overdue {
         self.is_expiry
     }
 
-    fn decide(&self, job: &Known<'_>, now: Now) -> Reply<Option<Edit>> {
+    fn decide(&self, living: Option<&Known<'_>>, now: Now) -> Reply<Option<Edit>> {
+        let job = found(living)?;
         match decide::overdue(job, now) {
             // Otherwise timers and pops would find it again and again.
             Err(Refusal::WrongState(State::Delayed | State::Ready)) if self.is_expiry => {
@@ -140,8 +146,8 @@ impl Request for Finish {
         &self.held.id
     }
 
-    fn decide(&self, job: &Known<'_>, now: Now) -> Reply<Option<Edit>> {
-        decide::finish(job, now, self)
+    fn decide(&self, living: Option<&Known<'_>>, now: Now) -> Reply<Option<Edit>> {
+        decide::finish(found(living)?, now, self)
     }
 
     fn length(&self) -> usize {
@@ -156,8 +162,8 @@ impl Request for Delete {
         &self.job.id
     }
 
-    fn decide(&self, job: &Known<'_>, now: Now) -> Reply<Option<Edit>> {
-        decide::delete(job, now, self)
+    fn decide(&self, living: Option<&Known<'_>>, now: Now) -> Reply<Option<Edit>> {
+        decide::delete(found(living)?, now, self)
     }
 }
 
@@ -180,12 +186,8 @@ impl Request for NewJob {
         Some(Arrival::Put(self))
     }
 
-    fn decide(&self, job: &Known<'_>, now: Now) -> Reply<Option<Edit>> {
-        decide::put(Some(job), now, self)
-    }
-
-    fn decide_absent(&self, now: Now) -> Reply<Option<Edit>> {
-        decide::put(None, now, self)
+    fn decide(&self, living: Option<&Known<'_>>, now: Now) -> Reply<Option<Edit>> {
+        decide::put(living, now, self)
     }
 
     fn length(&self) -> usize {
@@ -207,12 +209,8 @@ impl Request for Job {
         Some(Arrival::Restore(self))
     }
 
-    fn decide(&self, job: &Known<'_>, _: Now) -> Reply<Option<Edit>> {
-        decide::restore(Some(job), self).map(Some)
-    }
-
-    fn decide_absent(&self, _: Now) -> Reply<Option<Edit>> {
-        decide::restore(None, self).map(Some)
+    fn decide(&self, living: Option<&Known<'_>>, _: Now) -> Reply<Option<Edit>> {
+        decide::restore(living, self).map(Some)
     }
 
     fn length(&self) -> usize {
