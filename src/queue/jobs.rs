@@ -3,18 +3,14 @@
 
 use std::time::Duration;
 
-use super::{
-    batching::{dispatcher::Dispatcher, has_job_id::HasJobId},
-    error::QueueError,
-    service::Queue,
-};
+use super::{batching::dispatcher::Dispatcher, error::QueueError, service::Queue};
 use tokio::time::{Instant, sleep_until};
 
 use crate::{
     job::{Change, Job, JobId, Refusal, State, Topic, UnixMillis},
     store::{
-        Bury, Clock, Delete, Finish, Readied, Release, Reply, StoreResult, Target, Touch,
-        Transitioned,
+        Bury, Clock, Delete, Finish, JobRequest, Readied, Release, Reply, StoreResult, Target,
+        Touch, Transitioned,
     },
 };
 
@@ -93,7 +89,7 @@ impl Queue {
         dispatcher: &Dispatcher<I, Reply<O>>,
     ) -> Vec<Result<O, QueueError>>
     where
-        I: HasJobId + Send + 'static,
+        I: JobRequest + Send + 'static,
         O: Send + 'static,
     {
         let watched: Vec<JobId> = match self.watches.is_empty() {
@@ -156,10 +152,10 @@ async fn with_reservations<I, O>(
     dispatcher: &Dispatcher<I, Reply<O>>,
 ) -> Vec<Result<O, QueueError>>
 where
-    I: HasJobId + Send + 'static,
+    I: JobRequest + Send + 'static,
     O: Send + 'static,
 {
-    let refused: Vec<bool> = jobs.iter().map(HasJobId::lacks_reservation).collect();
+    let refused: Vec<bool> = jobs.iter().map(JobRequest::lacks_reservation).collect();
     let held = jobs.into_iter().filter(|job| !job.lacks_reservation()).collect();
     let mut outcomes = dispatcher.submit(held).await.into_iter();
     let mut next = |is_refused| match is_refused {

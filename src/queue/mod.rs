@@ -27,7 +27,7 @@ mod transitions;
 mod waiters;
 mod watches;
 
-pub use batching::{coalescer::Coalescer, has_job_id::HasJobId};
+pub use batching::coalescer::Coalescer;
 pub use bulk::{Bulk, BulkDone};
 pub use capacity::{Admitted, Capacity, Full, Reached};
 pub use delivery::pending_delivery::PendingDelivery;

@@ -13,7 +13,6 @@ use super::{
     batching::{
         coalescer::Coalescer,
         dispatcher::{Dispatcher, divide},
-        has_job_id::HasJobId,
     },
     context::Context,
     delivery::{
@@ -27,8 +26,9 @@ use crate::{
         UnixMillis,
     },
     store::{
-        Applied, Bury, Delete, Finish, Fired, Firing, JobRef, Placed, Readied, Release, Reply,
-        StoreError, StoreResult, StoreResults, Target, Touch, Transition, Transitioned, verb,
+        Applied, Bury, Delete, Finish, Fired, Firing, JobRef, JobRequest, Placed, Readied, Release,
+        Reply, StoreError, StoreResult, StoreResults, Target, Touch, Transition, Transitioned,
+        verb,
     },
 };
 
@@ -70,7 +70,7 @@ impl Context {
     ) -> Dispatcher<I, Reply<O>>
     where
         T: Transition<Part = Vec<I>, Reply = Vec<Reply<O>>>,
-        I: HasJobId + Send + 'static,
+        I: JobRequest + Send + 'static,
         O: Send + 'static,
         K: Send + 'static,
     {

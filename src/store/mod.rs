@@ -11,7 +11,7 @@
 //! ([`SharedStore::representative`]), and each batch has its own result. An error in one bucket
 //! does not affect the others.
 //!
-//! A caller may be limited to some topics ([`Guarded`]): the transition itself refuses jobs of
+//! A caller may be limited to some topics ([`JobRequest`]): the transition itself refuses jobs of
 //! other topics with `NotFound`.
 //!
 //! Only the store's clock counts: `now` in the descriptions of transitions is its time, or the time
@@ -66,7 +66,7 @@ pub use replies::{
     Lapsed, Next, Peek, Popped, PromoteCounts, Promoted, Readied, ReadyJobs, TopicCounts, counts_of,
 };
 pub use report::{Report, ScheduleReader};
-pub use requests::{Guarded, KickDead, PopRequest, Promote, Purge, Touch};
+pub use requests::{JobRequest, KickDead, PopRequest, Promote, Purge, Touch};
 pub use schedules::{
     DueSchedules, Fired, Firing, MAX_READ_BYTES, MAX_SCHEDULES, NOT_UTF_8, NewSchedule,
     ScheduleChange, ScheduleChanged, SchedulePage, ScheduleStore, SchedulesFound, StoredSchedule,

@@ -2,7 +2,8 @@
 
 use delay_queue_core::decide::{Bury, Delete, Finish, JobRef, Release, Target};
 
-use crate::job::{Change, Consumer, Millis, State, Topic, Topics};
+use super::Firing;
+use crate::job::{Change, Consumer, Job, JobId, Millis, NewJob, State, Topic, Topics};
 
 /// Request of one consumer for jobs.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -17,38 +18,101 @@ pub struct PopRequest {
     pub consumer: Option<Consumer>,
 }
 
-/// A request for a job whose topic the caller does not name.
-pub trait Guarded {
+/// A request that names one job.
+pub trait JobRequest {
+    /// Returns the id of the job.
+    fn id(&self) -> &JobId;
+
     /// Returns the topics that the caller may access. For this caller, jobs of other topics do not
     /// exist.
-    fn topics(&self) -> &Topics;
-}
-
-impl<J: Guarded> Guarded for &J {
     fn topics(&self) -> &Topics {
-        (**self).topics()
+        &Topics::ALL
+    }
+
+    /// Returns whether the transition acts on a reserved job but gives only its id.
+    fn lacks_reservation(&self) -> bool {
+        false
     }
 }
 
-macro_rules! guarded {
-    ($($type:ty: $($field:tt).+;)+) => {
-        $(impl Guarded for $type {
+impl<J: JobRequest> JobRequest for &J {
+    fn id(&self) -> &JobId {
+        (**self).id()
+    }
+
+    fn topics(&self) -> &Topics {
+        (**self).topics()
+    }
+
+    fn lacks_reservation(&self) -> bool {
+        (**self).lacks_reservation()
+    }
+}
+
+impl JobRequest for Target {
+    fn id(&self) -> &JobId {
+        &self.id
+    }
+
+    fn topics(&self) -> &Topics {
+        &self.topics
+    }
+}
+
+impl JobRequest for JobRef {
+    fn id(&self) -> &JobId {
+        &self.id
+    }
+
+    fn topics(&self) -> &Topics {
+        &self.topics
+    }
+
+    fn lacks_reservation(&self) -> bool {
+        self.reservation.is_none()
+    }
+}
+
+/// Requests that name their job by one of their fields.
+macro_rules! requests {
+    ($($type:ty: $field:tt;)+) => {
+        $(impl JobRequest for $type {
+            fn id(&self) -> &JobId {
+                self.$field.id()
+            }
+
             fn topics(&self) -> &Topics {
-                &self.$($field).+
+                self.$field.topics()
+            }
+
+            fn lacks_reservation(&self) -> bool {
+                self.$field.lacks_reservation()
             }
         })+
     };
 }
 
-guarded! {
-    JobRef: topics;
-    Target: topics;
-    Delete: job.topics;
-    (Target, Change): 0.topics;
-    Finish: held.topics;
-    Release: held.topics;
-    Touch: held.topics;
-    Bury: held.topics;
+requests! {
+    Finish: held;
+    Release: held;
+    Touch: held;
+    Bury: held;
+    Delete: job;
+    (Target, Change): 0;
+    Firing: job;
+}
+
+impl JobRequest for NewJob {
+    fn id(&self) -> &JobId {
+        &self.id
+    }
+}
+
+/// A job from another store.
+impl JobRequest for Job {
+    fn id(&self) -> &JobId {
+        &self.id
+    }
 }
 
 /// A reservation to be extended.

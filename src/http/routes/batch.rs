@@ -30,8 +30,8 @@ use crate::{
         },
     },
     job::{JobId, List, State as JobState, Topic, Topics, TraceParent},
-    queue::{HasJobId, Put, Queue, QueueError},
-    store::{Applied, MAX_BATCH, StoreError, Transitioned},
+    queue::{Put, Queue, QueueError},
+    store::{Applied, JobRequest, MAX_BATCH, StoreError, Transitioned},
     traces,
 };
 

@@ -12,8 +12,7 @@ use crate::{
     config::Limits,
     http::{problem::Problem, schema::types},
     job::{JobId, MAX_ERROR_BYTES, Millis, ReservationKey, States, Topics},
-    queue::HasJobId,
-    store::{self, JobRef, Target},
+    store::{self, JobRef, JobRequest, Target},
 };
 
 /// Position of an action in its request, and the topics that its caller may access.
@@ -35,7 +34,7 @@ pub struct ActionRules<'a> {
 /// Request for an action on one job, with the same fields alone and in a batch.
 pub trait ActionRequest: for<'de> Deserialize<'de> + Default {
     /// Request to the queue.
-    type Job: HasJobId;
+    type Job: JobRequest;
 
     /// Validates the request.
     fn valid(self, position: RequestPosition, rules: ActionRules<'_>)

@@ -2,7 +2,6 @@
 
 pub mod coalescer;
 pub mod dispatcher;
-pub mod has_job_id;
 pub mod sticky;
 
 use std::time::Duration;

@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     job::Bucket,
-    store::{Guarded, StoreError, StoreResult, StoreResults},
+    store::{JobRequest, StoreError, StoreResult, StoreResults},
 };
 
 impl RedisStore {
@@ -50,7 +50,7 @@ impl RedisStore {
     }
 
     /// Runs a script like [`run_each`](Self::run_each), for jobs that some callers may not access.
-    pub async fn each_guarded<J: Guarded + Sync, O>(
+    pub async fn each_guarded<J: JobRequest + Sync, O>(
         &self,
         script: &Guardable,
         parts: &[(Bucket, Vec<J>)],

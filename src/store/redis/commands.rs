@@ -11,7 +11,7 @@ use super::{
 use crate::{
     job::{Bucket, Topic, UnixMillis},
     store::{
-        Call, Command, Guarded, JobPosition, JobTransitions, Matched, Outcome, Period, Purge,
+        Call, Command, JobPosition, JobRequest, JobTransitions, Matched, Outcome, Period, Purge,
         Reply, Selection, StoreError, StoreResult, Target, Touch, Transition,
     },
 };
@@ -67,7 +67,7 @@ impl RedisStore {
     }
 
     /// Runs a script like [`make`](Self::make), for jobs that some callers may not access.
-    fn make_guarded<'a, J: Guarded + Send + Sync + 'static, T: Transition<Part = Vec<J>>>(
+    fn make_guarded<'a, J: JobRequest + Send + Sync + 'static, T: Transition<Part = Vec<J>>>(
         &'a self,
         call: Call<T>,
         script: &'a Guardable,

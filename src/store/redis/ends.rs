@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{
     job::{JobId, State, Topic},
-    store::{Delete, Finish, Parts, Reply, StoreError, StoreResults},
+    store::{Delete, Finish, JobRequest, Parts, Reply, StoreError, StoreResults},
 };
 
 impl RedisStore {
@@ -54,7 +54,7 @@ fn ids_that<R: Request>(
 ) -> Vec<HashSet<&JobId>> {
     let mut all = Vec::with_capacity(parts.len());
     for (_, jobs) in parts {
-        all.push(jobs.iter().filter(|job| needs_core(job)).map(Request::id).collect());
+        all.push(jobs.iter().filter(|job| needs_core(job)).map(JobRequest::id).collect());
     }
     all
 }

@@ -10,8 +10,8 @@ use super::{RedisStore, commands::selected, decisions::Request, reply::Values};
 use crate::{
     job::{Bucket, JobId, Refusal, State, Topic, Topics},
     store::{
-        Guarded, KickDead, Matched, Now, Parts, Readied, ReadyJobs, Reply, Selection, StoreError,
-        StoreResult, StoreResults, Target,
+        JobRequest, KickDead, Matched, Now, Parts, Readied, ReadyJobs, Reply, Selection,
+        StoreError, StoreResult, StoreResults, Target,
     },
 };
 
@@ -21,7 +21,11 @@ struct DeadJob {
     topic: Topic,
 }
 
-impl Guarded for DeadJob {
+impl JobRequest for DeadJob {
+    fn id(&self) -> &JobId {
+        &self.target.id
+    }
+
     fn topics(&self) -> &Topics {
         &self.target.topics
     }
@@ -29,10 +33,6 @@ impl Guarded for DeadJob {
 
 impl Request for DeadJob {
     type Answer = Readied;
-
-    fn id(&self) -> &JobId {
-        &self.target.id
-    }
 
     /// Refuses a job that has left the dead ones of the topic since they were read.
     fn decide(&self, living: Option<&Known<'_>>, now: Now) -> Reply<Option<Edit>> {

@@ -8,7 +8,7 @@ use self::assemble::{guarded, unguarded};
 use super::{codec::reservation_text, keys::Keys};
 use crate::{
     job::{Millis, TopicPattern},
-    store::{Guarded, JobRef},
+    store::{JobRef, JobRequest},
 };
 
 // Scripts on keys that belong to no bucket.
@@ -125,13 +125,13 @@ impl Guardable {
     }
 
     /// Returns the script for these jobs: with the check if a caller may access only some topics.
-    pub fn of<'a, J: Guarded + 'a>(&self, mut jobs: impl Iterator<Item = &'a J>) -> &Transition {
+    pub fn of<'a, J: JobRequest + 'a>(&self, mut jobs: impl Iterator<Item = &'a J>) -> &Transition {
         let is_limited = jobs.any(|job| job.topics().patterns().is_some());
         if is_limited { &self.guarded } else { &self.open }
     }
 
     /// Adds the arguments of the check (`shared/guard.lua`), if `script` has it.
-    pub fn fill<J: Guarded>(&self, script: &Transition, cmd: &mut Cmd, jobs: &[J]) {
+    pub fn fill<J: JobRequest>(&self, script: &Transition, cmd: &mut Cmd, jobs: &[J]) {
         if script.hash != self.guarded.hash {
             return;
         }

@@ -7,13 +7,10 @@ use delay_queue_core::{
 };
 
 use super::{arrival::Arrival, loaded::Loaded};
-use crate::{
-    job::JobId,
-    store::{Guarded, Reply},
-};
+use crate::store::{JobRequest, Reply};
 
 /// A request to change one job.
-pub trait Request: Guarded + Sync {
+pub trait Request: JobRequest + Sync {
     /// The answer to the caller if the change is made.
     type Answer: Answer<Self>;
 
@@ -22,8 +19,6 @@ pub trait Request: Guarded + Sync {
 
     /// Whether it may add a job, which a Redis that may lose it refuses.
     const ADDS_JOBS: bool = false;
-
-    fn id(&self) -> &JobId;
 
     /// Returns the job that the request brings. A request that brings none needs a job that exists.
     fn arrival(&self) -> Option<Arrival<'_>> {

@@ -10,7 +10,7 @@ use super::{arrival::Arrival, request::Request};
 use crate::{
     job::{Change, Job, JobId, NewJob, Refusal, State, Topic, Topics},
     store::{
-        Bury, Delete, Finish, Guarded, Lapsed, Placed, Readied, Release, Reply, Target,
+        Bury, Delete, Finish, JobRequest, Lapsed, Placed, Readied, Release, Reply, Target,
         Transitioned,
     },
 };
@@ -22,10 +22,6 @@ fn found<'a>(living: Option<&'a Known<'_>>) -> Reply<&'a Known<'a>> {
 
 impl Request for Release {
     type Answer = Transitioned;
-
-    fn id(&self) -> &JobId {
-        &self.held.id
-    }
 
     fn decide(&self, living: Option<&Known<'_>>, now: Now) -> Reply<Option<Edit>> {
         decide::release(found(living)?, now, self)
@@ -39,10 +35,6 @@ impl Request for Release {
 impl Request for Bury {
     type Answer = Transitioned;
 
-    fn id(&self) -> &JobId {
-        &self.held.id
-    }
-
     fn decide(&self, living: Option<&Known<'_>>, now: Now) -> Reply<Option<Edit>> {
         decide::bury(found(living)?, now, self)
     }
@@ -51,7 +43,11 @@ impl Request for Bury {
 /// The bury of a job whose record a pop found to be damaged.
 pub struct BuryDamaged(pub Bury);
 
-impl Guarded for BuryDamaged {
+impl JobRequest for BuryDamaged {
+    fn id(&self) -> &JobId {
+        self.0.id()
+    }
+
     fn topics(&self) -> &Topics {
         self.0.topics()
     }
@@ -59,10 +55,6 @@ impl Guarded for BuryDamaged {
 
 impl Request for BuryDamaged {
     type Answer = Transitioned;
-
-    fn id(&self) -> &JobId {
-        self.0.id()
-    }
 
     fn decide(&self, living: Option<&Known<'_>>, now: Now) -> Reply<Option<Edit>> {
         decide::bury_damaged(found(living)?, now, &self.0)
@@ -72,10 +64,6 @@ impl Request for BuryDamaged {
 impl Request for Target {
     type Answer = Readied;
 
-    fn id(&self) -> &JobId {
-        &self.id
-    }
-
     fn decide(&self, living: Option<&Known<'_>>, now: Now) -> Reply<Option<Edit>> {
         decide::kick(found(living)?, now, self)
     }
@@ -83,10 +71,6 @@ impl Request for Target {
 
 impl Request for (Target, Change) {
     type Answer = Job;
-
-    fn id(&self) -> &JobId {
-        &self.0.id
-    }
 
     fn decide(&self, living: Option<&Known<'_>>, now: Now) -> Reply<Option<Edit>> {
         decide::change(found(living)?, now, &self.0, &self.1)
@@ -104,9 +88,9 @@ pub struct Overdue {
     pub is_expiry: bool,
 }
 
-impl Guarded for Overdue {
-    fn topics(&self) -> &Topics {
-        &Topics::ALL
+impl JobRequest for Overdue {
+    fn id(&self) -> &JobId {
+        &self.id
     }
 }
 
@@ -115,10 +99,6 @@ impl Request for Overdue {
 
     /// If a failover undoes the edit, a timer makes it again.
     const IS_CONFIRMED: bool = false;
-
-    fn id(&self) -> &JobId {
-        &self.id
-    }
 
     fn is_expiry(&self) -> bool {
         self.is_expiry
@@ -142,10 +122,6 @@ impl Request for Overdue {
 impl Request for Finish {
     type Answer = Topic;
 
-    fn id(&self) -> &JobId {
-        &self.held.id
-    }
-
     fn decide(&self, living: Option<&Known<'_>>, now: Now) -> Reply<Option<Edit>> {
         decide::finish(found(living)?, now, self)
     }
@@ -158,18 +134,8 @@ impl Request for Finish {
 impl Request for Delete {
     type Answer = State;
 
-    fn id(&self) -> &JobId {
-        &self.job.id
-    }
-
     fn decide(&self, living: Option<&Known<'_>>, now: Now) -> Reply<Option<Edit>> {
         decide::delete(found(living)?, now, self)
-    }
-}
-
-impl Guarded for NewJob {
-    fn topics(&self) -> &Topics {
-        &Topics::ALL
     }
 }
 
@@ -177,10 +143,6 @@ impl Request for NewJob {
     type Answer = Placed;
 
     const ADDS_JOBS: bool = true;
-
-    fn id(&self) -> &JobId {
-        &self.id
-    }
 
     fn arrival(&self) -> Option<Arrival<'_>> {
         Some(Arrival::Put(self))
@@ -201,10 +163,6 @@ impl Request for Job {
 
     const ADDS_JOBS: bool = true;
 
-    fn id(&self) -> &JobId {
-        &self.id
-    }
-
     fn arrival(&self) -> Option<Arrival<'_>> {
         Some(Arrival::Restore(self))
     }
@@ -215,11 +173,5 @@ impl Request for Job {
 
     fn length(&self) -> usize {
         self.content_bytes()
-    }
-}
-
-impl Guarded for Job {
-    fn topics(&self) -> &Topics {
-        &Topics::ALL
     }
 }
