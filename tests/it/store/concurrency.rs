@@ -40,6 +40,19 @@ pub async fn one_of_many_puts_of_the_same_id_wins(bench: Bench) {
     assert_eq!(bench.pop("t", 10).await.len(), 1);
 }
 
+pub async fn a_put_beside_a_delete_comes_before_or_after_it(bench: Bench) {
+    for round in 0..50 {
+        let replace = || NewJob { on_conflict: OnConflict::Replace, ..delayed("a", "t", HOUR) };
+        bench.put(replace()).await.expect("put");
+        let id = id("a");
+        let (placed, deleted) = tokio::join!(bench.put(replace()), bench.delete(&id));
+        assert_eq!(deleted, Ok(State::Delayed), "round {round}");
+        let how = placed.expect("put").how;
+        let has_job = bench.get(&id).await.is_some();
+        assert_eq!(has_job, how == PutOutcome::Created, "round {round}: {how:?}");
+    }
+}
+
 pub async fn each_of_several_changes_of_one_job_succeeds(bench: Bench) {
     bench.put(delayed("a", "t", HOUR)).await.expect("put");
     for round in 0..20 {

@@ -84,8 +84,7 @@ async fn a_refused_put_has_put_no_job() {
         for (name, topic) in [("living", "t"), ("living", "u"), ("first", "t")] {
             let other = NewJob { on_conflict, ..job(name, topic) };
             for (denied, error) in deny_put(each_command(), other.clone()).await {
-                // Before the first write, the script does not check the rights that only a
-                // replacement needs.
+                // A replacement is a second call, whose rights the first one does not check.
                 let is_certain = on_conflict != OnConflict::Replace;
                 let is_no = error.applied() == Applied::No;
                 assert!(is_no || !is_certain, "{other:?} without {denied:?}: {error}");

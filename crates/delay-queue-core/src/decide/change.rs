@@ -13,7 +13,8 @@ use crate::{
 /// years ahead.
 pub fn change(job: &Known<'_>, now: Now, target: &Target, change: &Change) -> Reply<Option<Edit>> {
     job.shown_to(&target.topics)?;
-    if job.is_damaged {
+    let has_lost_its_time = job.is_astray && job.attempts.is_none();
+    if job.is_damaged || has_lost_its_time && change.schedule.is_none() {
         return Err(Refusal::Damaged);
     }
     // Refused first, whatever the new time is.

@@ -56,10 +56,11 @@ pub fn put(living: Option<&Known<'_>>, now: Now, job: &NewJob) -> Reply<Option<E
 }
 
 /// Refuses a put whose id exists, unless it keeps or replaces a job of the same topic, or keeps a
-/// job that has died there and moved. A job in no set has no topic.
+/// job that has died there and moved. A job in no set has no topic; if it was never popped, half a
+/// put or half a delete has left it, and its id is free.
 fn check_conflict(living: &Known<'_>, job: &NewJob) -> Reply<()> {
     let is_allowed = match job.on_conflict {
-        OnConflict::Reject => false,
+        OnConflict::Reject => living.is_astray && living.attempts.is_none(),
         _ if living.is_astray => true,
         OnConflict::Replace => *living.topic == job.topic,
         OnConflict::Keep => {
@@ -75,7 +76,8 @@ fn check_conflict(living: &Known<'_>, job: &NewJob) -> Reply<()> {
 impl Placed {
     /// Returns the answer to a put that has put a new job, if need be in place of the living one.
     pub fn new(living: Option<&Known<'_>>, state: State, due_at: UnixMillis) -> Self {
-        let is_free = living.is_none_or(|living| living.state == State::Finished);
+        let is_over = |living: &Known<'_>| living.is_astray || living.state == State::Finished;
+        let is_free = living.is_none_or(is_over);
         let how = if is_free { PutOutcome::Created } else { PutOutcome::Replaced };
         Self { how, state, due_at, moved_to: None }
     }

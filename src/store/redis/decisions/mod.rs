@@ -77,7 +77,7 @@ impl RedisStore {
                 Some(loads) => picked_of(loads, &asked),
                 None => self.load_by(&asked, &parts, "").await,
             };
-            let loads = self.search_astray(loads, &asked, &parts, &works).await;
+            let (loads, searched) = self.search_astray(loads, &asked, &parts, &works).await;
             let mut loaded = Vec::with_capacity(asked.len());
             for ((bucket, (n, picked)), loads) in asked.into_iter().zip(loads) {
                 let (now, texts) = match loads {
@@ -98,6 +98,7 @@ impl RedisStore {
             }
             let mut swaps = Vec::with_capacity(loaded.len());
             for (bucket, n, now, jobs) in &loaded {
+                let are_confirmed = are_confirmed && !searched.contains(n);
                 let edits = decide_all(&mut works[*n], &parts[*n].1, jobs, *now);
                 // A reply without an edit waits for a confirmation too, because earlier writes that
                 // it depends on may be unconfirmed.
@@ -122,14 +123,16 @@ impl RedisStore {
     }
 
     /// Searches all topics for the loaded jobs that no set of their own topic has. If a put or a
-    /// restore finds an id free and a set has it, that is searched too.
+    /// restore finds an id free and a set has it, that is searched too. Also returns the indexes of
+    /// the parts with such jobs: what is loaded of them is not confirmed.
     async fn search_astray<R: Request>(
         &self,
         mut loads: StoreResults<Loads>,
         asked: &Asked,
         parts: &Parts<Vec<R>>,
         works: &[Work<R>],
-    ) -> StoreResults<Loads> {
+    ) -> (StoreResults<Loads>, Vec<usize>) {
+        let mut searched = Vec::new();
         for ((bucket, (n, picked)), loads) in asked.iter().zip(&mut loads) {
             let Ok((_, texts)) = loads else { continue };
             let requests = &parts[*n].1;
@@ -142,6 +145,7 @@ impl RedisStore {
             if astray.is_empty() {
                 continue;
             }
+            searched.push(*n);
             let again = astray.iter().map(|&i| picked[i]).collect();
             let found = self.load_by(&[(*bucket, (*n, again))], parts, "s").await.pop();
             match found.unwrap_or_else(|| Err(StoreError::unreadable("no reply"))) {
@@ -153,7 +157,7 @@ impl RedisStore {
                 Err(error) => *loads = Err(error),
             }
         }
-        loads
+        (loads, searched)
     }
 
     async fn load_by<R: Request>(

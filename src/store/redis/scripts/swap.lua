@@ -137,9 +137,10 @@ local function transition()
   if #new_bodies + #old_bodies > 0 then redis.call('HDEL', BODIES, '') end
   if #old_attempts + #old_records > 0 then redis.call('HDEL', ATTEMPTS, '') end
 
+  -- A record that is written before its body would stop the pops of its topic if Redis applied only half of the script.
+  write('HSET', BODIES, new_bodies)
   write('HSET', ATTEMPTS, new_attempts)
   write('HSET', POOL, new_records)
-  write('HSET', BODIES, new_bodies)
   for set, time in pairs(deadlines) do
     redis.call('ZADD', deadlines_of(set), 'LT', time, set)
   end

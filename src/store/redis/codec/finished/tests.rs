@@ -120,9 +120,7 @@ proptest! {
         let ending = Ending { at: ended, result: result.map(Bytes::from), ..ending };
         let reservation = bits.map(Reservation::from_bits);
         let job = Job { created_at, due_at, attempt, reservation, history: vec![past], ..job };
-        let mut record = stored_finished(&job, &ending);
-        let is_long = super::super::has_long_body(&record);
-        record.extend(ending.result.iter().flatten().filter(|_| is_long));
+        let record = stored_finished(&job, &ending);
         let read = PoolRecord::parse(&job.id, record).expect("its own record");
         let fields = read.finished.expect("a finished job");
         let history = fields.history(ending.at).expect("the only attempt");

@@ -40,12 +40,12 @@ end
 local function write_bodies_and_sets()
   if #bodies > 0 then redis.call('HSET', BODIES, unpack(bodies)) end
   for set, members in pairs(sets) do
-    redis.call('ZADD', set, unpack(members))
     local topic, may_be_new = members.topic, 1
     if members.state ~= 'ready' then
       local deadlines = members.state == 'delayed' and BUCKET or ENDS
       may_be_new = redis.call('ZADD', deadlines, 'LT', members.earliest, members.state .. ':' .. topic)
     end
+    redis.call('ZADD', set, unpack(members))
     if may_be_new == 1 then redis.pcall('ZADD', TOPICS, 0, topic) end
   end
 end
