@@ -4,7 +4,7 @@
 //! it at the first start, and apply its first half at the second. Such a half leaves a job in no
 //! set, so that nobody gets it, or in two. The walk takes small steps, mends such jobs and logs it.
 //! A job that was never popped has lost its due time with its set: it stays as it is, since it
-//! might run too early, and an operator decides.
+//! might run too early. A failover, or a move of the bucket to another node, counts as a start too.
 
 use std::{
     collections::HashMap,
@@ -12,115 +12,121 @@ use std::{
     time::{Duration, Instant},
 };
 
-use redis::{Cmd, Value};
+use redis::Cmd;
 
 use super::{RedisStore, reply::Values};
 use crate::{
-    job::{Bucket, JobId},
-    store::{StoreError, StoreResult},
+    job::Bucket,
+    store::{MAX_BATCH, StoreResult},
 };
 
+/// Cursors of a walk before its first step and after its last.
+const BEGIN: &str = "";
+const END: &str = "0";
 /// Number of jobs that a step examines, unless they are few: Redis returns up to 512 at once.
 const STEP: usize = 100;
+/// Number of jobs that one script mends.
+const MENDED: usize = 20;
 /// The pause after a step, as a multiple of its time, so that a walk takes a tenth of a Redis.
 const PAUSE: u32 = 10;
 const MIN_PAUSE: Duration = Duration::from_millis(10);
 /// Time between two looks for a bucket to walk through.
 const IDLE: Duration = Duration::from_secs(2);
-/// Pause after an error.
+/// Time until a walk goes on after an error.
 const AFTER_ERROR: Duration = Duration::from_secs(30);
 
-/// The walk that this server has begun, and the ones that have ended.
+/// The walks of this server, by bucket.
 #[derive(Default)]
-pub struct Walks(Mutex<State>);
+pub struct Walks(Mutex<HashMap<Bucket, Walk>>);
 
-#[derive(Default)]
-struct State {
-    current: Option<Walk>,
-    /// The run of Redis in which the last walk of each bucket ended.
-    ended: HashMap<Bucket, Arc<str>>,
-}
-
+#[derive(Clone)]
 struct Walk {
     bucket: Bucket,
+    /// The run of Redis.
     run: Arc<str>,
     cursor: String,
+    /// Ids of jobs that are to be mended at the end.
+    odd: Vec<Vec<u8>>,
+    /// Number of jobs that nothing but an operator can mend.
+    unplaced: usize,
     mended: usize,
-    /// Jobs that only an operator can mend.
-    left: u64,
+    is_over: bool,
+    /// When the last step failed.
+    failed: Option<Instant>,
 }
 
 impl RedisStore {
     /// Takes the next step; returns how long to wait for the one after it.
     pub(super) async fn take_step(&self) -> Duration {
         let began = Instant::now();
-        match self.step().await {
-            Ok(true) => (began.elapsed() * PAUSE).max(MIN_PAUSE),
-            Ok(false) => IDLE,
+        let Some(mut walk) = self.next_walk() else { return IDLE };
+        let done = self.step(&mut walk).await;
+        walk.failed = done.as_ref().err().map(|_| Instant::now());
+        self.walks.lock().insert(walk.bucket, walk);
+        match done {
+            Ok(()) => (began.elapsed() * PAUSE).max(MIN_PAUSE),
             Err(error) => {
-                tracing::debug!(%error, "failed to look for jobs that a restart left half changed");
-                AFTER_ERROR
+                tracing::debug!(%error, "failed to look for jobs that are half changed");
+                MIN_PAUSE
             }
         }
     }
 
-    /// Returns whether there was anything to do.
-    async fn step(&self) -> StoreResult<bool> {
-        let current = self.walks.lock().current.take();
-        let Some(mut walk) = (match current {
-            Some(walk) => Some(walk),
-            None => self.next_walk().await?,
-        }) else {
-            return Ok(false);
-        };
-        let found = self.run(&self.scripts.walk, walk.bucket, |cmd| {
-            cmd.arg(&walk.cursor).arg(STEP);
-        });
-        let mut found = found.await?;
-        walk.cursor = found.text()?;
-        walk.left += found.number()?;
-        let ids: StoreResult<Vec<JobId>> = (0..found.left()).map(|_| found.parsed()).collect();
-        walk.mended += self.mend(walk.bucket, ids?).await?;
-        if walk.cursor == "0" {
-            self.end_walk(walk).await?;
-        } else {
-            self.walks.lock().current = Some(walk);
-        }
-        Ok(true)
+    /// Returns the walk through a bucket of this server's share that is not over in the current run
+    /// of its Redis.
+    fn next_walk(&self) -> Option<Walk> {
+        let walks = self.walks.lock();
+        self.buckets.all().find_map(|bucket| {
+            let run = self.run_of(bucket)?;
+            let known = walks.get(&bucket).filter(|walk| walk.run == run);
+            let has_failed = |walk: &Walk| walk.failed.is_some_and(|at| at.elapsed() < AFTER_ERROR);
+            let is_due = known.is_none_or(|walk| !walk.is_over && !has_failed(walk));
+            let is_own = self.is_share(bucket) && self.incarnations.refusal(bucket).is_none();
+            let walk = || known.cloned().unwrap_or_else(|| Walk::new(bucket, run));
+            (is_due && is_own).then(walk)
+        })
     }
 
-    /// Returns the walk through the first bucket of this server's share whose Redis was started
-    /// since its last walk.
-    async fn next_walk(&self) -> StoreResult<Option<Walk>> {
-        for bucket in self.buckets.all() {
-            if !self.is_share(bucket) || self.incarnations.refusal(bucket).is_some() {
-                continue;
-            }
-            let keys = &self.keys[bucket.index()];
-            let Some(run) = self.run_of(bucket) else { continue };
-            if self.walks.lock().ended.get(&bucket) == Some(&run) {
-                continue;
-            }
-            let get = redis::cmd("GET").arg(&keys.walked).take();
-            let walked = Values::one(self.nodes.command(keys.slot, &get).await?).maybe_text()?;
-            if walked.as_deref() != Some(&run) {
-                let (cursor, mended, left) = ("0".to_owned(), 0, 0);
-                return Ok(Some(Walk { bucket, run, cursor, mended, left }));
-            }
-            self.walks.lock().ended.insert(bucket, run);
+    async fn step(&self, walk: &mut Walk) -> StoreResult<()> {
+        if walk.cursor == BEGIN && self.has_walked(walk).await? {
+            walk.is_over = true;
+            return Ok(());
         }
-        Ok(None)
+        if walk.cursor != END {
+            let fill = |cmd: &mut Cmd| {
+                cmd.arg(&walk.cursor).arg(STEP);
+            };
+            let mut found = self.run(&self.scripts.walk, walk.bucket, fill).await?;
+            let cursor = found.text()?;
+            walk.unplaced += usize::try_from(found.number()?).unwrap_or(MAX_BATCH);
+            let ids: StoreResult<Vec<_>> = (0..found.left()).map(|_| found.bytes()).collect();
+            walk.odd.extend(ids?);
+            walk.cursor = if walk.has_few() { cursor } else { END.to_owned() };
+            return Ok(());
+        }
+        if walk.has_few() && !walk.odd.is_empty() {
+            let first = walk.odd.len().saturating_sub(MENDED);
+            walk.mended += self.mend(walk.bucket, &walk.odd[first..]).await?;
+            walk.odd.truncate(first);
+            return Ok(());
+        }
+        self.end_walk(walk).await
+    }
+
+    /// Returns whether a server has already walked through the bucket in this run.
+    async fn has_walked(&self, walk: &Walk) -> StoreResult<bool> {
+        let keys = &self.keys[walk.bucket.index()];
+        let get = redis::cmd("GET").arg(&keys.walked).take();
+        let walked = Values::one(self.nodes.command(keys.slot, &get).await?).maybe_text()?;
+        Ok(walked.as_deref() == Some(&walk.run))
     }
 
     /// Mends jobs, each atomically, if they still need it; returns the number of mended ones.
-    async fn mend(&self, bucket: Bucket, ids: Vec<JobId>) -> StoreResult<usize> {
-        if ids.is_empty() {
-            return Ok(0);
-        }
+    async fn mend(&self, bucket: Bucket, ids: &[Vec<u8>]) -> StoreResult<usize> {
         let fill = |cmd: &mut Cmd| {
             cmd.arg("1");
-            for id in &ids {
-                cmd.arg(id.as_str()).arg(0);
+            for id in ids {
+                cmd.arg(id).arg(0);
             }
         };
         let mut codes = self.run(&self.scripts.mend, bucket, fill).await?;
@@ -128,34 +134,34 @@ impl RedisStore {
         Ok(codes?.into_iter().filter(|code| *code > 0).count())
     }
 
-    /// Ends a walk, unless Redis was started again meanwhile.
-    async fn end_walk(&self, walk: Walk) -> StoreResult<()> {
-        let Walk { bucket, run, mended, left, .. } = walk;
-        let keys = &self.keys[bucket.index()];
-        if self.run_of(bucket).as_ref() != Some(&run) {
-            return Ok(());
-        }
+    /// Notes that the walk is over.
+    async fn end_walk(&self, walk: &mut Walk) -> StoreResult<()> {
+        let keys = &self.keys[walk.bucket.index()];
+        let set = redis::cmd("SET").arg(&keys.walked).arg(&*walk.run).take();
+        self.nodes.command(keys.slot, &set).await?;
+        walk.is_over = true;
+        let (bucket, mended) = (walk.bucket.index(), walk.mended);
         if mended > 0 {
             tracing::warn!(
-                bucket = bucket.index(),
+                bucket,
                 jobs = mended,
-                "mended jobs that a restart of Redis left half changed: they may run once more"
+                "mended jobs that were half changed when Redis started: they may run once more"
             );
         }
-        if left > 0 {
+        if !walk.has_few() {
             tracing::error!(
-                bucket = bucket.index(),
-                jobs = left,
-                "a restart of Redis left jobs half put, without their due times: doctor --repair \
-                 makes them ready at once"
+                bucket,
+                "many jobs are in no set, or in several: keys of the bucket may be on another node; \
+                 nothing was mended; run doctor"
+            );
+        } else if walk.unplaced > 0 {
+            tracing::error!(
+                bucket,
+                jobs = walk.unplaced,
+                "jobs were half put or half removed when Redis started, and have no due time: \
+                 doctor --repair makes them ready at once"
             );
         }
-        let set = redis::cmd("SET").arg(&keys.walked).arg(&*run).take();
-        match self.nodes.command(keys.slot, &set).await? {
-            Value::Okay => {}
-            other => return Err(StoreError::unreadable(format!("SET answered {other:?}"))),
-        }
-        self.walks.lock().ended.insert(bucket, run);
         Ok(())
     }
 
@@ -165,8 +171,28 @@ impl RedisStore {
     }
 }
 
+impl Walk {
+    fn new(bucket: Bucket, run: Arc<str>) -> Self {
+        Self {
+            bucket,
+            run,
+            cursor: BEGIN.to_owned(),
+            odd: Vec::new(),
+            unplaced: 0,
+            mended: 0,
+            is_over: false,
+            failed: None,
+        }
+    }
+
+    /// Returns whether half a script can have left all the jobs that were found.
+    fn has_few(&self) -> bool {
+        self.odd.len() + self.unplaced <= MAX_BATCH
+    }
+}
+
 impl Walks {
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<Bucket, Walk>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -159,6 +159,7 @@ on_each_store! {
             one_of_many_concurrent_pops_gets_the_only_job,
             two_promoters_and_many_poppers_deliver_each_job_once,
             one_of_many_puts_of_the_same_id_wins,
+            a_put_beside_a_delete_comes_before_or_after_it,
             each_of_several_changes_of_one_job_succeeds,
             one_of_two_ends_of_an_attempt_counts,
             a_touch_beside_a_release_neither_stops_nor_undoes_it,

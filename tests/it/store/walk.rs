@@ -56,6 +56,11 @@ async fn a_job_in_no_set_or_in_several_gets_one() {
     }
     bench.bury(&id("dead"), reservation("dead")).await.expect("bury");
     bench.finish(&id("over"), reservation("over")).await.expect("finish");
+    let later = bench.popped(job("later", "t")).await;
+    bench.release(&later.id, Some(later.reservation), Some(HOUR)).await.expect("release");
+    bench.put(job("waits", "t")).await.expect("put");
+    set_apart(&bench, "later", "delayed", &[]);
+    set_apart(&bench, "waits", "ready", &["ready", "delayed"]);
     set_apart(&bench, "a", "reserved", &[]);
     set_apart(&bench, "twice", "reserved", &["ready", "reserved"]);
     set_apart(&bench, "dead", "dead", &[]);
@@ -64,9 +69,49 @@ async fn a_job_in_no_set_or_in_several_gets_one() {
     walk(&bench).await;
     let found = ["a", "twice", "dead", "over", "sound"].map(|name| sets(&bench, name));
     assert_eq!(found, [["ready"], ["reserved"], ["dead"], ["finished"], ["ready"]]);
-    // Nothing tells when it is due, and it must not run too early.
+    // They must not run too early.
+    assert_eq!(["later", "waits"].map(|name| sets(&bench, name)), [["delayed"], ["delayed"]]);
+    assert_eq!(bench.job("later").await.due_at, bench.now().after(HOUR));
+    // Nothing tells when it is due. Its id is free.
     assert_eq!(sets(&bench, "never"), [""; 0]);
     assert_eq!(bench.pop_ids("t", 9).await, [id("a"), id("sound")]);
+    let keeps_time = Change { body: Some("1".into()), ..Change::default() };
+    assert_eq!(bench.reschedule(&id("never"), keeps_time).await, Err(Refusal::Damaged));
+    let placed = bench.put(delayed("never", "t", HOUR)).await.expect("put");
+    assert_eq!((placed.how, placed.state), (PutOutcome::Created, State::Delayed));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn jobs_with_a_key_of_another_type_stay_as_they_are() {
+    let bench = Bench::one_bucket_redis().await;
+    bench.popped(job("a", "t")).await;
+    bench.put(job("b", "t")).await.expect("put");
+    let reserved = key(&bench, "a", "pool").replace(":pool", ":reserved:t");
+    command(&bench, &format!("SET {reserved} broken"));
+    walk(&bench).await;
+    command(&bench, &format!("DEL {reserved}"));
+    assert_eq!(["a", "b"].map(|name| sets(&bench, name).len()), [0, 1]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_bucket_that_cannot_be_read_does_not_stop_the_walk() {
+    let bench = Bench::redis().await;
+    let tags = command(&bench, "KEYS *:incarnation");
+    let tags: Vec<&str> =
+        tags.lines().filter_map(|line| line.strip_suffix(":incarnation")).collect();
+    assert_eq!(tags.len(), 16);
+    let broken = tags.iter().find(|tag| tag.starts_with("{dq:0")).expect("the first bucket");
+    command(&bench, &format!("SET {broken}:pool broken"));
+    let shared = bench.store.shared().expect("a shared store");
+    let walked =
+        || command(&bench, "KEYS *:walked").lines().filter(|line| line.starts_with('{')).count();
+    eventually!(
+        {
+            shared.walk().await;
+            walked() == 15
+        },
+        "the other buckets are not walked through"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]

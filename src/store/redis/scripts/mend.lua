@@ -12,7 +12,8 @@ local function sets_with(id, topics)
   local sets, seen = {}, {}
   for _, topic in ipairs(topics) do
     for _, state in ipairs(seen[topic] and {} or STATES) do
-      if redis.call('ZSCORE', key(state, topic), id) then sets[#sets + 1] = { topic = topic, state = state } end
+      local score = redis.call('ZSCORE', key(state, topic), id)
+      if score then sets[#sets + 1] = { topic = topic, state = state, time = time_of(state, score) } end
     end
     seen[topic] = true
   end
@@ -35,6 +36,11 @@ local function examine(id, topics)
     -- says whether the job is finished.
     local is_possible = not (job and job.rules) or (set.state == 'finished') == (job.ended ~= nil)
     if is_possible and (not own_topic or set.topic == own_topic) then keep = keep or set end
+  end
+  for _, set in ipairs(sets) do
+    -- A job that is to wait must not run too early.
+    local is_later = keep and keep.state == 'ready' and set.state == 'delayed' and set.time > NOW
+    if is_later and set.topic == keep.topic then keep = set end
   end
   if job and #sets == 1 and keep then
     if lacks_body(id, job.rules) then
@@ -68,6 +74,7 @@ local function transition()
   local mend, reply, i = ARGV[2] == '1', {}, 3
   while i <= #ARGV do
     local count = tonumber(ARGV[i + 1])
+    searches = MAX_SEARCHES
     reply[#reply + 1] = examine(ARGV[i], { unpack(ARGV, i + 2, i + 1 + count) })
     if mend then commit() else discard_gathered() end
     i = i + 2 + count

@@ -1,14 +1,15 @@
 -- Repairs of jobs that are in no set or in a wrong one, or whose long body is missing.
 
--- Puts a job that is in no set into one, and returns its topic. The job becomes ready, since its due time is lost. It
--- becomes dead if it was dead or cannot be read. A finished job stays finished.
+-- Puts a job that is in no set into one, and returns its topic. The job becomes ready, unless its attempt record has a due
+-- time that has not come. It becomes dead if it was dead or cannot be read. A finished job stays finished.
 local function put_back(id, job)
   local attempt, rules = job.attempt, job.rules
   local topic = job.topic or 'damaged'
   if job.ended then
     join_set('finished', topic, id, NOW + rules.finished_retention)
   elseif rules and not (attempt and attempt.died > 0) then
-    join_set('ready', topic, id, attempt and attempt.due or NOW, rules)
+    local due = attempt and attempt.due or NOW
+    join_set(due > NOW and 'delayed' or 'ready', topic, id, due, rules)
   else
     join_set('dead', topic, id, NOW + (rules and rules.retention or DEFAULT_POLICY.retention), rules)
   end

@@ -9,7 +9,8 @@ local function state_of(topic, id)
 end
 
 -- The number of topics that a script may still search for jobs whose records do not name the right one.
-local searches = 500
+local MAX_SEARCHES = 500
+local searches = MAX_SEARCHES
 
 -- The topic, state and time of a job, found by searching all topics.
 local function search_topics(id)
