@@ -2,9 +2,10 @@
 //!
 //! If a crash cuts off a script at the end of the AOF, Redis 7.0 and Valkey before August 2026 drop
 //! it at the first start, and apply its first half at the second. Such a half leaves a job in no
-//! set, so that nobody gets it, or in two. The walk takes small steps, mends such jobs and logs it.
-//! A job that was never popped has lost its due time with its set: it stays as it is, since it
-//! might run too early. A failover, or a move of the bucket to another node, counts as a start too.
+//! set, so that no consumer gets it, or in two. The walk takes small steps, mends such jobs and
+//! logs it. A job that was never popped has lost its due time with its set: it stays as it is,
+//! since it might run too early. A failover, or a move of the bucket to another node, counts as a
+//! start too.
 
 use std::{
     collections::HashMap,
