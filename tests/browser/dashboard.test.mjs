@@ -8,7 +8,7 @@ import { chromium } from "playwright-core";
 import { PATIENCE, launch } from "./chromium.mjs";
 import { client } from "./load.mjs";
 import { newToken, start, until } from "./server.mjs";
-import { checkWithAxe, visit as visitWith } from "./visit.mjs";
+import { checkWithAxe, leave, visit as visitWith } from "./visit.mjs";
 
 for (const store of (process.env.STORES ?? "file,redis").split(",")) {
   describe(`on ${store}`, () => {
@@ -598,7 +598,7 @@ for (const store of (process.env.STORES ?? "file,redis").split(",")) {
       await changer.getByText("The server does not accept this token").waitFor();
       const watcher = client(server.base, await create("checker", { read: ["failing"] }));
       assert.equal((await watcher("GET", "/topics/failing")).dead, 2);
-      await changer.close();
+      await leave(changer);
     });
 
     test("each topic offers only the actions that the token allows", async () => {

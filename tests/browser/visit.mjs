@@ -14,6 +14,12 @@ export async function checkWithAxe(page, what) {
   assert.deepEqual(violations.map(({ id, nodes }) => [id, nodes.map((node) => [node.html, node.failureSummary])]), [], what);
 }
 
+/** Closes a page. A page polls, so handlers of `page.route` may still be at work; their errors then concern no test. */
+export async function leave(page) {
+  await page.unrouteAll({ behavior: "ignoreErrors" });
+  await page.close();
+}
+
 /**
  * Opens a page for `use`. `refused` lists the statuses that the console may report. With `unreachable`, the console may
  * also report requests without an answer.
@@ -34,14 +40,16 @@ export async function visit(browser, base, hash, use, { refused = [], unreachabl
   const unanswered = new Set();
   page.on("request", (request) => unanswered.add(request));
   for (const event of ["requestfinished", "requestfailed"]) page.on(event, (request) => unanswered.delete(request));
-  await prepare?.(page);
   try {
-    await page.goto(`${base}/${hash}`);
-  } catch (error) {
-    throw new Error(`${error.message}; without an answer: ${[...unanswered].map((request) => request.url())}`);
+    await prepare?.(page);
+    await page.goto(`${base}/${hash}`).catch((error) => {
+      throw new Error(`${error.message}; without an answer: ${[...unanswered].map((request) => request.url())}`);
+    });
+    await use(page, requests);
+    assert.deepEqual(errors, [], "errors in the browser's console");
+    assert.deepEqual(requests.filter((url) => !url.startsWith(base)), [], "requests to other hosts");
+  } finally {
+    await leave(page);
+    await context.close();
   }
-  await use(page, requests);
-  assert.deepEqual(errors, [], "errors in the browser's console");
-  assert.deepEqual(requests.filter((url) => !url.startsWith(base)), [], "requests to other hosts");
-  await context.close();
 }
