@@ -1,16 +1,15 @@
 //! A small model of the protocol, all of whose states are explored: two servers, three consumers,
-//! two jobs, lost replies and hints, crashing servers, and time. It uses the real state table of
-//! jobs.
+//! two jobs, lost replies and hints, crashing servers, and time. The core decides on its jobs.
 //!
 //! One call to the store is one step, since the real call is one script or one transaction.
 
 mod explore;
 mod world;
 
-use delay_queue::job::{After, Event, State};
+use delay_queue::job::State;
 
 use self::explore::explore;
-use self::world::{Is, Rules};
+use self::world::{Rules, Verb, Wrong};
 
 const REAL: Rules = Rules {
     wrong: None,
@@ -54,25 +53,37 @@ fn breaks(rules: &Rules, promise: &str) {
 }
 
 #[test]
-fn each_wrong_entry_of_the_table_breaks_its_promise() {
-    use State::{Dead, Ready, Reserved};
-    let entries: [(Is, Option<State>, &str); 6] = [
-        (|state, event| (state, event) == (Reserved, Event::Pop), Some(Reserved), "two holders"),
-        (|state, event| (state, event) == (State::Delayed, Event::Pop), Some(Reserved), "early"),
-        (|state, event| state == Reserved && matches!(event, Event::Promote(_)), None, "lost"),
-        (|_, event| matches!(event, Event::Release(_)), None, "lost"),
-        (|_, event| matches!(event, Event::Finish { .. }), Some(Ready), "after its finish"),
+fn each_wrong_state_breaks_its_promise() {
+    use State::{Dead, Delayed, Ready, Reserved};
+    use Verb::{Finish, Overdue, Pop, Release};
+    let states: [(Wrong, &str); 6] = [
         (
-            |state, event| (state, event) == (Reserved, Event::Promote(After::Spent)),
-            Some(Ready),
+            |from, verb, _| ((from, verb) == (Reserved, Pop)).then_some(Some(Reserved)),
+            "two holders",
+        ),
+        (|from, verb, _| ((from, verb) == (Delayed, Pop)).then_some(Some(Reserved)), "early"),
+        (
+            |from, verb, to| {
+                (from == Reserved && verb == Overdue && to != Some(from)).then_some(None)
+            },
+            "lost",
+        ),
+        (|_, verb, _| (verb == Release).then_some(None), "lost"),
+        (|_, verb, _| (verb == Finish).then_some(Some(Ready)), "after its finish"),
+        (
+            |from, verb, to| {
+                ((from, verb, to) == (Reserved, Overdue, Some(Dead))).then_some(Some(Ready))
+            },
             "more often than max_attempts",
         ),
     ];
-    for (is_wrong, becomes, promise) in entries {
-        breaks(&Rules { wrong: Some((is_wrong, becomes)), ..REAL }, promise);
+    for (wrong, promise) in states {
+        breaks(&Rules { wrong: Some(wrong), ..REAL }, promise);
     }
-    let is_wrong: Is = |state, event| state == Reserved && matches!(event, Event::Expire { .. });
-    breaks(&Rules { wrong: Some((is_wrong, Some(Dead))), ..EXPIRING }, "dies while it is held");
+    let wrong: Wrong = |from, verb, to| {
+        ((from, verb, to) == (Reserved, Overdue, Some(Reserved))).then_some(Some(Dead))
+    };
+    breaks(&Rules { wrong: Some(wrong), ..EXPIRING }, "dies while it is held");
 }
 
 #[test]

@@ -1,15 +1,26 @@
 //! States of the model, and every possible next step.
 
+mod core;
 mod transitions;
 
-use delay_queue::job::{Event, Refusal, State, next};
+use delay_queue::job::State;
 
-/// Whether an entry of the table is the one of this state and event.
-pub type Is = fn(State, Event) -> bool;
+/// What a server does with a job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verb {
+    Pop,
+    /// Acts on the end of a TTR, and on an expiry.
+    Overdue,
+    Change,
+    Finish,
+    Release,
+}
+
+/// A wrong rule: takes the states before and after a verb, and returns a wrong one after it.
+pub type Wrong = fn(State, Verb, Option<State>) -> Option<Option<State>>;
 
 pub struct Rules {
-    /// A wrong entry of the state table, and the state after it.
-    pub wrong: Option<(Is, Option<State>)>,
+    pub wrong: Option<Wrong>,
     /// Whether only the last reservation can act on a job.
     pub fenced: bool,
     /// Whether a promote moves only due jobs.
@@ -34,12 +45,14 @@ pub struct Rules {
 }
 
 impl Rules {
-    /// Returns the effect of an event on a job.
-    fn table(&self, state: Option<State>, event: Event) -> Result<Option<State>, Refusal> {
-        match (state, self.wrong) {
-            (Some(before), Some((is_wrong, after))) if is_wrong(before, event) => Ok(after),
-            _ => next(state, event),
-        }
+    /// Returns the state that a wrong rule gives to a job.
+    fn wrong_state(
+        &self,
+        before: Option<State>,
+        verb: Verb,
+        after: Option<State>,
+    ) -> Option<Option<State>> {
+        self.wrong?(before?, verb, after)
     }
 }
 
@@ -209,7 +222,7 @@ impl World {
             Step::Pop { consumer, server, job, delivery } => {
                 next.pop(rules, consumer, server, job, delivery)?;
             }
-            Step::GiveBack { server } => next.give_back(rules, server),
+            Step::GiveBack { server } => next.give_back(server),
             Step::Change { server } => next.change(rules, server),
             Step::Finish { consumer, answered } => next.finish(rules, consumer, answered)?,
             Step::Release { consumer, server, delay, is_counted, answered } => {
@@ -246,10 +259,13 @@ impl World {
             if !matches!(job.state, Some(State::Delayed | State::Reserved)) {
                 job.at = 0;
             }
-            job.at = if job.at <= now { 0 } else { job.at };
             job.not_before = if job.not_before <= now { 0 } else { job.not_before };
-            // Any time that has come is as good as another, but for 0.
-            job.expires_at = if job.has_expired_by(now) { 1 } else { job.expires_at };
+            // Whether a job has expired at the end of its TTR depends on both times.
+            if job.expires_at == 0 || job.state != Some(State::Reserved) {
+                job.at = if job.at <= now { 0 } else { job.at };
+                // Any time that has come is as good as another, but for 0.
+                job.expires_at = if job.has_expired_by(now) { 1 } else { job.expires_at };
+            }
         }
         for consumer in &mut self.consumers {
             if let Consumer::Holds { job, until, .. } = consumer {
@@ -277,7 +293,7 @@ impl World {
         let mut world = self.clone();
         for _ in 0..4 {
             for server in 0..world.servers.len() {
-                world.give_back(rules, server);
+                world.give_back(server);
                 if world.known(rules, server).0.is_some_and(|at| at <= world.now) {
                     world.promote(rules, server, true);
                 }

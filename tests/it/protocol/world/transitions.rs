@@ -1,8 +1,10 @@
 //! Calls to the store, each with what servers learn of it, and the promises to consumers.
 
-use delay_queue::job::{After, Due, Event, State};
+use delay_queue::job::{After, Change, Due, Event, Millis, PolicyFields, Schedule, State, next};
+use delay_queue_core::decide;
 
-use super::{Consumer, Delivery, Job, LIFE, MAX_ATTEMPTS, Promise, Rules, Server, World};
+use super::core::{clock, held, target};
+use super::{Consumer, Delivery, Job, LIFE, MAX_ATTEMPTS, Promise, Rules, Server, Verb, World};
 
 impl Job {
     pub fn has_expired_by(&self, time: u8) -> bool {
@@ -20,7 +22,7 @@ impl World {
     ) {
         let due = if delay == 0 { Due::Now } else { Due::Later };
         let at = self.now + delay;
-        let Ok(state) = rules.table(None, Event::Put(due)) else { return };
+        let Ok(state) = next(None, Event::Put(due)) else { return };
         let expires_at = if rules.expires && job == 0 { at + LIFE } else { 0 };
         let put = Job { state, at, not_before: at, was_put: true, expires_at, ..Job::default() };
         self.jobs[job] = put;
@@ -50,20 +52,16 @@ impl World {
     }
 
     pub(super) fn promote(&mut self, rules: &Rules, server: usize, told: bool) {
+        let now = self.now;
         for job in &mut self.jobs {
-            if job.has_expired_by(self.now) {
-                job.state =
-                    rules.table(job.state, Event::Expire { moves: false }).unwrap_or(job.state);
-            }
-            let then = match job.state {
-                Some(State::Reserved) if job.has_expired_by(self.now) => After::Spent,
-                Some(State::Reserved) if job.attempt >= MAX_ATTEMPTS => After::Spent,
-                _ => After::Now,
-            };
-            let is_due = job.at <= self.now || !rules.judges_time;
             let has_deadline = matches!(job.state, Some(State::Delayed | State::Reserved));
-            if is_due && has_deadline {
-                job.state = rules.table(job.state, Event::Promote(then)).unwrap_or(job.state);
+            if has_deadline && !rules.judges_time {
+                job.at = job.at.min(now);
+            }
+            job.act(rules, Verb::Overdue, |known| decide::overdue(known, clock(now)));
+            if job.state == Some(State::Delayed) && job.at <= now {
+                let promoted = next(job.state, Event::Promote(After::Now));
+                job.state = promoted.expect("a delayed job becomes ready");
             }
         }
         self.tell(server, told);
@@ -103,12 +101,15 @@ impl World {
         number: usize,
         delivery: Delivery,
     ) -> Result<(), Promise> {
+        let now = self.now;
         let job = &mut self.jobs[number];
-        if rules.pops_expire && job.state == Some(State::Ready) && job.has_expired_by(self.now) {
-            job.state = rules.table(job.state, Event::Expire { moves: false }).unwrap_or(job.state);
+        if rules.pops_expire && job.state == Some(State::Ready) {
+            job.act(rules, Verb::Overdue, |known| decide::overdue(known, clock(now)));
         }
         let job = *job;
-        let Ok(state) = rules.table(job.state, Event::Pop) else {
+        let popped = next(job.state, Event::Pop);
+        let wrong = rules.wrong_state(job.state, Verb::Pop, popped.clone().ok().flatten());
+        let Ok(state) = wrong.map_or(popped, Ok) else {
             self.servers[server].has_ready =
                 self.jobs.iter().any(|job| job.state == Some(State::Ready));
             return Ok(());
@@ -157,13 +158,13 @@ impl World {
         Err(format!("job {number} is {broken}"))
     }
 
-    pub(super) fn give_back(&mut self, rules: &Rules, server: usize) {
+    pub(super) fn give_back(&mut self, server: usize) {
         let Some((number, reservation)) = self.servers[server].undelivered.take() else { return };
         let job = &mut self.jobs[number];
         if job.reservation != Some(reservation) {
             return;
         }
-        if let Ok(state) = rules.table(job.state, Event::Unpop) {
+        if let Ok(state) = next(job.state, Event::Unpop) {
             *job = Job { state, attempt: job.attempt - 1, reservation: None, ..*job };
             self.tell(server, false);
         }
@@ -171,24 +172,36 @@ impl World {
 
     /// Reschedules the first job to now, or gives it other contents.
     pub(super) fn change(&mut self, rules: &Rules, server: usize) {
+        let now = self.now;
         let job = &mut self.jobs[0];
-        let Ok(state) = rules.table(job.state, Event::Reschedule(Due::Now)) else { return };
-        let reservation = job.reservation.filter(|_| !rules.change_ends_hold);
-        let (at, outdated) = (self.now, job.given);
-        let expires_at = if job.expires_at == 0 { 0 } else { at + LIFE };
-        *job = Job { state, at, not_before: at, reservation, outdated, expires_at, ..*job };
-        self.tell(server, false);
+        let before = *job;
+        let change = Change {
+            schedule: Some(Schedule::In(Millis::ZERO)),
+            body: None,
+            policy: PolicyFields::default(),
+        };
+        if job
+            .act(rules, Verb::Change, |known| decide::change(known, clock(now), &target(), &change))
+        {
+            job.outdated = job.given;
+            if !rules.change_ends_hold {
+                job.reservation = before.reservation;
+            }
+            self.tell(server, false);
+        }
     }
 
-    /// Reports whether the store lets this reservation act on the job; the job may not have been
-    /// changed since the reservation.
-    fn may_act(&self, rules: &Rules, number: usize, reservation: u8) -> Result<bool, Promise> {
-        let job = &self.jobs[number];
-        let is_last = job.reservation == Some(reservation);
-        if is_last && job.state.is_some() && reservation <= job.outdated {
-            return Err(format!("job {number} has a holder from before its change"));
+    /// Checks that the store has let this reservation act on a job that was not changed since.
+    fn judge_hold(number: usize, before: Job, reservation: u8) -> Result<(), Promise> {
+        match before.reservation == Some(reservation) {
+            true if reservation <= before.outdated => {
+                Err(format!("job {number} has a holder from before its change"))
+            }
+            false if before.state == Some(State::Reserved) => {
+                Err(format!("job {number} is ended by another, for its holder"))
+            }
+            _ => Ok(()),
         }
-        Ok(job.state.is_some() && (!rules.fenced || is_last))
     }
 
     pub(super) fn finish(
@@ -200,14 +213,15 @@ impl World {
         let Consumer::Holds { job: number, reservation, .. } = self.consumers[consumer] else {
             return Ok(());
         };
-        let has_acted = self.may_act(rules, number, reservation)?;
+        let now = clock(self.now);
+        let job = &mut self.jobs[number];
+        let before = *job;
+        let held = held(Some(reservation).filter(|_| rules.fenced));
+        let finish = decide::Finish { held, result: None };
+        let has_acted = job.act(rules, Verb::Finish, |known| decide::finish(known, now, &finish));
         if has_acted {
-            let job = &mut self.jobs[number];
-            if job.reservation != Some(reservation) && job.state == Some(State::Reserved) {
-                return Err(format!("job {number} is finished by another, for its holder"));
-            }
-            job.state = rules.table(job.state, Event::Finish { kept: false }).unwrap_or(job.state);
             job.is_finished = true;
+            Self::judge_hold(number, before, reservation)?;
         }
         if answered || !has_acted {
             self.consumers[consumer] = Consumer::Idle;
@@ -225,25 +239,26 @@ impl World {
         let Consumer::Holds { job: number, reservation, .. } = self.consumers[consumer] else {
             return Ok(());
         };
-        let has_acted = self.may_act(rules, number, reservation)?;
+        let now = clock(self.now);
+        let job = &mut self.jobs[number];
+        let before = *job;
+        let release = decide::Release {
+            delay: Some(Millis::new(delay.into())),
+            is_uncounted: !is_counted && !rules.uncounted_ends,
+            ..decide::Release::new(held(Some(reservation).filter(|_| rules.fenced)))
+        };
+        let has_acted =
+            job.act(rules, Verb::Release, |known| decide::release(known, now, &release));
         if has_acted {
-            let job = &mut self.jobs[number];
-            let at = self.now + delay;
-            let may_be_last = is_counted || rules.uncounted_ends;
-            let then = match delay {
-                _ if job.has_expired_by(at) => After::Spent,
-                _ if may_be_last && job.attempt >= MAX_ATTEMPTS => After::Spent,
-                0 => After::Now,
-                _ => After::Later,
-            };
-            if !is_counted && then == After::Spent && !job.has_expired_by(at) {
+            if !is_counted && rules.uncounted_ends {
+                job.attempt -= 1;
+            }
+            let dies = before.state != Some(State::Dead) && job.state == Some(State::Dead);
+            if !is_counted && dies && !before.has_expired_by(self.now + delay) {
                 return Err(format!("job {number} dies by an attempt that does not count"));
             }
-            job.attempt -= u8::from(!is_counted);
-            if let Ok(state) = rules.table(job.state, Event::Release(then)) {
-                *job = Job { state, at, not_before: at, reservation: None, ..*job };
-            }
             let job = *job;
+            Self::judge_hold(number, before, reservation)?;
             self.learn(server, job);
         }
         if answered || !has_acted {
