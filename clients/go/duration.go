@@ -55,7 +55,7 @@ func optional(d *time.Duration) *seconds {
 	return (*seconds)(d)
 }
 
-// Backoff says how long a job waits before its next attempt, after a failure or an expired TTR.
+// Backoff says how long a job waits before its next attempt, after a failure or an ended TTR.
 type Backoff struct {
 	list        []seconds
 	exponential *exponential

@@ -54,7 +54,7 @@ type Attempt struct {
 	Attempt   int        `json:"attempt"`
 	StartedAt time.Time  `json:"started_at"`
 	EndedAt   *time.Time `json:"ended_at"`          // nil while it runs
-	Outcome   string     `json:"outcome"`           // "released", "expired", "buried", "finished"; "" while it runs
+	Outcome   string     `json:"outcome"`           // "released", "timed_out", "buried", "finished"; "" while it runs
 	Counted   *bool      `json:"counted,omitempty"` // false if the attempt does not count
 	Error     string     `json:"error,omitempty"`   // first 256 bytes of the error
 	Consumer  string     `json:"consumer,omitempty"`

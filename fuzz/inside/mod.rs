@@ -106,7 +106,7 @@ fn history(input: &mut Unstructured<'_>) -> Result<Vec<PastAttempt>> {
     let all = [
         AttemptOutcome::Released,
         AttemptOutcome::ReleasedUncounted,
-        AttemptOutcome::Expired,
+        AttemptOutcome::TimedOut,
         AttemptOutcome::Buried,
         AttemptOutcome::Finished,
     ];

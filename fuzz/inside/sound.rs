@@ -163,7 +163,7 @@ pub fn pop(serial: u64) -> Write {
     let attempt = Attempt { number: 1, was_kicked: true, ..Attempt::none(at, ttr) };
     let (state, error) = match is_finished(serial) {
         true => (State::Finished, None),
-        false => (State::Reserved, Some("ttr expired".to_owned())),
+        false => (State::Reserved, Some("ttr ended".to_owned())),
     };
     let (error, history) = (ErrorText::Set(error), HistoryChange::default());
     Write::Attempt { serial, state, at, attempt, error, history }

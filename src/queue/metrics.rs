@@ -94,7 +94,7 @@ const OF_TOPIC: [OfTopic; 7] = [
     ("jobs_popped", "Jobs reserved by pops.", |counters| counters.popped),
     ("jobs_finished", "Jobs finished.", |counters| counters.finished),
     ("jobs_released", "Jobs released by their consumers.", |counters| counters.released),
-    ("jobs_expired", "Jobs whose TTR expired.", |counters| counters.expired),
+    ("jobs_timed_out", "Reservations whose TTR ended.", |counters| counters.timed_out),
     ("jobs_died", "Jobs that became dead: attempts spent, buried or expired.", |counters| {
         counters.dead
     }),

@@ -274,7 +274,7 @@ impl Timer {
                 self.waiters.ready(topic, bucket, moves.ready);
             }
             self.stats.count([topic], |since| {
-                since.expired += moves.expired;
+                since.timed_out += moves.timed_out;
                 since.dead += moves.dead;
                 since.moved += moves.moved;
                 since.gone += moves.gone;

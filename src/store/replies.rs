@@ -106,8 +106,8 @@ pub struct Promoted {
 pub struct PromoteCounts {
     /// Jobs that became ready.
     pub ready: ReadyJobs,
-    /// Reservations whose TTR expired.
-    pub expired: u64,
+    /// Reservations whose TTR ended.
+    pub timed_out: u64,
     /// Jobs that became dead: expired, or their attempts were spent.
     pub dead: u64,
     /// Jobs that died in the same ways and moved to another topic.
@@ -143,7 +143,7 @@ impl Lapsed {
     pub fn count(&self, topics: &mut TopicCounts) {
         let (job, has_moved) = (&self.job, self.job.dead_from.is_some());
         let counts = counts_of(topics, job.topic_before());
-        counts.expired += u64::from(self.was == State::Reserved);
+        counts.timed_out += u64::from(self.was == State::Reserved);
         counts.dead += u64::from(job.died);
         counts.moved += u64::from(has_moved);
         if job.state == State::Ready && (has_moved || self.was == State::Reserved) {
@@ -158,7 +158,7 @@ impl Promoted {
     pub fn total(&self) -> PromoteCounts {
         self.topics.iter().fold(PromoteCounts::default(), |sum, (_, moves)| PromoteCounts {
             ready: sum.ready.plus(moves.ready),
-            expired: sum.expired + moves.expired,
+            timed_out: sum.timed_out + moves.timed_out,
             dead: sum.dead + moves.dead,
             moved: sum.moved + moves.moved,
             gone: sum.gone + moves.gone,

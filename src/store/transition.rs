@@ -254,7 +254,7 @@ transitions! {
     unpop, Unpop(Vec<JobRef>) -> Vec<Reply<Readied>>;
 
     /// popped → gone, or finished if its policy keeps it. The last reservation is valid in any
-    /// state, also after its TTR expired, unless a reschedule ended it; see
+    /// state, also after its TTR ended, unless a reschedule ended it; see
     /// [`Reservation::check`](crate::job::Reservation::check). A finished job keeps its first
     /// result but not its body. A repeated finish by the same reservation changes nothing; a finish
     /// by another reservation is refused with `Finished`. A result for a job that is not kept is
@@ -284,7 +284,7 @@ transitions! {
     delete, Delete(Vec<Delete>) -> Vec<Reply<State>>;
 
     /// delayed, ready → delayed, ready: changes due time, policy or body. Ends the reservation of a
-    /// consumer whose TTR expired. A reserved job is refused with `Reserved`, a dead one with
+    /// consumer whose TTR ended. A reserved job is refused with `Reserved`, a dead one with
     /// `Dead`, and a due time beyond ten years with `DueTooFar`. A new backoff may change
     /// `max_attempts`; see [`Policy::set`](crate::job::Policy::set). A new due time or
     /// `expires_after` sets anew when the job expires. Returns the changed job.

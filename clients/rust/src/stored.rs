@@ -114,7 +114,7 @@ pub struct Attempt {
     /// When the attempt ended.
     #[serde(default, with = "time::option")]
     pub ended_at: Option<SystemTime>,
-    /// `released`, `expired`, `buried` or `finished`.
+    /// `released`, `timed_out`, `buried` or `finished`.
     #[serde(default)]
     pub outcome: Option<String>,
     /// False if the attempt does not count.

@@ -80,7 +80,7 @@ export interface Attempt {
   attempt: number;
   startedAt: Date;
   endedAt: Date | null;
-  outcome: "released" | "expired" | "buried" | "finished" | null;
+  outcome: "released" | "timed_out" | "buried" | "finished" | null;
   counted?: boolean;
   error?: string;
   consumer?: string;

@@ -12,7 +12,7 @@ use super::{
 use crate::cli::client::{Client, Request};
 
 /// End of an attempt: the route, and the fields in addition to the reservation. `None` is a crash,
-/// after which the TTR expires.
+/// after which the TTR ends.
 type End = Option<(&'static str, Value)>;
 
 /// Closes orders that were not paid in time.

@@ -29,5 +29,5 @@ pub fn topic() -> Value {
 }
 
 pub fn since_start() -> Value {
-    json!({ "put": 1, "popped": 0, "finished": 0, "expired": 0, "dead": 0, "moved": 0, "gone": 0 })
+    json!({ "put": 1, "popped": 0, "finished": 0, "timed_out": 0, "dead": 0, "moved": 0, "gone": 0 })
 }

@@ -83,7 +83,7 @@ fn patch(schemas: &mut Schemas) -> Operation {
         .text(
             "Changes a delayed or ready job. The request may contain the whole answer of a `GET`: fields that cannot \
              be changed are accepted if they equal those of the job. A change of the due time or of `expires_after` \
-             sets a new `expires_at`. The reservation of a consumer whose TTR has expired is lost.",
+             sets a new `expires_at`. The reservation of a consumer whose TTR has ended is lost.",
         )
         .needs(&[Scope::Manage, Scope::Cancel])
         .with_id(schemas)

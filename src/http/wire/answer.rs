@@ -43,7 +43,7 @@ pub struct JobResponse {
     body: Option<Text>,
     /// Number of pops that count. A kick of a dead job sets it to 0.
     attempt: u32,
-    /// When the job is or was due; after a release or an expired TTR, when its next attempt is.
+    /// When the job is or was due; after a release or an ended TTR, when its next attempt is.
     due_at: UnixMillis,
     /// When the job was put.
     created_at: UnixMillis,

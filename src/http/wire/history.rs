@@ -42,7 +42,7 @@ impl From<PastAttempt> for AttemptResponse {
 fn name(outcome: AttemptOutcome) -> &'static str {
     match outcome {
         AttemptOutcome::Released | AttemptOutcome::ReleasedUncounted => "released",
-        AttemptOutcome::Expired => "expired",
+        AttemptOutcome::TimedOut => "timed_out",
         AttemptOutcome::Buried => "buried",
         AttemptOutcome::Finished => "finished",
     }

@@ -30,7 +30,7 @@ macro_rules! with_policy {
             /// Number of pops before the job is dead; 0 means no limit. Default of a put: the
             /// topic's, else 20, or one more than the number of values if `backoff` is a list.
             max_attempts: Option<$crate::http::wire::policy::Count>,
-            /// Time before the next attempt after a release without a `delay` or an expired TTR: a
+            /// Time before the next attempt after a release without a `delay` or an ended TTR: a
             /// list of durations, whose last value repeats, or exponential. Default of a put: the
             /// topic's, else none, so the job is ready again at once. In a change null removes it,
             /// and a list adjusts a `max_attempts` that was derived from the old one.

@@ -3,7 +3,7 @@
 //! A consumer may disconnect at any time: while the call runs, before the answer is taken, or
 //! before it is written. Therefore reserved jobs travel in a [`PendingDelivery`]. When it is
 //! dropped, it gives back all jobs that were not [kept](PendingDelivery::keep). It retries until
-//! the store has accepted them or their TTR has expired.
+//! the store has accepted them or their TTR has ended.
 
 use std::{sync::Arc, time::Duration};
 

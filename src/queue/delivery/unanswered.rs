@@ -26,7 +26,7 @@ const MAX_UNANSWERED: usize = 1_000;
 /// Pause after the first scan, doubled up to [`LONGEST_PAUSE`].
 pub const FIRST_PAUSE: Duration = Duration::from_millis(100);
 pub const LONGEST_PAUSE: Duration = Duration::from_secs(5);
-/// Time after which even the longest TTR has expired.
+/// Time after which even the longest TTR has ended.
 const GIVEN_UP: Duration = Duration::from_secs(24 * 3_600);
 
 pub struct Unanswered {

@@ -36,8 +36,8 @@ pub struct Counters {
     pub popped: u64,
     /// Jobs finished.
     pub finished: u64,
-    /// Reservations whose TTR expired.
-    pub expired: u64,
+    /// Reservations whose TTR ended.
+    pub timed_out: u64,
     /// Jobs that became dead: attempts spent, buried or expired.
     pub dead: u64,
     /// Jobs that died in the same ways and moved to another topic.
@@ -56,7 +56,7 @@ pub struct EventCounters {
     pub returned: u64,
     pub finished: u64,
     pub released: u64,
-    pub expired: u64,
+    pub timed_out: u64,
     pub dead: u64,
     pub moved: u64,
     pub gone: u64,
@@ -64,10 +64,10 @@ pub struct EventCounters {
 
 impl From<EventCounters> for Counters {
     fn from(counters: EventCounters) -> Self {
-        let EventCounters { put, popped, returned, finished, expired, dead, moved, gone, .. } =
+        let EventCounters { put, popped, returned, finished, timed_out, dead, moved, gone, .. } =
             counters;
         let popped = popped.saturating_sub(returned);
-        Self { put, popped, finished, expired, dead, moved, gone }
+        Self { put, popped, finished, timed_out, dead, moved, gone }
     }
 }
 

@@ -158,7 +158,7 @@ impl FileStore {
                 });
             }
             let counts = |promoted: &Promoted| promoted.total();
-            if all.iter().map(counts).any(|counts| counts.expired + counts.dead > 0) {
+            if all.iter().map(counts).any(|counts| counts.timed_out + counts.dead > 0) {
                 writer.count_until(now);
             }
             for class in [Class::Dead, Class::Finished] {

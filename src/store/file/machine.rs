@@ -30,7 +30,7 @@ use crate::{
 
 use super::index::{Arrival, Attempt, Entry, Index, Size, Slot};
 
-pub use delay_queue_core::decide::{JOB_EXPIRED, TTR_EXPIRED};
+pub use delay_queue_core::decide::{JOB_EXPIRED, TTR_ENDED};
 
 pub use self::{
     history::{HistoryChange, HistoryStep},
@@ -180,12 +180,14 @@ impl Machine {
         };
         entry.attempt = Some(Box::new(attempt));
         self.index.place(slot, state, reserved_until);
-        let expired = earlier.as_ref().is_some_and(|a| a.expired);
-        let history =
-            HistoryChange { expired, step: consumer.map_or(HistoryStep::Stay, HistoryStep::Hold) };
+        let timed_out = earlier.as_ref().is_some_and(|a| a.timed_out);
+        let history = HistoryChange {
+            timed_out,
+            step: consumer.map_or(HistoryStep::Stay, HistoryStep::Hold),
+        };
         let error = match earlier.is_some_and(|a| a.job_expired) {
             true => ErrorText::Set(Some(JOB_EXPIRED.to_owned())),
-            false => error_text(expired),
+            false => error_text(timed_out),
         };
         self.write_attempt(slot, error, history, writes);
         taken
@@ -224,12 +226,12 @@ impl Machine {
         self.index.entry_mut(slot).attempt.as_deref_mut().expect(POPPED)
     }
 
-    /// Ends the hold of an attempt; returns whether its TTR had expired.
+    /// Ends the hold of an attempt; returns whether its TTR had ended.
     fn drop_hold(&mut self, slot: Slot) -> bool {
         let attempt = self.attempt_mut(slot);
         attempt.reservation = None;
         attempt.job_expired = false;
-        mem::take(&mut attempt.expired)
+        mem::take(&mut attempt.timed_out)
     }
 
     /// Makes a job dead until the end of its retention.
@@ -247,7 +249,7 @@ impl Machine {
             Some(attempt) => {
                 (attempt.due_at, attempt.was_kicked) = (due_at, true);
                 let history =
-                    HistoryChange { expired: attempt.expired, ..HistoryChange::default() };
+                    HistoryChange { timed_out: attempt.timed_out, ..HistoryChange::default() };
                 self.write_attempt(slot, ErrorText::Keep, history, writes);
             }
             None => writes.push(Write::Due { serial: entry.serial, due_at }),
@@ -272,7 +274,7 @@ impl Machine {
         let attempt = self.attempt(slot);
         let error = match error {
             ErrorText::Keep if attempt.job_expired => ErrorText::Set(Some(JOB_EXPIRED.to_owned())),
-            ErrorText::Keep => error_text(attempt.expired),
+            ErrorText::Keep => error_text(attempt.timed_out),
             given => given,
         };
         writes.push(Write::Attempt {
@@ -293,10 +295,10 @@ impl Machine {
 }
 
 /// Returns the change of the error text for a transition that has no error of its own. Before the
-/// transition, the deadline on disk shows that the TTR has expired. The transition overwrites this
+/// transition, the deadline on disk shows that the TTR has ended. The transition overwrites this
 /// deadline, so the text must be written.
-fn error_text(expired: bool) -> ErrorText {
-    if expired { ErrorText::Set(Some(TTR_EXPIRED.to_owned())) } else { ErrorText::Keep }
+fn error_text(timed_out: bool) -> ErrorText {
+    if timed_out { ErrorText::Set(Some(TTR_ENDED.to_owned())) } else { ErrorText::Keep }
 }
 
 /// Maximum number of expired jobs that one pop makes dead. The pop then returns no job, and its

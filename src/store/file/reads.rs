@@ -8,7 +8,7 @@ use futures::future::join_all;
 use super::{
     FileStore,
     index::{Entry, IndexKey},
-    machine::{JOB_EXPIRED, Machine, TTR_EXPIRED, due_at_of},
+    machine::{JOB_EXPIRED, Machine, TTR_ENDED, due_at_of},
     matching,
     records::{ErrorAndHistory, ReadError, StoredEnding, StoredFields},
     writer_state::WriterState,
@@ -217,12 +217,12 @@ pub fn list(
 struct Found {
     serial: u64,
     job: Job,
-    /// Whether the TTR of the last attempt has expired, which the disk does not record.
-    ttr_expired: bool,
+    /// Whether the TTR of the last attempt has ended, which the disk does not record.
+    timed_out: bool,
 }
 
 fn read_rest(writer: &mut WriterState, found: Found) -> StoreResult<Job> {
-    let Found { serial, job, ttr_expired } = found;
+    let Found { serial, job, timed_out } = found;
     let refused = |error| match error {
         ReadError::Damaged(damage) => StoreError::damaged(damage),
         ReadError::Engine(cause) => StoreError::unavailable(cause),
@@ -238,8 +238,8 @@ fn read_rest(writer: &mut WriterState, found: Found) -> StoreResult<Job> {
     }
     let StoredFields { body, created_at, policy } = writer.read(serial).map_err(refused)?;
     let mut past = writer.read_error_and_history(serial).map_err(refused)?;
-    if ttr_expired {
-        past.expire();
+    if timed_out {
+        past.time_out();
     }
     let error = job.error.or(past.error);
     Ok(past.history.into_job(Job { body, created_at, policy, error, ..job }))
@@ -263,16 +263,16 @@ fn ended(job: Job, ending: StoredEnding) -> Job {
 impl Found {
     fn new(id: JobId, entry: &Entry, topic: &Topic) -> Self {
         let attempt = entry.attempt.as_deref();
-        let ttr_expired = attempt.is_some_and(|a| a.expired);
-        Self { serial: entry.serial, job: without_record(id, entry, topic), ttr_expired }
+        let timed_out = attempt.is_some_and(|a| a.timed_out);
+        Self { serial: entry.serial, job: without_record(id, entry, topic), timed_out }
     }
 }
 
 /// Returns the last error of a job if it follows from a deadline; the disk does not have it then.
 pub fn error_in_memory(entry: &Entry) -> Option<&'static str> {
-    entry.attempt.as_deref().and_then(|a| match (a.job_expired, a.expired) {
+    entry.attempt.as_deref().and_then(|a| match (a.job_expired, a.timed_out) {
         (true, _) => Some(JOB_EXPIRED),
-        (false, true) => Some(TTR_EXPIRED),
+        (false, true) => Some(TTR_ENDED),
         (false, false) => None,
     })
 }

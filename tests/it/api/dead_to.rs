@@ -51,7 +51,7 @@ pub async fn a_job_that_dies_moves_to_the_topic_that_its_topic_names(server: Ser
         assert_shows(&popped[0], moved);
         let job = server.job(way).await;
         let error = match way {
-            "ttr" => "ttr expired",
+            "ttr" => "ttr ended",
             "expiry" => "expired",
             _ => "it broke",
         };

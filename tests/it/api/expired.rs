@@ -76,8 +76,11 @@ pub async fn a_job_whose_next_attempt_would_be_too_late_dies_at_once(server: Ser
         assert_eq!(job["attempt"], u8::from(id != "uncounted"), "{job}");
     }
     let dead = until_dead(&server, "ttr").await;
-    assert_eq!((&dead["history"][0]["outcome"], &dead["attempt"]), (&json!("expired"), &json!(1)));
-    // The job died when its TTR expired, but its consumer may still finish it.
+    assert_eq!(
+        (&dead["history"][0]["outcome"], &dead["attempt"]),
+        (&json!("timed_out"), &json!(1))
+    );
+    // The job died when its TTR ended, but its consumer may still finish it.
     assert!(time(&dead, "died_at") < time(&dead, "expires_at"));
     // The death is counted a moment later.
     let counted = async || server.topic("ttr").await["since_start"]["dead"] == 1;

@@ -83,7 +83,7 @@ pub async fn jobs_are_counted_by_topic_state_and_event(server: Server) {
     })
     .await;
     let events = [("put", 5.0), ("popped", 4.0), ("finished", 1.0), ("released", 1.0)];
-    for (event, count) in events.into_iter().chain([("died", 1.0), ("expired", 0.0)]) {
+    for (event, count) in events.into_iter().chain([("died", 1.0), ("timed_out", 0.0)]) {
         let series = format!("delay_queue_jobs_{event}_total{{topic=\"t\"}}");
         assert_eq!(value_of(&metrics, &series), Some(count), "{series} in {metrics}");
     }

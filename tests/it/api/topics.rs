@@ -99,7 +99,7 @@ pub async fn topics_are_listed_with_exact_counts(server: Server) {
     assert!(look["next_due_at"].is_string() && look["oldest_ready_age"].is_number(), "{look}");
     let since = &look["since_start"];
     assert_shows(since, json!({"put": 5, "popped": 2}));
-    assert_shows(since, json!({"finished": 0, "expired": 0, "dead": 1}));
+    assert_shows(since, json!({"finished": 0, "timed_out": 0, "dead": 1}));
     assert_shows(&server.topic("nobody").await, json!({"ready": 0, "next_due_at": null}));
 
     let all = server.all_pages("/topics?limit=1").await;

@@ -128,7 +128,7 @@ async fn a_restart_counts_only_deaths_that_no_server_saw() {
     let counted = async |server: &Server| {
         let (_, mut overview) = server.process.get("/overview").await;
         let mut since = overview["since_start"].take();
-        (since["dead"].take(), since["expired"].take())
+        (since["dead"].take(), since["timed_out"].take())
     };
     eventually!(counted(&server).await == (json!(50), json!(1)), "not counted");
     let (_, last) = server.process.get("/jobs/job:49").await;

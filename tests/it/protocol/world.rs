@@ -5,7 +5,7 @@ mod transitions;
 
 use delay_queue::job::State;
 
-/// What a server does with a job.
+/// A step that concerns one job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verb {
     Pop,

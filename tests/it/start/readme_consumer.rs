@@ -92,7 +92,7 @@ async fn the_consumer_of_the_readme_survives_ends_of_server_and_ttr() {
     consumer.works_on("slow").await;
     wait_for_state(&server, "slow", "gone").await;
     let (_, topic) = server.get("/topics/orders").await;
-    assert_eq!(topic["since_start"]["expired"], 0, "{topic}");
+    assert_eq!(topic["since_start"]["timed_out"], 0, "{topic}");
     // The job is deleted meanwhile, so the consumer's touch and finish are refused. The consumer
     // continues.
     put_order(&server, "cancelled", json!(5.0), "1s").await;

@@ -89,7 +89,7 @@ pub async fn a_call_to_several_buckets_takes_effect_in_each(bench: Bench) {
     bench.advance(HOUR); // their TTRs are over
     let buckets = asked.iter().map(|(bucket, _)| *bucket);
     let promoted = promote_together(&*bench.store, buckets, 20).await.into_iter();
-    let expired: u64 = promoted.map(|p| p.expect("promoted").total().expired).sum();
+    let expired: u64 = promoted.map(|p| p.expect("promoted").total().timed_out).sum();
     assert!((20..=60).contains(&expired), "{expired} of 60");
     for outcome in bench.store.finish(finishes).await {
         assert!(outcome.expect("finished").iter().all(Result::is_ok));

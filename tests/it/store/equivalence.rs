@@ -80,9 +80,9 @@ impl StoreUnderTest {
                 String::new()
             }
             Step::Promote => {
-                let PromoteCounts { ready, expired, dead, moved, gone } =
+                let PromoteCounts { ready, timed_out, dead, moved, gone } =
                     bench.promote().await.total();
-                said((ready.count, expired, dead, gone, moved))
+                said((ready.count, timed_out, dead, gone, moved))
             }
             Step::Purge(topic, state, limit) => {
                 let mut all = 0;

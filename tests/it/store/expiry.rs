@@ -1,4 +1,4 @@
-//! Expiry of jobs: pops, releases and expired TTRs just before and at that millisecond.
+//! Expiry of jobs: pops, releases and ended TTRs just before and at that millisecond.
 
 use crate::store::prelude::*;
 

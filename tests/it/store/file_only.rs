@@ -59,7 +59,7 @@ async fn a_small_correction_of_the_clock_is_not_reported() {
 /// Returns how many jobs died, and how many TTRs ended, by promotes.
 async fn deaths(bench: &Bench) -> (u64, u64) {
     let counts = bench.promote().await.total();
-    (counts.dead, counts.expired)
+    (counts.dead, counts.timed_out)
 }
 
 /// Puts jobs that expire, that spend their attempts, and that wait after their TTR.

@@ -1,6 +1,6 @@
 //! The history of a job, which contains its last attempts. Every store keeps it in the same way.
 
-use delay_queue::job::AttemptOutcome::{Buried, Expired, Finished, Released};
+use delay_queue::job::AttemptOutcome::{Buried, Finished, Released, TimedOut};
 
 use crate::store::prelude::*;
 
@@ -55,7 +55,7 @@ pub async fn each_end_of_an_attempt_is_in_the_history(bench: Bench) {
     bench.bury(&third.id, Some(third.reservation)).await.expect("buried");
     let expected = [
         failed("released", past(1, [0, 1], Released)),
-        past(2, [2, 62], Expired),
+        past(2, [2, 62], TimedOut),
         failed("buried", past(3, [3602, 3603], Buried)),
     ];
     assert_eq!(history(&bench, "a").await, expected);
@@ -70,7 +70,7 @@ pub async fn a_late_end_replaces_the_entry_of_the_expired_ttr(bench: Bench) {
         let hold = bench.pop_as("t", 1, None, Some("slow")).await.pop().map(|job| job.reservation);
         let began = bench.now();
         bench.promote_after(MINUTE).await;
-        assert_eq!(outcomes(&bench, "a").await, [(1, Expired)]);
+        assert_eq!(outcomes(&bench, "a").await, [(1, TimedOut)]);
         if is_kicked {
             bench.kick(&id("a")).await.expect("kicked");
         }
@@ -118,7 +118,7 @@ pub async fn the_last_ten_attempts_are_kept(bench: Bench) {
     let found = history(&bench, "a").await;
     assert!(found.iter().map(|past| past.attempt).eq(4..=13), "{found:?}");
     assert_eq!(found[9].error.as_deref(), Some("12\n!"));
-    assert_eq!((found[3].attempt, found[3].outcome), (7, Expired));
+    assert_eq!((found[3].attempt, found[3].outcome), (7, TimedOut));
     let popped = bench.pop_one("t").await;
     bench.finish(&popped.id, Some(popped.reservation)).await.expect("finished");
     let found = outcomes(&bench, "a").await;
@@ -162,7 +162,7 @@ pub async fn a_touch_keeps_the_start_of_the_attempt(bench: Bench) {
         assert_eq!(running.consumer, consumer.map(|name| name.parse().expect("a name")));
         bench.promote_after(HOUR).await;
         let found = history(&bench, "a").await.pop().expect("an entry");
-        assert_eq!((found.started_at, found.outcome), (began, Expired));
+        assert_eq!((found.started_at, found.outcome), (began, TimedOut));
         assert_eq!(found.ended_at, running.reserved_until.expect("reserved"));
         assert_eq!(found.consumer, running.consumer);
     }

@@ -96,7 +96,7 @@ impl Living {
         (self.job.consumer, self.job.started_at) = (None, None);
     }
 
-    /// Records how the last attempt ended. Replaces the entry of its expired TTR, since an attempt
+    /// Records how the last attempt ended. Replaces the entry of its ended TTR, since an attempt
     /// has only one entry.
     fn end_attempt(&mut self, outcome: AttemptOutcome, at: UnixMillis, error: Option<&str>) {
         let attempt = self.job.attempt;
@@ -104,7 +104,7 @@ impl Living {
             (self.job.running_since().expect("the attempt is running"), self.job.consumer.clone())
         } else {
             let has_expired = |last: &mut PastAttempt| {
-                (last.attempt, last.outcome) == (attempt, AttemptOutcome::Expired)
+                (last.attempt, last.outcome) == (attempt, AttemptOutcome::TimedOut)
             };
             let Some(last) = self.job.history.pop_if(has_expired) else { return };
             (last.started_at, last.consumer)
@@ -483,8 +483,8 @@ impl Model {
                 State::Reserved => {
                     let end = living.at();
                     sum.1 += 1;
-                    living.job.error = Some("ttr expired".to_owned());
-                    living.end_attempt(AttemptOutcome::Expired, end, None);
+                    living.job.error = Some("ttr ended".to_owned());
+                    living.end_attempt(AttemptOutcome::TimedOut, end, None);
                     let due_at = end.after(living.backoff(living.job.attempt));
                     if living.is_spent() || living.has_expired_by(due_at) {
                         if living.has_expired_by(due_at) {

@@ -30,7 +30,7 @@ async fn die(bench: &Bench, way: &str, name: &JobId) -> Option<PoppedJob> {
             let all = bench.promote().await;
             let counts = all.total();
             let expected = (u64::from(!expires), 0, 1);
-            assert_eq!((counts.expired, counts.dead, counts.moved), expected, "{way}");
+            assert_eq!((counts.timed_out, counts.dead, counts.moved), expected, "{way}");
             ready_in(&all, "dead")
         }
         "popped expiry" => {
@@ -85,7 +85,7 @@ pub async fn each_way_to_die_moves_a_job_with_all_that_it_has(bench: Bench) {
         };
         let (error, outcome) = match way {
             _ if way.ends_with("expiry") => ("expired", None),
-            "ttr" => ("ttr expired", Some(AttemptOutcome::Expired)),
+            "ttr" => ("ttr ended", Some(AttemptOutcome::TimedOut)),
             "release" => ("it broke", Some(AttemptOutcome::Released)),
             _ => ("it broke", Some(AttemptOutcome::Buried)),
         };

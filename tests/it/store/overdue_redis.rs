@@ -50,12 +50,12 @@ async fn of_two_servers_one_acts_on_an_ended_ttr_first() {
     let _hints = shared.shared().expect("a shared store").join().await.expect("joined");
     // The bucket is the share of the server whose id is the first one.
     let promoted = promote_beside(&mut redis, "~", Millis::ZERO).await;
-    assert_eq!(promoted.total().expired, 1);
+    assert_eq!(promoted.total().timed_out, 1);
     let promoted = promote_beside(&mut redis, "!", Millis::ZERO).await;
     let wait = promoted.next.map(|next| next.wait);
-    assert_eq!((promoted.total().expired, wait), (0, Some(Duration::from_millis(300))));
+    assert_eq!((promoted.total().timed_out, wait), (0, Some(Duration::from_millis(300))));
     let promoted = promote_beside(&mut redis, "!", Millis::new(300)).await;
-    assert_eq!(promoted.total().expired, 1);
+    assert_eq!(promoted.total().timed_out, 1);
 }
 
 #[tokio::test]

@@ -33,8 +33,8 @@ async fn many_expired_ttrs_do_not_delay_other_due_jobs() {
         let buckets: Vec<Bucket> = bench.store.buckets().all().collect();
         let mut promoted = promote_together(&*bench.store, buckets.clone(), 500).await;
         let first = promoted.remove(0).expect("promoted").total();
-        // Expired TTRs use half of the budget at most.
-        assert!((1..=125).contains(&first.expired), "{first:?}");
+        // Ended TTRs use half of the budget at most.
+        assert!((1..=125).contains(&first.timed_out), "{first:?}");
         let last = promoted.pop().expect("one").expect("promoted");
         assert_eq!(ready_in(&last, "other").count, 1, "{last:?}");
         // In the last bucket, the delayed job is promoted early too. At the end, no due job is
@@ -43,7 +43,7 @@ async fn many_expired_ttrs_do_not_delay_other_due_jobs() {
         for _ in 0..100 * buckets.len() {
             let promoted = promote_together(&*bench.store, buckets.clone(), 500).await;
             let all = promoted.into_iter().map(|part| part.expect("promoted").total());
-            let moved: u64 = all.map(|moves| moves.expired).sum();
+            let moved: u64 = all.map(|moves| moves.timed_out).sum();
             if moved == 0 {
                 break;
             }
@@ -51,8 +51,8 @@ async fn many_expired_ttrs_do_not_delay_other_due_jobs() {
             expired += moved;
         }
         assert!(expired > 0 && bench.pop("mass", 1).await.len() == 1);
-        let left = bench.promote().await.total().expired;
-        assert_eq!(left, 0, "not all jobs with expired TTRs are ready again");
+        let left = bench.promote().await.total().timed_out;
+        assert_eq!(left, 0, "not all jobs with ended TTRs are ready again");
     }
 }
 

@@ -71,7 +71,7 @@ pub async fn a_change_ends_the_reservation_of_an_expired_ttr(bench: Bench) {
             bench.promote_after(MINUTE).await;
             let changed = bench.reschedule(&a, change).await.expect("the job has no consumer");
             assert_eq!((changed.attempt, changed.reservation), (1, None));
-            assert_eq!(changed.error.as_deref(), Some("ttr expired"));
+            assert_eq!(changed.error.as_deref(), Some("ttr ended"));
 
             assert_eq!(act(&bench, &a, hold).await, [const { Some(LOST) }; 4]);
             assert_eq!(bench.get(&a).await, Some(changed), "a late consumer has changed the job");

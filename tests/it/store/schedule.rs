@@ -91,7 +91,7 @@ pub async fn attempts_are_counted_and_spent(bench: Bench) {
     let dead = bench.job("a").await;
     assert_eq!((dead.state, dead.attempt), (State::Dead, 3));
     assert_eq!(dead.died_at, Some(bench.now()));
-    assert_eq!(dead.error.as_deref(), Some("ttr expired"));
+    assert_eq!(dead.error.as_deref(), Some("ttr ended"));
     assert!(bench.pop("t", 1).await.is_empty());
     assert_eq!(bench.state(&id("b")).await, Some(State::Ready));
 
@@ -170,7 +170,7 @@ pub async fn the_next_deadline_is_never_reported_too_late(bench: Bench) {
     bench.advance(HOUR);
     assert_eq!(next().await, Some(std::time::Duration::ZERO));
     // A store may report the deadline once more before it notices that no job has it.
-    assert_eq!(bench.promote().await.total().expired, 1);
+    assert_eq!(bench.promote().await.total().timed_out, 1);
     assert_eq!(next().await, None);
     // A reschedule must not remove the earlier deadline of another job.
     let others = (0..).map(|n: u32| id(&n.to_string())).filter(|id| bench.bucket(id) == bucket);

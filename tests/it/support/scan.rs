@@ -93,7 +93,7 @@ fn scan_bucket(connection: &mut Connection, bucket_tag: &str, topics: &[&str], s
         let count = header.split(' ').nth(1).unwrap_or("0").trim_end_matches(['h', 's']);
         let stored = scan.entry(pair[0].clone()).or_default();
         stored.attempts += usize::from(count != "0");
-        stored.is_expired = error.ends_with(" expired") && !error.ends_with("ttr expired");
+        stored.is_expired = error.ends_with(" expired");
     }
     let (members, ended) = members.split_at(sets.len());
     for (set, members) in sets.iter().zip(members) {

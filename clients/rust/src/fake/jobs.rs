@@ -126,7 +126,7 @@ impl Jobs {
                 *until = now + job.ttr;
                 Ok((200, json!({"id": call.id, "reserved_until": text(*until)})))
             }
-            _ => Err(Problem::new(409, "reservation_lost", "the TTR has expired")),
+            _ => Err(Problem::new(409, "reservation_lost", "the TTR has ended")),
         }
     }
 

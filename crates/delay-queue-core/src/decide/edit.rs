@@ -23,7 +23,7 @@ pub struct Edit {
 pub enum AttemptEdit {
     /// They stay as they are.
     Kept,
-    /// They stay, but the consumer whose TTR has expired loses its reservation: it knows neither
+    /// They stay, but the consumer whose TTR has ended loses its reservation: it knows neither
     /// the new time nor the new contents.
     Unheld,
     /// They are forgotten, with the last error. The history stays.

@@ -34,7 +34,7 @@ pub use restore::restore;
 pub type Reply<T> = Result<T, crate::job::Refusal>;
 
 /// Error of an attempt whose TTR has ended.
-pub const TTR_EXPIRED: &str = "ttr expired";
+pub const TTR_ENDED: &str = "ttr ended";
 /// Error of a job that expired.
 pub const JOB_EXPIRED: &str = "expired";
 /// Error of a job whose record is damaged.

@@ -1,7 +1,7 @@
 //! A deadline has passed. End of a TTR: reserved → ready, delayed, dead, or ready in another topic.
 //! Expiry: delayed, ready → dead, or ready in another topic.
 
-use super::{AttemptEdit, Edit, JOB_DAMAGED, JOB_EXPIRED, Known, Place, Reply, TTR_EXPIRED};
+use super::{AttemptEdit, Edit, JOB_DAMAGED, JOB_EXPIRED, Known, Place, Reply, TTR_ENDED};
 use crate::{
     Now,
     job::{After, Due, Event, PolicyFields, Refusal, State, UnixMillis, next},
@@ -48,7 +48,7 @@ fn end_ttr(job: &Known<'_>, now: UnixMillis) -> Reply<Option<Edit>> {
     let error = match expires {
         _ if job.is_damaged => JOB_DAMAGED,
         true => JOB_EXPIRED,
-        false => TTR_EXPIRED,
+        false => TTR_ENDED,
     };
     let place = match after.dies() {
         true => job.dies(ended_at, now),

@@ -21,7 +21,7 @@ pub const MAX_VALUES: usize = 100;
 /// Largest growth from one attempt to the next.
 pub const MAX_FACTOR: f64 = 1000.0;
 
-/// The wait after a release without a delay and after an expired TTR.
+/// The wait after a release without a delay and after an ended TTR.
 ///
 /// The wait depends only on the job's id and attempt, jitter included. A store that computes it
 /// again, after a restart or on another server, gets the same result.

@@ -26,7 +26,7 @@ pub enum AttemptOutcome {
     /// The consumer gave the job back, and the attempt does not count.
     ReleasedUncounted,
     /// The TTR ended.
-    Expired,
+    TimedOut,
     /// The consumer made the job dead.
     Buried,
     /// The consumer finished the job.
@@ -119,11 +119,11 @@ impl History {
     }
 
     /// Adds the entry of an attempt that ends; returns whether it did. The start and the consumer
-    /// are those of the running attempt or, if its TTR has expired, of the entry about that, which
+    /// are those of the running attempt or, if its TTR has ended, of the entry about that, which
     /// the new one replaces. Of uncounted releases in a row, only the last one stays.
     pub fn end(&mut self, running: Option<Running>, end: PastAttempt) -> bool {
         let is_expired = |last: &mut PastAttempt| {
-            (last.attempt, last.outcome) == (end.attempt, AttemptOutcome::Expired)
+            (last.attempt, last.outcome) == (end.attempt, AttemptOutcome::TimedOut)
         };
         let (started_at, consumer) = if let Some(running) = running {
             let hold = self.held_by(running.reservation).cloned();

@@ -99,7 +99,7 @@ pub struct Job {
     pub ttr: Millis,
     /// As it was put or changed; its TTR is that of the next consumer.
     pub policy: Policy,
-    /// The reservation of the last pop, also after its TTR expired; removed when the consumer
+    /// The reservation of the last pop, also after its TTR ended; removed when the consumer
     /// releases or buries the job or a reschedule changes it.
     pub reservation: Option<Reservation>,
     /// The end of the TTR, while reserved.

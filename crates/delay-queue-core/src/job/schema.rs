@@ -67,8 +67,8 @@ schemas! {
     });
     AttemptOutcome, "AttemptOutcome" => |_| json_schema!({
         "type": "string",
-        "enum": ["released", "expired", "buried", "finished"],
-        "description": "`released`: the consumer gave the job back. `expired`: the TTR ended. `buried`: the consumer \
+        "enum": ["released", "timed_out", "buried", "finished"],
+        "description": "`released`: the consumer gave the job back. `timed_out`: the TTR ended. `buried`: the consumer \
                         made the job dead. `finished`: the consumer finished the job.",
     });
     Outcome, "Outcome" => |_| json_schema!({ "type": "string", "enum": ["finished", "deleted"] });

@@ -155,7 +155,7 @@ pub enum Event {
         /// Whether its id stays taken.
         kept: bool,
     },
-    /// It gets a new due time or contents, and loses the reservation of an expired TTR.
+    /// It gets a new due time or contents, and loses the reservation of an ended TTR.
     Reschedule(Due),
     /// It is imported from another store, in the same state.
     Restore(State),

@@ -35,7 +35,7 @@ function perSecond(name) {
 const TILES = [
   ["Due, waiting", (o) => count(o.due_not_delivered), (o) => (o.oldest_ready_age === null ? "none waiting" : `oldest for ${seconds(o.oldest_ready_age)}`)],
   ["Delayed", (o) => count(o.jobs.delayed), (o) => `in ${counted(o.topics, "topic")}`],
-  ["Reserved", (o) => count(o.jobs.reserved), (o) => `${brief(o.since_start.expired)} TTRs expired since start`],
+  ["Reserved", (o) => count(o.jobs.reserved), (o) => `${brief(o.since_start.timed_out)} TTRs ended since start`],
   ["Dead", (o) => count(o.jobs.dead), () => "kept for inspection"],
   ["Put", () => `${rate(perSecond("put"))}/s`, (o) => `${brief(o.since_start.put)} since start`],
   ["Popped", () => `${rate(perSecond("popped"))}/s`, (o) => `${brief(o.since_start.popped)} since start`],

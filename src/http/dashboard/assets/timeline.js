@@ -16,7 +16,7 @@ function afterFailure({ backoff, max_attempts: maxAttempts, expires_at: expiry }
 
 /** Returns the event of an attempt. The history has the beginning of each error, the job the whole last one. */
 function attemptEvent({ attempt, started_at: at, ended_at: end, outcome, counted: counts, error, consumer }, last) {
-  const label = `Attempt ${attempt}: ${outcome ?? "running"}${counts === false ? ", not counted" : ""}`;
+  const label = `Attempt ${attempt}: ${outcome?.replace("_", " ") ?? "running"}${counts === false ? ", not counted" : ""}`;
   const details = [end && `took ${span(new Date(end) - new Date(at))}`, consumer && `by ${consumer}`];
   return { at, label, details: details.filter(Boolean).join(" "), error: error && last?.startsWith(error) ? last : error };
 }

@@ -19,7 +19,7 @@ const TILES = [
   ["Dead", (t) => count(t.dead), (t) => `kept for ${t.defaults.dead_retention === null ? "the default time" : seconds(t.defaults.dead_retention)}`],
   ["Kept", (t) => count(t.finished), (t) => (t.defaults.finished_retention ? `finished, for ${seconds(t.defaults.finished_retention)}` : "finished, if put with a retention")],
   ["Put", (t) => count(t.since_start.put), () => "by this server since its start"],
-  ["Popped", (t) => count(t.since_start.popped), (t) => `${count(t.since_start.expired)} TTRs expired`],
+  ["Popped", (t) => count(t.since_start.popped), (t) => `${count(t.since_start.timed_out)} TTRs ended`],
   ["Finished", (t) => count(t.since_start.finished), (t) => `${count(t.since_start.died ?? t.since_start.dead)} became dead`],
 ];
 

@@ -252,7 +252,7 @@ async fn an_id_is_remembered_from_any_state() {
             let release = Release { error: Some("once".to_owned()), ..Release::new(held) };
             one(store.release(vec![(bucket(), vec![release])]).await).expect("released");
             bench.pop().await;
-            // The job keeps its second reservation after the TTR has expired.
+            // The job keeps its second reservation after the TTR has ended.
             bench.clock.advance(Millis::new(60_001));
             bench.promote(9).await;
             continue;

@@ -85,8 +85,8 @@ pub struct Attempt {
     pub died_at: UnixMillis,
     /// TTR of the last pop or touch.
     pub ttr: Millis,
-    /// Whether the TTR has expired. Not on disk, since it follows from the deadline.
-    pub expired: bool,
+    /// Whether the TTR has ended. Not on disk, since it follows from the deadline.
+    pub timed_out: bool,
     /// Whether the job died because it expired. Not on disk, since it follows from `expires_at`, or
     /// from `dead_from` if the job moved before its first pop.
     pub job_expired: bool,
@@ -105,7 +105,7 @@ impl Attempt {
             due_at,
             died_at: UnixMillis::new(0),
             ttr,
-            expired: false,
+            timed_out: false,
             job_expired: false,
             was_kicked: false,
         }

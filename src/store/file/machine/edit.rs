@@ -167,10 +167,10 @@ impl Machine {
                 unreachable!("such a job is never popped again")
             }
         }
-        let expired = self.drop_hold(slot);
+        let timed_out = self.drop_hold(slot);
         let attempt = self.attempt_mut(slot);
         (attempt.number, attempt.is_snoozed) = (ended.number, ended.is_snoozed);
-        let history = HistoryChange::end(expired, ended.outcome, now.floor);
+        let history = HistoryChange::end(timed_out, ended.outcome, now.floor);
         self.write_attempt(slot, ErrorText::Set(ended.error), history, writes);
         if let Some(cause) = ended.cause {
             // The history keeps the consumer's error.
@@ -188,7 +188,7 @@ impl Machine {
         let (due_at, ttr) = (due_at_of(entry), entry.kind.policy.ttr);
         let attempt = entry.attempt.get_or_insert_with(|| Box::new(Attempt::none(due_at, ttr)));
         attempt.due_at = due_at;
-        attempt.expired |= has_ttr_ended;
+        attempt.timed_out |= has_ttr_ended;
         attempt.job_expired = error == JOB_EXPIRED;
     }
 
@@ -213,7 +213,7 @@ impl Machine {
         (state, due_at): (State, UnixMillis),
         writes: &mut Vec<Write>,
     ) {
-        let expired = self.drop_hold(slot);
+        let timed_out = self.drop_hold(slot);
         let has_moved = self.index.entry(slot).kind.policy.dead_from.is_some();
         let attempt = self.attempt_mut(slot);
         // A job that has moved needs a row: without one, loading would take it for expired.
@@ -225,7 +225,7 @@ impl Machine {
         (attempt.due_at, attempt.died_at) = (due_at, UnixMillis::new(0));
         attempt.was_kicked = true;
         self.index.place(slot, state, due_at);
-        let history = HistoryChange { expired, ..HistoryChange::default() };
+        let history = HistoryChange { timed_out, ..HistoryChange::default() };
         self.write_attempt(slot, ErrorText::Set(None), history, writes);
     }
 }

@@ -74,12 +74,13 @@ impl Machine {
         let living = known.map(|attempt| Attempt { due_at: due_at_of(entry), ..attempt.clone() });
         let last = last.map(|ending| ending.attempt);
         let attempt = last.or(living).unwrap_or_else(never_popped);
-        let expired = attempt.expired;
+        let timed_out = attempt.timed_out;
         let history = match ended {
-            None => HistoryChange { expired, ..HistoryChange::default() },
-            Some(outcome) => HistoryChange::end(expired, outcome, now.floor),
+            None => HistoryChange { timed_out, ..HistoryChange::default() },
+            Some(outcome) => HistoryChange::end(timed_out, outcome, now.floor),
         };
-        let attempt = Attempt { died_at: now.floor, expired: false, job_expired: false, ..attempt };
+        let attempt =
+            Attempt { died_at: now.floor, timed_out: false, job_expired: false, ..attempt };
         let serial = entry.serial;
         let size = Size::from_bytes(result.as_ref().map_or(0, Bytes::len));
         self.index.finish(slot, until, size);

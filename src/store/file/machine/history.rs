@@ -6,8 +6,8 @@ use crate::job::{AttemptOutcome, Consumer, History, UnixMillis};
 /// Change of a history. `records/past.rs` applies it to the row on disk.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct HistoryChange {
-    /// Whether the TTR of the attempt on disk had expired before the step.
-    pub expired: bool,
+    /// Whether the TTR of the attempt on disk had ended before the step.
+    pub timed_out: bool,
     pub step: HistoryStep,
 }
 
@@ -20,16 +20,16 @@ pub enum HistoryStep {
     Hold(Consumer),
     /// The TTR of the running attempt is extended.
     Touch,
-    /// The attempt ended. Replaces the entry of its expired TTR, if there is one.
+    /// The attempt ended. Replaces the entry of its ended TTR, if there is one.
     End { outcome: AttemptOutcome, at: UnixMillis },
     /// The job comes from another store.
     Restore(History),
 }
 
 impl HistoryChange {
-    /// Returns a change without an expired TTR.
+    /// Returns a change without an ended TTR.
     pub fn step(step: HistoryStep) -> Self {
-        Self { expired: false, step }
+        Self { timed_out: false, step }
     }
 
     /// Returns the change of a job from another store.
@@ -40,12 +40,12 @@ impl HistoryChange {
         }
     }
 
-    /// Returns the end of an attempt, whose TTR may have expired.
-    pub fn end(expired: bool, outcome: AttemptOutcome, at: UnixMillis) -> Self {
-        Self { expired, step: HistoryStep::End { outcome, at } }
+    /// Returns the end of an attempt, whose TTR may have ended.
+    pub fn end(timed_out: bool, outcome: AttemptOutcome, at: UnixMillis) -> Self {
+        Self { timed_out, step: HistoryStep::End { outcome, at } }
     }
 
     pub fn is_none(&self) -> bool {
-        !self.expired && self.step == HistoryStep::Stay
+        !self.timed_out && self.step == HistoryStep::Stay
     }
 }

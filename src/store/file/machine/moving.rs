@@ -32,7 +32,8 @@ impl Machine {
         // expired.
         if has_row {
             attempt.was_kicked = true;
-            let history = HistoryChange { expired: attempt.expired, ..HistoryChange::default() };
+            let history =
+                HistoryChange { timed_out: attempt.timed_out, ..HistoryChange::default() };
             self.write_attempt(slot, ErrorText::Keep, history, writes);
             self.drop_hold(slot);
         }

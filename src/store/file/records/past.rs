@@ -36,7 +36,7 @@ pub struct ErrorAndHistory {
     pub history: History,
 }
 
-/// A running attempt on disk. Its TTR may have expired, because promotions are not written.
+/// A running attempt on disk. Its TTR may have ended, because promotions are not written.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Held {
     number: u32,
@@ -129,8 +129,8 @@ impl ErrorAndHistory {
         if let ErrorText::Set(error) = error {
             self.error.clone_from(error);
         }
-        if change.expired {
-            self.expire();
+        if change.timed_out {
+            self.time_out();
         }
         match &change.step {
             HistoryStep::Stay => {}
@@ -158,14 +158,14 @@ impl ErrorAndHistory {
         self.held = Held::new(state, at, attempt);
     }
 
-    /// Adds the entry of an attempt whose TTR has expired.
-    pub fn expire(&mut self) {
+    /// Adds the entry of an attempt whose TTR has ended.
+    pub fn time_out(&mut self) {
         let Some(held) = self.held else { return };
         self.end(PastAttempt {
             attempt: held.number,
             started_at: UnixMillis::new(0),
             ended_at: held.running.until,
-            outcome: AttemptOutcome::Expired,
+            outcome: AttemptOutcome::TimedOut,
             error: None,
             consumer: None,
         });

@@ -33,7 +33,7 @@ pub fn lapse(
     error: &str,
     ttr_ended_at: Option<UnixMillis>,
 ) -> (Option<Attempt>, String) {
-    let end = |at| new_history(job, at, AttemptOutcome::Expired, None);
+    let end = |at| new_history(job, at, AttemptOutcome::TimedOut, None);
     let history = ttr_ended_at.map_or_else(String::new, end);
     let never_popped = || Attempt {
         attempt: 0,

@@ -93,7 +93,7 @@ pub async fn end_paused_jobs(mut client: Client, stop: Arc<AtomicBool>) {
     }
 }
 
-/// Finishes jobs whose ids stay taken, some of them after a release or an expired TTR.
+/// Finishes jobs whose ids stay taken, some of them after a release or an ended TTR.
 pub async fn end_once(mut client: Client, stop: Arc<AtomicBool>) {
     let mut popped = 0_u64;
     while !stop.load(Ordering::Relaxed) {

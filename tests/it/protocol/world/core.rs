@@ -1,4 +1,4 @@
-//! What the core decides about a job of the model. A unit of the model's time is a millisecond.
+//! The decisions of the core about a job of the model. A unit of the model's time is a millisecond.
 
 use std::sync::LazyLock;
 

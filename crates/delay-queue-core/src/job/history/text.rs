@@ -14,7 +14,7 @@ use crate::job::{Consumer, UnixMillis};
 const LETTERS: [(AttemptOutcome, char); 5] = [
     (AttemptOutcome::Released, 'r'),
     (AttemptOutcome::ReleasedUncounted, 'u'),
-    (AttemptOutcome::Expired, 'e'),
+    (AttemptOutcome::TimedOut, 'e'),
     (AttemptOutcome::Buried, 'b'),
     (AttemptOutcome::Finished, 'f'),
 ];

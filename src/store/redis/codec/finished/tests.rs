@@ -83,7 +83,7 @@ fn a_history_that_does_not_follow_from_the_record_is_beside_it() {
     let others = [
         Job { history: vec![job.history[0].clone(); 2], ..job.clone() },
         change(|past| past.attempt = 2),
-        change(|past| past.outcome = AttemptOutcome::Expired),
+        change(|past| past.outcome = AttemptOutcome::TimedOut),
         change(|past| past.ended_at = at(5)),
         change(|past| past.error = Some("x".to_owned())),
     ];

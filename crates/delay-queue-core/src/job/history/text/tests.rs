@@ -68,7 +68,7 @@ fn the_text_is_pinned_because_stores_have_it() {
     let letters = [
         (AttemptOutcome::Released, 'r'),
         (AttemptOutcome::ReleasedUncounted, 'u'),
-        (AttemptOutcome::Expired, 'e'),
+        (AttemptOutcome::TimedOut, 'e'),
         (AttemptOutcome::Buried, 'b'),
         (AttemptOutcome::Finished, 'f'),
     ];
