@@ -6,6 +6,7 @@ mod bulk;
 mod connection;
 mod consume;
 mod context;
+mod errors;
 mod failure;
 mod fields;
 mod get;
@@ -55,6 +56,8 @@ pub enum Command {
     Get(Connected<get::Get>),
     /// Print the jobs of a topic that are in one state
     List(Connected<jobs::List>),
+    /// Count the dead jobs of a topic by their error
+    Errors(Connected<errors::Errors>),
     /// Print all topics with their counts
     Topics(Connected<topics::List>),
     /// Print a topic, or set its defaults for new jobs
@@ -100,6 +103,7 @@ async fn execute(command: Command) -> Result<(), Failure> {
         Command::Delete(delete) => delete.command.run(&delete.connection.client()?).await,
         Command::Get(get) => get.command.run(&get.connection.client()?).await,
         Command::List(list) => list.command.run(&list.connection.client()?).await,
+        Command::Errors(errors) => errors.command.run(&errors.connection.client()?).await,
         Command::Topics(list) => list.command.run(&list.connection.client()?).await,
         Command::Topic(topic) => topic.command.run(&topic.connection.client()?).await,
         Command::Pause(pause) => pause.command.run(&pause.connection.client()?).await,

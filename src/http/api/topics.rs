@@ -12,7 +12,7 @@ use crate::{
         routes::{
             bulk::{self, MAX_KICK},
             overview,
-            topics::{self, MAX_DUE_STEPS, MAX_JOBS, MAX_TOPICS},
+            topics::{self, MAX_DUE_STEPS, MAX_ERRORS, MAX_JOBS, MAX_TOPICS},
         },
         wire::{
             DueCounts, JobsPage, Kicked, PauseTopic, Paused, Purged, PutTopic, TopicResponse,
@@ -20,6 +20,7 @@ use crate::{
         },
     },
     job::MAX_NAME,
+    queue::{ErrorGroups, MAX_EXAMINED_ERRORS},
 };
 
 pub fn operations(schemas: &mut Schemas) -> Vec<Operation> {
@@ -28,6 +29,7 @@ pub fn operations(schemas: &mut Schemas) -> Vec<Operation> {
         get(schemas),
         put(schemas),
         jobs(schemas),
+        errors(schemas),
         due(schemas),
         pause(schemas),
         resume(schemas),
@@ -111,6 +113,29 @@ fn jobs(schemas: &mut Schemas) -> Operation {
         .with_cursor("The `cursor` of the previous page, with the same `state` and filters.")
         .gives(200, "A page of jobs.", &schemas.answer::<JobsPage>(), &answer)
         .refuses(&[Code::Overloaded])
+}
+
+fn errors(schemas: &mut Schemas) -> Operation {
+    let text = format!(
+        "Counts the dead jobs of a topic by their error, the error of most jobs first. Errors that differ only in \
+         numbers, ids, addresses or quoted values count as one. A request examines at most {MAX_EXAMINED_ERRORS} jobs, for \
+         at most 10 seconds."
+    );
+    let answer = json!({
+        "errors": [{ "error": "no such shop", "count": 1, "example": "call:1" }], "examined": 1, "more": false,
+    });
+    Operation::new(
+        on(Method::GET, topics::errors),
+        "/topics/{topic}/errors",
+        "count_errors",
+        "Count dead jobs by error",
+    )
+    .text(&text)
+    .needs(&[Scope::Read])
+    .with_topic(schemas)
+    .with_limit(20, MAX_ERRORS, "Maximum number of errors.")
+    .gives(200, "The errors.", &schemas.answer::<ErrorGroups>(), &answer)
+    .refuses(&[Code::Overloaded])
 }
 
 fn due(schemas: &mut Schemas) -> Operation {

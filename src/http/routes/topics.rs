@@ -21,13 +21,15 @@ use crate::{
         },
     },
     job::{Bucket, Job, Millis, Topic, TopicPattern, Topics},
-    queue::{Listed, Position},
+    queue::{ErrorGroups, Listed, Position},
     store::{Clock, JobRange, Steps, StoreError, TopicPage, TopicPeek},
 };
 
 /// Maximum number of topics, and most jobs, per page.
 pub const MAX_TOPICS: u64 = 1000;
 pub const MAX_JOBS: u64 = 1000;
+/// Most errors of dead jobs in an answer.
+pub const MAX_ERRORS: u64 = 100;
 /// Maximum number of steps of one count of due jobs; number of steps and time span if the request
 /// gives none.
 pub const MAX_DUE_STEPS: u64 = 500;
@@ -214,6 +216,22 @@ pub fn jobs_range<'a>(
     let from = from.map(|text| cursor.parse(&text, bucket)).transpose()?;
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);
     Ok((cursor, from, JobRange { filter, after: None, limit }))
+}
+
+/// Groups the dead jobs by their error.
+pub async fn errors(
+    State(app): State<App>,
+    identity: Identity,
+    PathTopic(topic): PathTopic,
+    uri: Uri,
+) -> Result<Json<ErrorGroups>, Problem> {
+    identity.may(&topic)?;
+    let mut query = Query::new(&uri);
+    let limit = query.limit(20, MAX_ERRORS)?;
+    query.reject_unknown()?;
+    app.memory.free_room().await?;
+    let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+    Ok(Json(app.queue.dead_errors(&topic, limit).await?))
 }
 
 /// Counts the delayed jobs that become due in each step of time.

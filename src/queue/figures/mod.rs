@@ -2,6 +2,7 @@
 
 pub mod last_errors;
 pub mod lateness;
+pub mod pattern;
 pub mod stats;
 pub mod store_checks;
 pub mod survey;

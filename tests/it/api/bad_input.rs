@@ -85,7 +85,7 @@ pub async fn a_bad_field_is_refused_by_its_name_in_every_request(server: Server)
 }
 
 /// Routes, and invalid values of their parameters.
-const PARAMETERS: [(&str, &str, &[&str]); 47] = [
+const PARAMETERS: [(&str, &str, &[&str]); 49] = [
     ("GET /topics/t/pop", "wait", &["61", "-1", "x", "1M", "", "18446744073709551616"]),
     ("GET /topics/t/pop", "count", &["0", "101", "-1", "1.5", "1&count=2"]),
     ("GET /topics/t/pop", "ttr", &["0", "25h", "1H"]),
@@ -112,6 +112,8 @@ const PARAMETERS: [(&str, &str, &[&str]); 47] = [
     ("GET /topics/t/jobs?state=ready", "due_before", &["tomorrow"]),
     ("GET /topics/t/jobs?state=dead", "dry_run", &["true"]),
     ("GET /topics/t/jobs?state=finished", "died_after", &["1000000000000"]),
+    ("GET /topics/t/errors", "limit", &["0", "101", "many"]),
+    ("GET /topics/t/errors", "state", &["dead"]),
     ("GET /topics/t/due", "step", &["0", "1&from=1900000000000&until=1900000501000"]),
     ("GET /topics/t/due?from=1900000000000", "until", &["1900000000000"]),
     ("GET /topics/t/due", "state", &["delayed"]),

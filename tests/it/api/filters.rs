@@ -57,6 +57,27 @@ pub async fn a_list_shows_only_jobs_that_match(server: Server) {
     assert_eq!(found.len(), 5, "{found:?}");
 }
 
+pub async fn dead_jobs_are_counted_by_error(server: Server) {
+    let none = json!({"errors": [], "examined": 0, "more": false});
+    assert_eq!(server.get("/topics/t/errors").await.ok(200), none);
+    let shops = (0..250).map(|n| (format!("shop:{n}"), "no shop 'a' at 10.0.0.7:80"));
+    let shops = shops.chain([("shop:last".to_owned(), "no shop 'b' at 10.0.0.8:81")]);
+    bury(&server, shops.chain([("till".to_owned(), "no till")])).await;
+    server.put(json!({"topic": "t", "id": "silent", "max_attempts": 1})).await;
+    let by = server.hold("t").await;
+    server.act("silent", "bury", by).await.ok(200);
+    bury(&server, [("other".to_owned(), "in another state")]).await;
+    server.act("other", "kick", "{}").await.ok(200);
+
+    let shop = json!({"error": "no shop 'b' at 10.0.0.8:81", "count": 251, "example": "shop:last"});
+    let silent = json!({"error": null, "count": 1, "example": "silent"});
+    let till = json!({"error": "no till", "count": 1, "example": "till"});
+    let all = json!({"errors": [shop, silent, till], "examined": 253, "more": false});
+    assert_eq!(server.get("/topics/t/errors").await.ok(200), all);
+    let one = json!({"errors": [shop], "examined": 253, "more": true});
+    assert_eq!(server.get("/topics/t/errors?limit=1").await.ok(200), one);
+}
+
 pub async fn a_page_examines_at_most_ten_thousand_jobs(server: Server) {
     for start in (0..10_500).step_by(500) {
         put_delayed(&server, start + 10_000..start + 10_500).await;

@@ -69,7 +69,14 @@ async fn a_read_with_a_lost_answer_changed_nothing() {
     let (proxy, server, _beside) = proxied_and_direct_server(&redis).await;
     server.put(r#"{"topic":"t","id":"a"}"#).await;
     proxy.set(Mode::Mute);
-    let paths = ["/jobs/a", "/topics", "/topics/t", "/topics/t/jobs?state=ready", "/topics/t/due"];
+    let paths = [
+        "/jobs/a",
+        "/topics",
+        "/topics/t",
+        "/topics/t/jobs?state=ready",
+        "/topics/t/errors",
+        "/topics/t/due",
+    ];
     let reads = paths.map(|path| (Method::GET, path, ""));
     // These calls read the job before they change it.
     let looks = [

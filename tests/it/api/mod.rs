@@ -218,6 +218,7 @@ on_each_store! {
             a_topic_has_defaults_for_omitted_fields;
         filters:
             a_list_shows_only_jobs_that_match,
+            dead_jobs_are_counted_by_error,
             a_page_examines_at_most_ten_thousand_jobs,
             a_cursor_belongs_to_its_filters,
             a_kick_takes_the_dead_that_match,

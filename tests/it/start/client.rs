@@ -105,6 +105,8 @@ fn use_all(shell: &Shell) {
     shell.fails(&end("finish", &[]), 1, &["reservation_lost"]);
     shell.one(&["pop", "t"]);
     assert_eq!(shell.one(&["bury", "a", "--error", "no shop"])["state"], "dead");
+    let counted = json!({"error": "no shop", "count": 1, "example": "a"});
+    assert_eq!(shell.one(&["errors", "t"]), counted);
     let kick = ["kick", "--topic", "t", "--error-contains", "shop"];
     shell.fails(&kick, 2, &["--yes"]);
     let counted = shell.one(&[&kick[..], &["--dry-run"]].concat());

@@ -131,7 +131,8 @@ impl Described {
             return String::new();
         }
         self.ask(Method::POST, "/jobs", example("/jobs", "post")).await;
-        let of_consumers = ["finish", "touch", "release", "bury", "pop", "kick_topic"];
+        let of_consumers =
+            ["finish", "touch", "release", "bury", "pop", "kick_topic", "count_errors"];
         if of_consumers.iter().any(|act| name.starts_with(act)) {
             self.ask(Method::POST, "/jobs/call:1/kick", Value::Null).await;
         }
@@ -140,8 +141,9 @@ impl Described {
         }
         let popped = self.ask(Method::GET, "/topics/callbacks/pop", Value::Null).await;
         let reservation = popped["jobs"][0]["reservation"].as_str().expect("a job").to_owned();
-        if name == "kick_topic" {
-            self.ask(Method::POST, "/jobs/call:1/bury", Value::Null).await;
+        if ["kick_topic", "count_errors"].contains(&name) {
+            let error = json!({"error": "no such shop"});
+            self.ask(Method::POST, "/jobs/call:1/bury", error).await;
         }
         reservation
     }

@@ -1,16 +1,15 @@
-// The last errors that consumers reported, and the errors of dead jobs: a sample from the topics with
-// the most dead jobs, counted by text.
+// The last errors that consumers reported, and the errors of the dead jobs in the topics that have most of them.
 
 import { get, part } from "./api.js";
 import { folded, h, keyed, setText } from "./dom.js";
 import { relativeTime, count, counted, jobLink, pattern, topicLink } from "./format.js";
-import { grouped } from "./groups.js";
+import { NO_ERROR } from "./groups.js";
+import { pace } from "./live.js";
 
 const MAX_TOPICS = 5;
-const JOBS_PER_TOPIC = 20;
-/** Milliseconds between two samples while the number of dead jobs stays the same. */
+const MAX_ERRORS = 8;
+/** Milliseconds between two requests, at least, while the number of dead jobs stays the same or changes. */
 const PERIOD = 30_000;
-/** Milliseconds between two samples while that number changes. */
 const PERIOD_DURING_CHANGES = 4000;
 
 /** Creates a row: first cell, error, note, and links to the topic and a job with the error. */
@@ -51,30 +50,36 @@ export function lastErrors() {
 
 /** Creates the panel of the errors of dead jobs. */
 export function errors() {
-  let requestedAt = 0;
-  let sampledDead = null;
+  let knownDead = null;
+  const pacer = pace(20);
   const list = h("ul", { class: "errors" });
   const note = h("p", { class: "muted" }, "Loading …");
   const node = h("section", { class: "panel", "aria-labelledby": "errors" }, h("h2", { id: "errors" }, "Errors of dead jobs"), note, list);
 
-  async function refresh(topics) {
-    requestedAt = Date.now();
-    const pages = await Promise.all(topics.map(({ topic }) => get(`/topics/${part(topic)}/jobs?state=dead&limit=${JOBS_PER_TOPIC}`)));
-    const found = grouped(pages.flatMap((page) => page.jobs)).slice(0, 8);
-    const sampled = pages.reduce((sum, page) => sum + page.jobs.length, 0);
-    setText(note, sampled === 0 ? "No job is dead." : `A sample of ${counted(sampled, "dead job")}. Errors that differ only in numbers, ids, addresses or quoted values count as one. To kick or delete them, open the dead jobs of the topic.`);
-    keyed(list, found, ({ key }) => key, create, (row, { text, jobs, job }) => update(row, `${count(jobs.length)} ×`, text, "", job, "dead"));
+  async function load(topics) {
+    pacer.begin();
+    try {
+      const answers = await Promise.all(topics.map(({ topic }) => get(`/topics/${part(topic)}/errors?limit=${MAX_ERRORS}`)));
+      const found = answers.flatMap(({ errors }, n) => errors.map((error) => ({ ...error, topic: topics[n].topic })));
+      found.sort((one, other) => other.count - one.count);
+      const examined = answers.reduce((sum, answer) => sum + answer.examined, 0);
+      const some = answers.some(({ more }) => more) ? "The errors of most jobs, of" : "The errors of";
+      setText(note, examined === 0 ? "No job is dead." : `${some} ${counted(examined, "dead job")}. Errors that differ only in numbers, ids, addresses or quoted values count as one. To kick or delete the jobs, open the dead jobs of the topic.`);
+      keyed(list, found.slice(0, MAX_ERRORS), ({ topic, error }) => `${topic} ${pattern(error ?? NO_ERROR)}`, create, (row, { topic, error, count: times, example }) =>
+        update(row, `${count(times)} ×`, error ?? NO_ERROR, "", { topic, id: example }, "dead"));
+    } catch (error) {
+      setText(note, `Failed to load: ${error.message}`);
+    }
+    pacer.end();
   }
 
   return {
     node,
     tick({ most_dead: dead, jobs }) {
-      const since = Date.now() - requestedAt;
-      if (since < PERIOD_DURING_CHANGES || (since < PERIOD && jobs.dead === sampledDead)) return;
-      sampledDead = jobs.dead;
-      refresh(dead.filter((topic) => topic.dead > 0).slice(0, MAX_TOPICS))
-        .catch((error) => setText(note, `Failed to load: ${error.message}`));
+      if (!pacer.isDue(jobs.dead === knownDead ? PERIOD : PERIOD_DURING_CHANGES)) return;
+      knownDead = jobs.dead;
+      load(dead.filter((topic) => topic.dead > 0).slice(0, MAX_TOPICS));
     },
-    refresh: () => { requestedAt = 0; },
+    refresh: () => { pacer.reset(); },
   };
 }

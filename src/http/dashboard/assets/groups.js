@@ -20,10 +20,10 @@ const PERIOD = 10_000;
 const PERIOD_DURING_CHANGES = 3000;
 
 /** The error of a job whose consumers reported none. */
-const NO_ERROR = "no error was reported: the TTR ended";
+export const NO_ERROR = "no error was reported: the TTR ended";
 
 /** Groups jobs by error, the largest group first. */
-export function grouped(jobs) {
+function grouped(jobs) {
   const byPattern = new Map();
   for (const job of jobs) {
     const text = job.error ?? NO_ERROR;

@@ -54,6 +54,8 @@ export function pace(share) {
   return {
     begin() { [start, running] = [Date.now(), true]; },
     end() { [end, running] = [Date.now(), false]; },
+    /** Makes the next request due as soon as the running one has ended. */
+    reset() { [start, end] = [0, 0]; },
     /** Returns whether the next request is due, `period` milliseconds after the last one or later. */
     isDue: (period) => !running && Date.now() - end >= Math.max(period, (end - start) * share),
   };

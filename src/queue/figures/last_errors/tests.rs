@@ -72,13 +72,3 @@ fn the_errors_of_one_topic_leave_room_for_others() {
     }
     assert_eq!(errors.all().len(), KEPT);
 }
-
-#[test]
-fn a_long_error_keeps_its_beginning_and_its_end() {
-    let exactly = "ä".repeat(BEGINNING + END);
-    assert_eq!(shortened(&exactly), exactly);
-    let long = format!("Traceback{}KeyError: shop", "ä".repeat(4000));
-    let kept = shortened(&long);
-    assert_eq!(kept.chars().count(), BEGINNING + 1 + END);
-    assert!(kept.starts_with("Tracebackä") && kept.ends_with("äKeyError: shop"), "{kept}");
-}
