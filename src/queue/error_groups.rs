@@ -87,8 +87,8 @@ impl Queue {
 
 impl Groups {
     fn add(&mut self, died_at: UnixMillis, id: JobId, error: Option<&str>) {
+        let pattern = error.map(pattern).unwrap_or_default();
         let error = error.map(shortened);
-        let pattern = error.as_deref().map(pattern).unwrap_or_default();
         let has_room = self.by_pattern.len() < MAX_ERRORS;
         match self.by_pattern.get_mut(&pattern) {
             Some((last, known)) => {
@@ -137,6 +137,16 @@ mod tests {
         let found = groups.largest(1, 4, false);
         let shop = ErrorGroup { error: Some("no shop 18".into()), count: 3, example: id("c") };
         assert_eq!(found, ErrorGroups { errors: vec![shop], examined: 4, more: true });
+    }
+
+    #[test]
+    fn a_number_in_a_long_error_makes_no_group() {
+        let mut groups = Groups::default();
+        for n in [9, 10] {
+            let error = format!("in line {n}, {}", "and so on, ".repeat(100));
+            groups.add(UnixMillis::new(1), id("a"), Some(&error));
+        }
+        assert_eq!(groups.largest(2, 2, false).errors.len(), 1);
     }
 
     #[test]
