@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import datetime
 import json
+import logging
 import re
 from typing import Any
 
+import httpx
 import pytest
 from conftest import StubServer
 
@@ -133,3 +135,20 @@ def test_pauses_double_up_to_the_longest_and_respect_retry_after() -> None:
     assert all(pause(1000) <= LONGEST_WAIT for _ in range(100))
     assert max(pause(1000) for _ in range(200)) > 2
     assert pause(1, 7.0) == 7.0
+
+
+def test_no_request_is_logged_at_info(stub: StubServer, caplog: pytest.LogCaptureFixture) -> None:
+    stub.reply = lambda method, path, body: (
+        201,
+        {"id": "x", "topic": "t", "state": "ready", "due_at": "2026-01-31T12:00:00.000Z"},
+    )
+    caplog.set_level(logging.INFO)
+    Queue(stub.url).put("t", id="x")
+
+    async def put() -> None:
+        await AsyncQueue(stub.url).put("t", id="x")
+
+    asyncio.run(put())
+    assert not caplog.records
+    httpx.get(stub.url, trust_env=False)
+    assert [record.name for record in caplog.records] == ["httpx"], "requests of others are logged as before"

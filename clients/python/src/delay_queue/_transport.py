@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
+from contextvars import ContextVar
 from typing import Awaitable, Callable, Optional, TypeVar, Union
 
 import httpx
@@ -15,6 +17,10 @@ T = TypeVar("T")
 #: Failures before a request was written: the server cannot have applied it.
 UNSENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
 CONNECTIONS = httpx.Limits(max_connections=100, max_keepalive_connections=20)
+
+#: Whether this context sends a request of this library. httpx logs each one at INFO, which would fill a worker's log.
+_sends: ContextVar[bool] = ContextVar("delay_queue_sends", default=False)
+logging.getLogger("httpx").addFilter(lambda record: record.levelno != logging.INFO or not _sends.get())
 
 
 class Transport:
@@ -28,10 +34,13 @@ class Transport:
 
     def send(self, request: Request) -> Outcome:
         """Sends a request once."""
+        sends = _sends.set(True)
         try:
             return received(self.client.send(built(self.client, request)), self.settings)
         except httpx.HTTPError as error:
             return failed(error)
+        finally:
+            _sends.reset(sends)
 
     def run(self, flow: Flow[T], send: Optional[Callable[[Request], Outcome]] = None) -> T:
         """Runs a flow to its end. ``send`` sends its requests in another way than alone."""
@@ -60,10 +69,13 @@ class AsyncTransport:
 
     async def send(self, request: Request) -> Outcome:
         """Sends a request once. Its cancellation closes the connection, so that the server takes back a pop."""
+        sends = _sends.set(True)
         try:
             return received(await self.client.send(built(self.client, request)), self.settings)
         except httpx.HTTPError as error:
             return failed(error)
+        finally:
+            _sends.reset(sends)
 
     async def run(self, flow: Flow[T], send: Optional[Callable[[Request], Awaitable[Outcome]]] = None) -> T:
         """Runs a flow to its end. ``send`` sends its requests in another way than alone."""
