@@ -21,7 +21,7 @@ const JOBS_PER_STEP: usize = 200;
 /// Maximum number of passes of a purge over a bucket, so that new jobs cannot keep it running.
 const MAX_PASSES: usize = 10;
 
-/// How long a kick or purge with a filter runs, and a search for errors.
+/// How long a kick or purge with a filter runs, and a count of errors.
 pub(super) const MAX_RUN: Duration = Duration::from_secs(10);
 
 /// Jobs of a topic to be kicked or purged together.

@@ -41,7 +41,7 @@ pub struct ErrorGroup {
 pub struct ErrorGroups {
     /// The errors, those of most jobs first.
     pub errors: Vec<ErrorGroup>,
-    /// Number of dead jobs that were examined.
+    /// Number of dead jobs that were examined. A damaged one counts with its damage as the error.
     pub examined: usize,
     /// Whether there are further errors or dead jobs.
     pub more: bool,
@@ -64,8 +64,10 @@ impl Queue {
     pub async fn dead_errors(&self, topic: &Topic, limit: usize) -> StoreResult<ErrorGroups> {
         let begin = Instant::now();
         let (mut groups, mut examined, mut from) = (Groups::default(), 0, None);
-        let range = JobRange { filter: JobFilter::default(), after: None, limit: JOBS_PER_STEP };
         loop {
+            let left = MAX_EXAMINED_ERRORS - examined;
+            let filter = JobFilter::default();
+            let range = JobRange { filter, after: None, limit: JOBS_PER_STEP.min(left) };
             let page = {
                 let _turn = self.filter_turn(true).await;
                 self.list(topic, State::Dead, from, &range).await?
@@ -87,7 +89,8 @@ impl Queue {
 
 impl Groups {
     fn add(&mut self, died_at: UnixMillis, id: JobId, error: Option<&str>) {
-        let pattern = error.map(pattern).unwrap_or_default();
+        let mut pattern = error.map(pattern).unwrap_or_default();
+        pattern.shrink_to_fit();
         let error = error.map(shortened);
         let has_room = self.by_pattern.len() < MAX_ERRORS;
         match self.by_pattern.get_mut(&pattern) {

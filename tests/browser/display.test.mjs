@@ -235,6 +235,24 @@ describe("the dashboard shows", () => {
     });
   });
 
+  test("the errors of dead jobs anew after a change, also one during a request", async () => {
+    await visit("", async (page) => {
+      const isDue = await page.evaluate(async () => {
+        const { pace } = await import("./assets/live.js");
+        const pacer = pace(20);
+        pacer.begin();
+        pacer.want();
+        const meanwhile = pacer.isDue(0);
+        pacer.end();
+        const wanted = pacer.isDue(3_600_000);
+        pacer.begin();
+        pacer.end();
+        return [meanwhile, wanted, pacer.isDue(3_600_000)];
+      });
+      assert.deepEqual(isDue, [false, true, false]);
+    });
+  });
+
   test("characters without a glyph as escapes", async () => {
     const text = INVISIBLE.map(([c]) => c).join("|");
     const shown = INVISIBLE.map(([, escape]) => escape).join("|");

@@ -18,7 +18,7 @@ pub struct Errors {
     #[serde(skip)]
     topic: Topic,
     /// Maximum number of errors
-    #[arg(long, value_name = "N", default_value_t = 20, value_parser = value_parser!(u64).range(1..=100))]
+    #[arg(long, value_name = "NUMBER", default_value_t = 20, value_parser = value_parser!(u64).range(1..=100))]
     limit: u64,
 }
 

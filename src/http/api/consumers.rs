@@ -149,7 +149,7 @@ pub fn buried(schemas: &mut Schemas) -> Value {
 
 fn touch(schemas: &mut Schemas) -> Operation {
     let names = ["/jobs/{id}/touch", "touch_job", "Touch a job"];
-    let text = "Extends the reservation: it ends one TTR from now. A reservation that has expired cannot be extended.";
+    let text = "Extends the reservation: it ends one TTR from now. A reservation that has ended cannot be extended.";
     let answer = json!({ "id": "call:1", "reserved_until": "2030-01-31T12:05:00.000Z" });
     of_held::<Touch>(schemas, on(Method::POST, jobs::touch), names, text, json!({ "ttr": "5m" }))
         .gives(200, "The reservation is extended.", &touched(schemas), &answer)

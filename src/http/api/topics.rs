@@ -117,9 +117,9 @@ fn jobs(schemas: &mut Schemas) -> Operation {
 
 fn errors(schemas: &mut Schemas) -> Operation {
     let text = format!(
-        "Counts the dead jobs of a topic by their error, the error of most jobs first. Errors that differ only in \
+        "Counts the dead jobs of a topic by their error, the most frequent first. Errors that differ only in \
          numbers, ids, addresses or quoted values count as one. A request examines at most {MAX_EXAMINED_ERRORS} jobs, for \
-         at most 10 seconds."
+         about 10 seconds."
     );
     let answer = json!({
         "errors": [{ "error": "no such shop", "count": 1, "example": "call:1" }], "examined": 1, "more": false,

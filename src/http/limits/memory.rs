@@ -38,6 +38,9 @@ const ROOM_PAUSE: Duration = Duration::from_millis(10);
 /// flight.
 const MAX_WAITING_PAGES: usize = 64;
 
+/// Maximum number of counts of errors that run at once. Each holds up to 5 MB.
+const MAX_COUNTS: usize = 4;
+
 /// Memory for requests and answers.
 #[derive(Clone)]
 pub struct Memory(Arc<Inner>);
@@ -47,6 +50,7 @@ struct Inner {
     pages: Semaphore,
     /// Permits for all requests that read a page or wait for a permit of `pages`.
     page_queue: Semaphore,
+    counts: Semaphore,
     held: Held,
 }
 
@@ -61,7 +65,8 @@ impl Memory {
     pub fn new(budget: Budget) -> Self {
         let pages = Semaphore::new(MAX_PAGES);
         let page_queue = Semaphore::new(MAX_PAGES + MAX_WAITING_PAGES);
-        Self(Arc::new(Inner { budget, pages, page_queue, held: Held::default() }))
+        let counts = Semaphore::new(MAX_COUNTS);
+        Self(Arc::new(Inner { budget, pages, page_queue, counts, held: Held::default() }))
     }
 
     pub fn register(&self, registry: &mut Registry) {
@@ -131,6 +136,16 @@ impl Memory {
         };
         let reads = self.0.pages.acquire().await.map_err(|_| Problem::overloaded())?;
         self.has_room().map(|()| [asked, reads])
+    }
+
+    /// Gives permission to count errors.
+    ///
+    /// # Errors
+    /// 503 `overloaded`: too many counts run, or memory is short.
+    pub async fn count(&self) -> Result<SemaphorePermit<'_>, Problem> {
+        self.free_room().await?;
+        let permit = self.0.counts.try_acquire();
+        permit.map_err(|_| Problem::overloaded_by("counts of errors that run at once"))
     }
 
     /// Serialises a value as JSON, if there is memory for it.

@@ -68,7 +68,7 @@ codes! {
     WrongState = CONFLICT "wrong_state":
         "the job is in none of the states that the request names; `state` is the job's",
     ReservationLost = CONFLICT "reservation_lost":
-        "the reservation is not the current one, or, for a touch, has expired",
+        "the reservation is not the current one, or, for a touch, has ended",
     NeverPopped = CONFLICT "never_popped":
         "the call has no reservation, and no consumer has popped the job yet",
     ScheduleExists = CONFLICT "schedule_exists":

@@ -229,7 +229,7 @@ pub async fn errors(
     let mut query = Query::new(&uri);
     let limit = query.limit(20, MAX_ERRORS)?;
     query.reject_unknown()?;
-    app.memory.free_room().await?;
+    let _running = app.memory.count().await?;
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);
     Ok(Json(app.queue.dead_errors(&topic, limit).await?))
 }

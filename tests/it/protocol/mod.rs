@@ -1,5 +1,6 @@
 //! A small model of the protocol, all of whose states are explored: two servers, three consumers,
-//! two jobs, lost replies and hints, crashing servers, and time. The core decides on its jobs.
+//! two jobs, lost replies and hints, crashing servers, and time. The core decides on changes, ends
+//! of attempts and passed deadlines; puts, pops and promotions follow its state table.
 //!
 //! One call to the store is one step, since the real call is one script or one transaction.
 

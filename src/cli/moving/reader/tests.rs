@@ -211,7 +211,7 @@ fn pinned() -> Job {
         reservation: Some("5f0c9d1e2b3a4000".parse().expect("a reservation")),
         reserved_until: Some(UnixMillis::new(1_763_690_150_003)),
         died_at: None,
-        error: Some("ttr ended".to_owned()),
+        error: Some("ttr expired".to_owned()),
         ending: None,
         consumer: None,
         started_at: None,
@@ -222,7 +222,7 @@ fn pinned() -> Job {
 const TRACEPARENT: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
 
 const PINNED: &str = r#"{"head":{"format":"delay-queue export","version":1,"store":"file:/data","buckets":1}}
-{"job":{"id":"close:4711","topic":"orders","state":"reserved","body":"{\"order\":\n4711}","due_at":1763690060000,"created_at":1763690000000,"ttr_ms":60000,"max_attempts":20,"backoff":"list:120000,600000","dead_retention_ms":1209600000,"traceparent":"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01","attempt":2,"reservation":"5f0c9d1e2b3a4000","reserved_until":1763690150003,"reserved_ttr_ms":90000,"error":"ttr ended"}}
+{"job":{"id":"close:4711","topic":"orders","state":"reserved","body":"{\"order\":\n4711}","due_at":1763690060000,"created_at":1763690000000,"ttr_ms":60000,"max_attempts":20,"backoff":"list:120000,600000","dead_retention_ms":1209600000,"traceparent":"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01","attempt":2,"reservation":"5f0c9d1e2b3a4000","reserved_until":1763690150003,"reserved_ttr_ms":90000,"error":"ttr expired"}}
 {"section":{"bucket":0,"jobs":1,"crc32":"4e8ca7d8"}}
 {"topic":{"topic":"t","paused":true,"defaults":null}}
 {"total":{"jobs":1,"topics":1,"crc32":"ff4640fa"}}

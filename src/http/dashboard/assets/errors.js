@@ -48,6 +48,13 @@ export function lastErrors() {
   return { node, tick };
 }
 
+/** Returns the key of the row of an error. The shown texts of long errors may be alike; then the order of `all` counts. */
+function keyOf(topic, error, all) {
+  const shown = (text) => pattern(text ?? NO_ERROR);
+  const alike = all.filter((other) => shown(other.error) === shown(error));
+  return `${topic} ${shown(error)} ${alike.findIndex((other) => other.error === error)}`;
+}
+
 /** Creates the panel of the errors of dead jobs. */
 export function errors() {
   let knownDead = null;
@@ -59,13 +66,19 @@ export function errors() {
   async function load(topics) {
     pacer.begin();
     try {
-      const answers = await Promise.all(topics.map(({ topic }) => get(`/topics/${part(topic)}/errors?limit=${MAX_ERRORS}`)));
-      const found = answers.flatMap(({ errors }, n) => errors.map((error) => ({ ...error, topic: topics[n].topic })));
+      let [found, examined, isPart] = [[], 0, topics.length > MAX_TOPICS];
+      for (const { topic } of topics.slice(0, MAX_TOPICS)) {
+        const answer = await get(`/topics/${part(topic)}/errors?limit=${MAX_ERRORS}`);
+        if (!node.isConnected) return;
+        found = found.concat(answer.errors.map((error) => ({ ...error, topic, key: keyOf(topic, error.error, answer.errors) })));
+        examined += answer.examined;
+        isPart ||= answer.more;
+      }
       found.sort((one, other) => other.count - one.count);
-      const examined = answers.reduce((sum, answer) => sum + answer.examined, 0);
-      const some = answers.some(({ more }) => more) ? "The errors of most jobs, of" : "The errors of";
+      isPart ||= found.length > MAX_ERRORS;
+      const some = isPart ? "The most frequent errors of" : "The errors of";
       setText(note, examined === 0 ? "No job is dead." : `${some} ${counted(examined, "dead job")}. Errors that differ only in numbers, ids, addresses or quoted values count as one. To kick or delete the jobs, open the dead jobs of the topic.`);
-      keyed(list, found.slice(0, MAX_ERRORS), ({ topic, error }) => `${topic} ${pattern(error ?? NO_ERROR)}`, create, (row, { topic, error, count: times, example }) =>
+      keyed(list, found.slice(0, MAX_ERRORS), ({ key }) => key, create, (row, { topic, error, count: times, example }) =>
         update(row, `${count(times)} ×`, error ?? NO_ERROR, "", { topic, id: example }, "dead"));
     } catch (error) {
       setText(note, `Failed to load: ${error.message}`);
@@ -78,8 +91,8 @@ export function errors() {
     tick({ most_dead: dead, jobs }) {
       if (!pacer.isDue(jobs.dead === knownDead ? PERIOD : PERIOD_DURING_CHANGES)) return;
       knownDead = jobs.dead;
-      load(dead.filter((topic) => topic.dead > 0).slice(0, MAX_TOPICS));
+      load(dead.filter((topic) => topic.dead > 0));
     },
-    refresh: () => { pacer.reset(); },
+    refresh: () => pacer.want(),
   };
 }

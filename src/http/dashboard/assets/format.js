@@ -109,7 +109,7 @@ const QUOTED = /(?<!\w)(?:'[^'\n]*'|"[^"\n]*"|`[^`\n]*`)(?!\w)/g;
 
 /**
  * Removes the parts of an error that differ from job to job: quoted values and, from each word with a digit, the parts
- * that are numbers or hexadecimal. `queue/figures/last_errors.rs` does the same.
+ * that are numbers or hexadecimal. `queue/figures/pattern.rs` does the same.
  */
 export const pattern = (text) =>
   text.replace(QUOTED, "#").replace(/[\w.:-]+/g, (word) => (/\d/.test(word) ? `#${word.split(/[\W_]/).filter((part) => !/\d|^[a-f]*$/i.test(part)).join("")}` : word));

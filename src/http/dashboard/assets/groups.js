@@ -20,7 +20,7 @@ const PERIOD = 10_000;
 const PERIOD_DURING_CHANGES = 3000;
 
 /** The error of a job whose consumers reported none. */
-export const NO_ERROR = "no error was reported: the TTR ended";
+export const NO_ERROR = "no error was reported";
 
 /** Groups jobs by error, the largest group first. */
 function grouped(jobs) {

@@ -50,14 +50,14 @@ export function poll(onOverview, onFailure) {
 
 /** Spaces the requests of a panel so that they take at most one part of `share` of the time. */
 export function pace(share) {
-  let [start, end, running] = [0, 0, false];
+  let [start, end, running, isWanted] = [0, 0, false, false];
   return {
-    begin() { [start, running] = [Date.now(), true]; },
+    begin() { [start, running, isWanted] = [Date.now(), true, false]; },
     end() { [end, running] = [Date.now(), false]; },
-    /** Makes the next request due as soon as the running one has ended. */
-    reset() { [start, end] = [0, 0]; },
-    /** Returns whether the next request is due, `period` milliseconds after the last one or later. */
-    isDue: (period) => !running && Date.now() - end >= Math.max(period, (end - start) * share),
+    /** Makes the next request due as soon as the running one, if any, has ended. */
+    want() { isWanted = true; },
+    /** Returns whether the next request is due: wanted, or `period` milliseconds after the last one or later. */
+    isDue: (period) => !running && (isWanted || Date.now() - end >= Math.max(period, (end - start) * share)),
   };
 }
 

@@ -50,3 +50,15 @@ fn the_last_part_of_memory_is_for_small_requests() {
     drop((large, small));
     assert_eq!(memory.used(), 0);
 }
+
+#[tokio::test]
+async fn more_counts_at_once_than_allowed_are_refused() {
+    let memory = Memory::new(Budget::new(1 << 20));
+    let mut running = Vec::new();
+    for _ in 0..MAX_COUNTS {
+        running.push(memory.count().await.expect("allowed"));
+    }
+    assert!(memory.count().await.is_err());
+    running.pop();
+    assert!(memory.count().await.is_ok());
+}
